@@ -1,0 +1,125 @@
+"""Growth as data: what a sequence of n tokens keeps, and how many tokens fit in a number of bytes.
+
+One evaluator and one exact inverse serve every model: layers only state their growth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+LONGEST = 2**40
+"""Longest sequence asked about, in tokens; a curve that never reaches the budget answers this."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateGroup:
+    """Bytes of one growth law for a sequence of n tokens on one rank:
+
+        bytes(n) = fixed + per_state * ceil((min(n, cap) // stride) / spread)
+
+    per_state: bytes of one entry. stride: tokens that make one entry (compressed attention: 4, 128).
+    cap: tokens after which nothing grows (a window). fixed: bytes whatever the length (recurrent state).
+    spread: ranks that the entries are dealt to in turn (decode context parallel); this is the fullest.
+    """
+
+    per_state: int = 0
+    stride: int = 1
+    cap: int | None = None
+    fixed: int = 0
+    spread: int = 1
+
+    def __post_init__(self) -> None:
+        if min(self.per_state, self.fixed) < 0 or min(self.stride, self.spread) < 1:
+            raise ValueError(f"not a growth law: {self}")
+        if self.cap is not None and self.cap < 0:
+            raise ValueError(f"not a growth law: {self}")
+
+    def bytes_at(self, tokens: int) -> int:
+        """Bytes that a sequence of `tokens` keeps."""
+        seen = tokens if self.cap is None else min(tokens, self.cap)
+        return self.fixed + self.per_state * -(-(seen // self.stride) // self.spread)
+
+    @property
+    def grows_forever(self) -> bool:
+        """Whether there is no length after which it stops growing."""
+        return self.cap is None and self.per_state > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Distinct growth laws and how many layers follow each."""
+
+    terms: tuple[tuple[StateGroup, int], ...]
+
+    @classmethod
+    def of(cls, groups: Iterable[StateGroup]) -> Curve:
+        """Count equal groups together, in the order they first appear."""
+        counts: dict[StateGroup, int] = {}
+        for group in groups:
+            counts[group] = counts.get(group, 0) + 1
+        return cls(tuple(counts.items()))
+
+    def bytes_at(self, tokens: int) -> int:
+        """Bytes that one sequence of `tokens` keeps; bytes_at(0) is what it keeps before the first token."""
+        return sum(group.bytes_at(tokens) * layers for group, layers in self.terms)
+
+    def bytes_over(self, lengths: Sequence[int]) -> list[int]:
+        """bytes_at for many lengths; the laws are merged once, so long lists cost less than one call each."""
+        merged: dict[tuple[int, int | None, int], int] = {}
+        for group, layers in self.terms:
+            key = (group.stride, group.cap, group.spread)
+            merged[key] = merged.get(key, 0) + group.per_state * layers
+        laws = [StateGroup(per, stride, cap, 0, spread) for (stride, cap, spread), per in merged.items() if per]
+        fixed = self.fixed_bytes
+        return [fixed + sum(law.bytes_at(tokens) for law in laws) for tokens in lengths]
+
+    def slope_at(self, tokens: int) -> int:
+        """Bytes added by one more token after `tokens`, averaged over a whole number of strides.
+
+        Windows that are full by then add nothing. A law with a stride adds an entry every `stride` tokens: the slope is
+        the bytes of that span divided by its length, rounded to the nearest byte.
+        """
+        span = self.span
+        added = 0
+        for group, layers in self.terms:
+            if group.cap is None or tokens < group.cap:
+                added += group.per_state * layers * span // (group.stride * group.spread)
+        return (2 * added + span) // (2 * span)
+
+    @property
+    def span(self) -> int:
+        """Tokens after which every law has gone through whole strides."""
+        from math import lcm
+
+        return lcm(1, *(group.stride * group.spread for group, _ in self.terms))
+
+    @property
+    def fixed_bytes(self) -> int:
+        """Bytes kept whatever the length."""
+        return sum(group.fixed * layers for group, layers in self.terms)
+
+    @property
+    def full_after(self) -> int:
+        """Tokens after which every window is full; 0 without windows."""
+        return max((group.cap or 0 for group, _ in self.terms if group.per_state), default=0)
+
+    @property
+    def grows_forever(self) -> bool:
+        """Whether a longer sequence always costs more in the end."""
+        return any(group.grows_forever for group, _ in self.terms)
+
+    def tokens_that_fit(self, budget_bytes: int) -> int:
+        """Largest n with bytes_at(n) <= budget: exact, by bisection, never by dividing by a slope.
+
+        0 if not even one token fits; LONGEST if the curve stops growing below the budget.
+        """
+        if self.bytes_at(1) > budget_bytes:
+            return 0
+        if self.bytes_at(LONGEST) <= budget_bytes:
+            return LONGEST
+        low, high = 1, LONGEST
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.bytes_at(middle) <= budget_bytes else (low, middle)
+        return low

@@ -1,0 +1,101 @@
+"""Number formats: bits of an element, and the scales that a block or a row of elements shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvplan.errors import UnknownName, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How a row of numbers is stored.
+
+    bits: of one element. block, scale_bits: every `block` elements share `scale_bits` of scale (and zero point).
+    row_bits: scale bits once per row, a row being one head's vector of one token.
+    """
+
+    name: str
+    bits: int
+    block: int = 1
+    scale_bits: int = 0
+    row_bits: int = 0
+    source: str = "IEEE 754 and its 16-bit and 8-bit relatives: no scales stored beside the elements"
+
+    def row_bytes(self, elements: int) -> int:
+        """Bytes of a row of `elements` numbers, scales included.
+
+        Raises: UsageError if blocks don't divide the row (llama.cpp and the NVFP4 kernels refuse it too).
+        """
+        if elements % self.block:
+            raise UsageError(
+                f"{self.name} can't store rows of {elements} elements",
+                cause=f"its blocks of {self.block} elements must divide the row",
+                hint="pick a format without blocks: bf16, fp8 or int8",
+            )
+        bits = elements * self.bits + elements // self.block * self.scale_bits + self.row_bits
+        return -(-bits // 8)
+
+
+_GGML = "ggml-common.h: sizes of block_q8_0 ... block_iq4_nl"
+_OCP = "OCP Microscaling Formats specification 1.0: 32 elements share one 8-bit scale"
+_NVFP4 = "vLLM 0.33 v1/kv_cache_interface.py: two elements a byte, one fp8 scale per 16 elements"
+_TOKEN_HEAD = "vLLM 0.33 --kv-cache-dtype *_per_token_head: one fp32 scale per head and token"
+
+FORMATS: dict[str, Format] = {
+    format_.name: format_
+    for format_ in (
+        Format("fp32", 32),
+        Format("bf16", 16),
+        Format("fp16", 16),
+        Format("fp8", 8, source="vLLM 0.33 --kv-cache-dtype fp8: one scale per tensor, none stored in the cache"),
+        Format("int8", 8, source="one scale per tensor, none stored in the cache"),
+        Format("fp8_per_token_head", 8, row_bits=32, source=_TOKEN_HEAD),
+        Format("int8_per_token_head", 8, row_bits=32, source=_TOKEN_HEAD),
+        Format("int4_per_token_head", 4, row_bits=32, source=_TOKEN_HEAD),
+        Format("nvfp4", 4, block=16, scale_bits=8, source=_NVFP4),
+        Format("mxfp8", 8, block=32, scale_bits=8, source=_OCP),
+        Format("mxfp4", 4, block=32, scale_bits=8, source=_OCP),
+        Format("q8_0", 8, block=32, scale_bits=16, source=_GGML),
+        Format("q5_1", 5, block=32, scale_bits=32, source=_GGML),
+        Format("q5_0", 5, block=32, scale_bits=16, source=_GGML),
+        Format("q4_1", 4, block=32, scale_bits=32, source=_GGML),
+        Format("q4_0", 4, block=32, scale_bits=16, source=_GGML),
+        Format("iq4_nl", 4, block=32, scale_bits=16, source=_GGML),
+        Format("kivi2", 2, block=32, scale_bits=32, source="KIVI, arXiv:2402.02750: groups of 32 with fp16 scale and zero; keys per channel, values per token; the recent tokens it keeps in 16 bit are not counted"),
+    )
+}  # fmt: skip
+
+ALIASES = {
+    "float32": "fp32", "f32": "fp32", "float": "fp32", "bfloat16": "bf16", "float16": "fp16", "f16": "fp16",
+    "half": "fp16", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8", "e4m3": "fp8",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class KvFormat:
+    """Formats of the keys and of the values; llama.cpp lets them differ."""
+
+    k: Format
+    v: Format
+
+
+def format_named(name: str) -> Format:
+    """The format of that name, `torch.bfloat16` and other spellings included.
+
+    Raises: UnknownName.
+    """
+    key = name.strip().lower().removeprefix("torch.").replace("-", "_")
+    found = FORMATS.get(ALIASES.get(key, key))
+    if found is None:
+        raise UnknownName(f"{name!r} is not a cache format", hint="known: " + ", ".join(FORMATS))
+    return found
+
+
+def parse_kv_format(text: str) -> KvFormat:
+    """`fp8` for both, `q8_0:f16` for keys and values apart.
+
+    Raises: UnknownName.
+    """
+    k, _, v = text.partition(":")
+    return KvFormat(format_named(k), format_named(v or k))

@@ -1,0 +1,278 @@
+"""The closed set of things a layer keeps for a sequence. Kinds are growth laws, never model names.
+
+    Cache = Attention | Latent | Compressed | Recurrent | CrossAttention
+
+Each answers two questions for one rank: `parts` (what is stored) and `reads` (what one decode step reads of it).
+A layer without cache, or one that reuses an earlier layer's, has no entry at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from kvplan.arch.curve import StateGroup
+from kvplan.arch.formats import FORMATS, Format, KvFormat
+from kvplan.arch.parallel import Shard
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One growth law of a layer, with the formula that gave it and where the formula comes from."""
+
+    kind: str
+    group: StateGroup
+    formula: str
+    source: str
+
+
+_ATTENTION = "K and V of every KV head: GQA, arXiv:2305.13245"
+_MLA = "latent and rotary key, shared by all heads: DeepSeek-V2, arXiv:2405.04434 section 2.1"
+_INDEXER = "lightning indexer keys: DeepSeek-V3.2 reference inference code (fp8 key, one fp32 scale per 128 elements)"
+_COMPRESSED = "compressed sparse attention: DeepSeek-V4 reference inference code; compressor state in fp32"
+
+
+@dataclass(frozen=True, slots=True)
+class Indexer:
+    """Keys that choose which tokens sparse attention reads; one per token (or per compressed entry), not split by TP.
+
+    dim: elements of a key. stored: its format, whatever the cache format is. topk: tokens that attention then reads.
+    """
+
+    dim: int
+    stored: Format
+    topk: int | None = None
+
+    def part(self, stride: int, shard: Shard) -> Part:
+        """Growth of the keys, one per `stride` tokens."""
+        size = self.stored.row_bytes(self.dim)
+        return Part("indexer", StateGroup(size, stride, spread=shard.dcp), f"{self.dim} in {self.stored.name} = {size} B", _INDEXER)
+
+
+FP8_INDEX = Format("fp8 with scale", 8, block=128, scale_bits=32, source=_INDEXER)
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Keys and values of every token, or of the last `window` tokens, or of the current `chunk`.
+
+    heads: query heads. kv_heads: key and value heads. k_dim, v_dim: elements of one head's key and value.
+    window: tokens a query sees, itself included. chunk: tokens of a chunk; the cache empties at its border.
+    sinks: first tokens kept beside the window (StreamingLLM, arXiv:2309.17453). indexer: of block-sparse attention.
+    """
+
+    heads: int
+    kv_heads: int
+    k_dim: int
+    v_dim: int
+    window: int | None = None
+    chunk: int | None = None
+    sinks: int = 0
+    indexer: Indexer | None = None
+
+    @property
+    def cap(self) -> int | None:
+        """Tokens after which nothing more is kept."""
+        if self.window is not None:
+            return self.window + self.sinks
+        return self.chunk
+
+    @property
+    def kind(self) -> str:
+        """Name of the growth law."""
+        if self.chunk is not None:
+            return "chunked"
+        return "full" if self.window is None else "sliding"
+
+    def parts(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[Part, ...]:
+        """Stored by one rank: kv_heads x (K row + V row) for each token kept."""
+        heads = shard.units(self.kv_heads, "KV heads")
+        row = kv.k.row_bytes(self.k_dim) + kv.v.row_bytes(self.v_dim)
+        formula = f"{heads} KV heads x ({self.k_dim} in {kv.k.name} + {self.v_dim} in {kv.v.name}) = {heads * row} B"
+        spread = shard.dcp if self.cap is None else 1
+        own = Part(self.kind, StateGroup(heads * row, cap=self.cap, spread=spread), formula, _ATTENTION)
+        return (own,) if self.indexer is None else (own, self.indexer.part(1, shard))
+
+    def reads(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[StateGroup, ...]:
+        """Read by one decode step of one rank."""
+        stored = tuple(part.group for part in self.parts(shard, kv, dtype))
+        if self.indexer is None or self.indexer.topk is None:
+            return stored
+        return (replace(stored[0], cap=self.indexer.topk), *stored[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Latent:
+    """Multi-head latent attention: one compressed vector and one rotary key per token, whole on every tensor rank.
+
+    rank: kv_lora_rank. rope_dim: qk_rope_head_dim. nope_dim, v_dim: of the heads it expands to, which no cache holds.
+    """
+
+    heads: int
+    rank: int
+    rope_dim: int
+    nope_dim: int
+    v_dim: int
+    indexer: Indexer | None = None
+
+    @property
+    def kind(self) -> str:
+        """Name of the growth law."""
+        return "latent"
+
+    def parts(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[Part, ...]:
+        """Stored by one rank: (rank + rope_dim) elements per token, no factor 2, no head count."""
+        row = kv.k.row_bytes(self.rank + self.rope_dim)
+        formula = f"(latent {self.rank} + rotary key {self.rope_dim}) in {kv.k.name} = {row} B"
+        own = Part("latent", StateGroup(row, spread=shard.dcp), formula, _MLA)
+        return (own,) if self.indexer is None else (own, self.indexer.part(1, shard))
+
+    def reads(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[StateGroup, ...]:
+        """Read by one decode step: the latent of every token, or of the indexer's top k, and all indexer keys."""
+        stored = tuple(part.group for part in self.parts(shard, kv, dtype))
+        if self.indexer is None or self.indexer.topk is None:
+            return stored
+        return (replace(stored[0], cap=self.indexer.topk), *stored[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """A window of raw latents, plus one compressed latent per `ratio` tokens, plus the compressor's running state.
+
+    heads: query heads. dim: elements of a latent (key and value are the same vector). ratio None: the window alone.
+    indexer: over compressed entries. state_elements: fp32 elements of the compressors' buffers.
+    """
+
+    heads: int
+    dim: int
+    window: int
+    ratio: int | None = None
+    indexer: Indexer | None = None
+    state_elements: int = 0
+
+    @property
+    def kind(self) -> str:
+        """Name of the growth law."""
+        return "compressed" if self.ratio else "sliding"
+
+    def parts(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[Part, ...]:
+        """Stored by one rank; nothing here has heads to split."""
+        row = kv.k.row_bytes(self.dim)
+        per_entry = f"latent {self.dim} in {kv.k.name} = {row} B"
+        parts = [Part("sliding", StateGroup(row, cap=self.window), per_entry, _COMPRESSED)]
+        if self.ratio is not None:
+            grown = StateGroup(row, self.ratio, spread=shard.dcp)
+            parts.append(Part("compressed", grown, f"{per_entry} per {self.ratio} tokens", _COMPRESSED))
+            if self.indexer is not None:
+                parts.append(self.indexer.part(self.ratio, shard))
+        if self.state_elements:
+            size = self.state_elements * 4
+            parts.append(Part("compressor state", StateGroup(fixed=size), f"{self.state_elements} x 4 B = {size} B", _COMPRESSED))
+        return tuple(parts)
+
+    def reads(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[StateGroup, ...]:
+        """Read by one decode step: the window, the compressed entries that the indexer chose, and its keys."""
+        groups = []
+        for part in self.parts(shard, kv, dtype):
+            group = part.group
+            if part.kind == "compressed" and self.indexer is not None and self.indexer.topk is not None:
+                group = replace(group, cap=self.indexer.topk * group.stride)
+            groups.append(group)
+        return tuple(groups)
+
+
+@dataclass(frozen=True, slots=True)
+class StateTensor:
+    """One tensor of a recurrent layer's state.
+
+    role: what it is for, so that an engine can lay it out its own way. rows: of each part (a convolution's kernel - 1).
+    widths: (units, elements of one unit); tensor parallelism deals units. stored: its format, None for the model's.
+    """
+
+    role: Literal["conv", "recurrent", "shift"]
+    rows: int
+    widths: tuple[tuple[int, int], ...]
+    stored: Format | None = None
+
+    def elements(self, shard: Shard) -> int:
+        """Elements on one rank."""
+        return self.rows * sum(shard.units(units, "state heads") * width for units, width in self.widths)
+
+    def bytes(self, shard: Shard, dtype: Format) -> int:
+        """Bytes on one rank, in its own format or the model's."""
+        return (self.stored or dtype).row_bytes(self.elements(shard))
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrent:
+    """State of constant size: Mamba, gated delta net, linear attention, RWKV, short convolution.
+
+    law: what the recurrence is called. tensors: what it keeps. source: where the shapes come from.
+    """
+
+    law: str
+    tensors: tuple[StateTensor, ...]
+    source: str
+
+    @property
+    def kind(self) -> str:
+        """Name of the growth law."""
+        return "recurrent"
+
+    def parts(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[Part, ...]:
+        """Stored by one rank, whatever the length; the cache format doesn't shrink it."""
+        size = sum(tensor.bytes(shard, dtype) for tensor in self.tensors)
+        formula = " + ".join(
+            f"{tensor.role} {tensor.elements(shard)} in {(tensor.stored or dtype).name}" for tensor in self.tensors
+        )
+        return (Part(self.law, StateGroup(fixed=size), f"{formula} = {size} B", self.source),)
+
+    def reads(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[StateGroup, ...]:
+        """Read (and written back) by one decode step."""
+        return tuple(part.group for part in self.parts(shard, kv, dtype))
+
+
+@dataclass(frozen=True, slots=True)
+class CrossAttention:
+    """Keys and values of an encoder's output, computed once per request.
+
+    tokens: the longest encoder output; shorter inputs keep less.
+    """
+
+    heads: int
+    kv_heads: int
+    k_dim: int
+    v_dim: int
+    tokens: int
+
+    @property
+    def kind(self) -> str:
+        """Name of the growth law."""
+        return "cross"
+
+    def parts(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[Part, ...]:
+        """Stored by one rank for one request with the longest encoder input."""
+        heads = shard.units(self.kv_heads, "KV heads")
+        row = kv.k.row_bytes(self.k_dim) + kv.v.row_bytes(self.v_dim)
+        formula = f"{self.tokens} encoder tokens x {heads} KV heads x ({self.k_dim} + {self.v_dim}) in {kv.k.name}"
+        return (Part("cross", StateGroup(fixed=self.tokens * heads * row), formula, _ATTENTION),)
+
+    def reads(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[StateGroup, ...]:
+        """Read by one decode step."""
+        return tuple(part.group for part in self.parts(shard, kv, dtype))
+
+
+Cache = Attention | Latent | Compressed | Recurrent | CrossAttention
+
+FP32, BF16 = FORMATS["fp32"], FORMATS["bf16"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer of the stack: what it keeps itself, or the earlier layer whose cache it reads.
+
+    caches: empty for a layer without cache (a plain MLP) and for one that shares.
+    """
+
+    caches: tuple[Cache, ...] = ()
+    shares_with: int | None = None

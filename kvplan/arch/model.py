@@ -1,0 +1,171 @@
+"""A model as kvplan knows it: its layers, its limits, and which of its numbers were defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from kvplan.arch.curve import Curve, StateGroup
+from kvplan.arch.formats import Format, KvFormat
+from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent, Layer, Part
+from kvplan.arch.parallel import WHOLE, Parallel, Shard, divisors, stage_layers
+from kvplan.arch.weights import Weights
+from kvplan.errors import CannotSplit
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """A field the config leaves out, the value used instead, and who documents it."""
+
+    field: str
+    value: object
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a model's description came from."""
+
+    id: str
+    source: str
+    revision: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Longest sequence the config justifies, in tokens; None with the reason when it justifies none."""
+
+    tokens: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCount:
+    """Layers whose part is the same, for one rank."""
+
+    part: Part
+    layers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What a config says, in kvplan's own terms.
+
+    dtype: format of activations, and of the cache unless something else is asked for. kv_hint: the cache format that
+    the checkpoint carries scales for. draft_layers: multi-token-prediction layers, cached only when they are used.
+    """
+
+    origin: Origin
+    family: str
+    layers: tuple[Layer, ...]
+    dtype: Format
+    context: Context
+    hidden_size: int
+    vocab_size: int | None
+    kv_hint: KvFormat | None = None
+    draft_layers: tuple[Layer, ...] = ()
+    weights: Weights | None = None
+    defaulted: tuple[Default, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def kv_auto(self) -> KvFormat:
+        """The cache format that `auto` means: the checkpoint's, or the model's own 16 bit."""
+        return self.kv_hint or KvFormat(self.dtype, self.dtype)
+
+    @property
+    def query_heads(self) -> tuple[int, ...]:
+        """Distinct numbers of query heads; tensor parallelism must divide each."""
+        found = {cache.heads for layer in self.layers for cache in layer.caches if has_heads(cache)}
+        return tuple(sorted(found))
+
+    def stages(self, parallel: Parallel) -> tuple[tuple[Layer, ...], ...]:
+        """Layers of each pipeline stage.
+
+        Raises: CannotSplit.
+        """
+        stages, start = [], 0
+        for count in stage_layers(len(self.layers), parallel.pp):
+            stages.append(self.layers[start : start + count])
+            start += count
+        return tuple(stages)
+
+    def rank_curves(self, parallel: Parallel, kv: KvFormat) -> tuple[Curve, ...]:
+        """What one tensor rank of each pipeline stage keeps for a sequence.
+
+        Raises: CannotSplit.
+        """
+        self.check_split(parallel)
+        return tuple(self.curve(kv, parallel.shard, stage) for stage in self.stages(parallel))
+
+    def curve(self, kv: KvFormat, shard: Shard = WHOLE, layers: tuple[Layer, ...] | None = None) -> Curve:
+        """What a sequence keeps in `layers` (all of them) on one rank."""
+        return Curve(tuple((count.part.group, count.layers) for count in self.parts(kv, shard, layers)))
+
+    def reads(self, kv: KvFormat, shard: Shard = WHOLE, layers: tuple[Layer, ...] | None = None) -> Curve:
+        """What one decode step of a sequence reads of its cache, in `layers`, on one rank."""
+        groups: list[tuple[StateGroup, int]] = []
+        for cache, count in _counted(self.layers if layers is None else layers):
+            groups += [(group, count) for group in cache.reads(shard, kv, self.dtype)]
+        return Curve(tuple(groups))
+
+    def parts(self, kv: KvFormat, shard: Shard = WHOLE, layers: tuple[Layer, ...] | None = None) -> tuple[LayerCount, ...]:
+        """The same, law by law, with formulas."""
+        counts: dict[Part, int] = {}
+        for cache, count in _counted(self.layers if layers is None else layers):
+            for part in cache.parts(shard, kv, self.dtype):
+                counts[part] = counts.get(part, 0) + count
+        return tuple(LayerCount(part, count) for part, count in counts.items())
+
+    def check_split(self, parallel: Parallel) -> None:
+        """Raises: CannotSplit, naming the tensor parallel sizes that divide every layer."""
+        if all(self._splits(tp) for tp in (parallel.tp,)):
+            return
+        heads = self.query_heads
+        works = [size for size in divisors(max(heads, default=1)) if self._splits(size)]
+        raise CannotSplit(
+            f"--tp {parallel.tp} can't split {self.origin.id}",
+            cause=f"it has {_or(heads)} query heads{self._kv_heads_text()}",
+            hint=f"tensor parallel sizes that work: {', '.join(map(str, works))}",
+        )
+
+    def _splits(self, tp: int) -> bool:
+        if any(heads % tp for heads in self.query_heads):
+            return False
+        shard = Shard(tp)
+        try:
+            for cache, _ in _counted(self.layers):
+                cache.parts(shard, KvFormat(self.dtype, self.dtype), self.dtype)
+        except CannotSplit:
+            return False
+        return True
+
+    def _kv_heads_text(self) -> str:
+        kv = {cache.kv_heads for cache, _ in _counted(self.layers) if isinstance(cache, Attention | CrossAttention)}
+        return f" and {_or(sorted(kv))} KV heads" if kv else ""
+
+
+def has_heads(cache: Cache) -> bool:
+    """Whether the cache belongs to attention with query heads."""
+    return isinstance(cache, Attention | Latent | Compressed | CrossAttention)
+
+
+def _or(numbers: Iterable[int]) -> str:
+    return " or ".join(str(number) for number in numbers)
+
+
+def _counted(layers: tuple[Layer, ...]) -> Iterable[tuple[Cache, int]]:
+    """Distinct caches and how many layers have each, in order of first appearance."""
+    counts: dict[Cache, int] = {}
+    for layer in layers:
+        for cache in layer.caches:
+            counts[cache] = counts.get(cache, 0) + 1
+    return counts.items()
+
+
+def map_caches(model: Model, change: Callable[[Cache], Cache]) -> Model:
+    """The same model with each cache replaced: how engines and comparisons rewrite a model."""
+    from dataclasses import replace
+
+    layers = tuple(Layer(tuple(change(cache) for cache in layer.caches), layer.shares_with) for layer in model.layers)
+    return replace(model, layers=layers)

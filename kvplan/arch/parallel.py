@@ -1,0 +1,103 @@
+"""How many GPUs share a model, and how many heads, groups and tokens of it one rank holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kvplan.errors import CannotSplit, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Sizes of tensor, pipeline, data, expert and decode-context parallelism.
+
+    dcp and ep take no GPUs of their own: decode context parallelism uses the tensor ranks, experts are dealt over
+    tp * dp. Source: vLLM 0.33 config/parallel.py.
+    """
+
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    ep: int = 1
+    dcp: int = 1
+
+    def __post_init__(self) -> None:
+        for name, size in (("tp", self.tp), ("pp", self.pp), ("dp", self.dp), ("ep", self.ep), ("dcp", self.dcp)):
+            if size < 1:
+                raise UsageError(f"--{name} is {size}", cause="a parallel size is at least 1")
+        if self.tp % self.dcp:
+            raise CannotSplit(
+                f"--dcp {self.dcp} doesn't divide --tp {self.tp}",
+                cause="decode context parallelism deals tokens over the tensor ranks",
+                hint=f"sizes that work: {_listed(divisors(self.tp))}",
+            )
+        if self.ep not in (1, self.tp * self.dp):
+            raise CannotSplit(
+                f"--ep {self.ep} can't be laid over --tp {self.tp} x --dp {self.dp}",
+                cause="experts are dealt over all tensor and data ranks",
+                hint=f"sizes that work: 1, {self.tp * self.dp}",
+            )
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that the layout takes."""
+        return self.tp * self.pp * self.dp
+
+    @property
+    def shard(self) -> Shard:
+        """One tensor rank's share."""
+        return Shard(self.tp, self.dcp)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The share of one of `tp` tensor ranks, tokens dealt over `dcp` of them."""
+
+    tp: int = 1
+    dcp: int = 1
+
+    def units(self, count: int, what: str) -> int:
+        """Units (heads, groups) on one rank: an equal share, or one whole unit when there are more ranks than units.
+
+        Source: vLLM 0.33 config/model.py get_num_kv_heads, max(1, heads // tp).
+
+        Raises: CannotSplit if neither number divides the other.
+        """
+        if count % self.tp == 0:
+            return count // self.tp
+        if self.tp % count == 0:
+            return 1
+        raise CannotSplit(
+            f"--tp {self.tp} can't split {count} {what}",
+            cause=f"neither divides the other, so some rank would hold part of a {what.removesuffix('s')}",
+            hint=f"sizes that work for {count} {what}: {_listed(divisors(count))} and multiples of {count}",
+        )
+
+
+WHOLE = Shard()
+
+
+def divisors(count: int) -> tuple[int, ...]:
+    """All divisors of `count`, ascending."""
+    return tuple(size for size in range(1, count + 1) if count % size == 0)
+
+
+def _listed(sizes: Iterable[int]) -> str:
+    return ", ".join(str(size) for size in sizes)
+
+
+def stage_layers(layers: int, stages: int) -> tuple[int, ...]:
+    """Layers on each pipeline stage: even, the remainder one each to the stages counted back from the last but one.
+
+    32 layers on 3 stages: 11, 11, 10. Source: vLLM 0.33 distributed/utils.py get_pp_indices.
+
+    Raises: CannotSplit if there are more stages than layers.
+    """
+    if stages > layers:
+        raise CannotSplit(f"--pp {stages} is more than the {layers} layers", hint=f"use --pp {layers} or less")
+    even, left = divmod(layers, stages)
+    counts = [even] * stages
+    for stage in range(left):
+        counts[(stages - 2 - stage) % stages] += 1
+    return tuple(counts)

@@ -1,0 +1,142 @@
+"""What every engine policy answers: from a GPU to a KV budget, from a budget to what it will admit.
+
+    Engine.kv_format   the cache format this engine makes of `auto` or of what was asked
+    Engine.budget      memory -> what is left for the cache, term by term, each low / likely / high
+    Engine.capacity    cache bytes of each stage -> blocks, tokens, concurrency, longest request; or its refusal
+    Engine.reserved    bytes one GPU reserves for one sequence
+
+A policy is a pure function of a Model and of flags; engines never see files or the clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from kvplan.arch.formats import KvFormat
+from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
+from kvplan.hardware.gpu import Gpu
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """An uncertain number of bytes. low <= likely <= high; exact when they are equal."""
+
+    low: int
+    likely: int
+    high: int
+
+    @classmethod
+    def exactly(cls, value: int) -> Range:
+        """A number without doubt."""
+        return cls(value, value, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One named part of the budget of one GPU, in bytes, with the formula (numbers in) and the source."""
+
+    name: str
+    bytes: Range
+    formula: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The engine's own flags by the engine's own names; None means its default.
+
+    utilization: share of memory it may use. kv_memory: cache bytes per GPU given by hand. weights, overhead: bytes per
+    GPU that replace what kvplan would compute. graphs: whether CUDA graphs are captured.
+    """
+
+    utilization: float | None = None
+    kv_memory: int | None = None
+    weights: int | None = None
+    overhead: int | None = None
+    block_size: int | None = None
+    max_num_batched_tokens: int | None = None
+    max_num_seqs: int | None = None
+    prefix_caching: bool = True
+    graphs: bool = True
+    async_scheduling: bool = True
+    hybrid_manager: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Memory of the fullest GPU, term by term.
+
+    usable: bytes the engine lets itself use. weights, activation, runtime: what it spends them on before the cache.
+    kv: what is left for the cache; its low end is the one to promise. It can be negative: then weights don't fit.
+    assumed: flags nobody gave and the defaults used for them.
+    """
+
+    memory: Term
+    usable: Term
+    weights: Term
+    activation: Term
+    runtime: Term
+    kv: Range
+    assumed: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What an engine does with cache memory, for requests of `context` tokens.
+
+    kv_bytes: of the pool of one GPU. block_tokens: tokens of one block. kv_tokens and max_concurrency: as the engine
+    prints them. max_sequences: whole sequences at once, the engine's own limit on sequences included.
+    max_context: longest single request it would state. binding: what limits max_sequences.
+    notes: named reasons why the engine's number differs from the ideal's, as (name, bytes per sequence on one GPU).
+    """
+
+    kv_bytes: int
+    blocks: int | None
+    block_tokens: int | None
+    kv_tokens: int
+    max_concurrency: float
+    max_sequences: int
+    max_context: int
+    binding: str
+    notes: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The engine would not start: in its own terms, with the longest request that it says would fit."""
+
+    binding: str
+    message: str
+    needed_bytes: int
+    available_bytes: int
+    max_context: int
+
+
+class Engine(Protocol):
+    """One engine at one version."""
+
+    @property
+    def name(self) -> str:
+        """As typed after --engine."""
+
+    @property
+    def version(self) -> str | None:
+        """The version whose rules are used; None for the formula."""
+
+    def kv_format(self, model: Model, asked: KvFormat | None, gpu: Gpu | None) -> KvFormat:
+        """The cache format in use when `asked` (None: auto) is asked for."""
+
+    def budget(self, model: Model, gpu: Gpu, parallel: Parallel, options: Options, context: int) -> Budget:
+        """Memory left for the cache on the fullest GPU."""
+
+    def capacity(
+        self, model: Model, gpu: Gpu | None, parallel: Parallel, kv: KvFormat, options: Options, context: int, kv_bytes: int
+    ) -> Capacity | Refusal:
+        """What `kv_bytes` of cache memory on each GPU admit."""
+
+    def reserved(
+        self, model: Model, gpu: Gpu | None, parallel: Parallel, kv: KvFormat, options: Options, tokens: int
+    ) -> int:
+        """Bytes that one sequence of `tokens` takes on the fullest GPU."""

@@ -1,0 +1,119 @@
+"""What can go wrong, as one tree; every leaf knows its exit code and what to type next.
+
+    KvplanError
+    +-- UsageError           2  the command line or a call's arguments
+    |   +-- UnknownName      2  a model, GPU, engine or format nobody knows by that name
+    |   +-- BadSize          2  "24G" where bytes or tokens are needed
+    |   +-- CannotSplit      2  a parallel size the model can't be divided by
+    +-- ConfigError          2  the model's description can't be answered for
+    |   +-- BadFile          2  not there, not JSON or YAML, too large, too deep
+    |   +-- MissingField     2  a dimension is absent and nothing documents a default
+    |   +-- BadField         2  a value is there but can't be a dimension
+    |   +-- Unsupported      2  an architecture, layer type or format that isn't known
+    +-- SourceError          3  the Hub, the network or a licence gate
+        +-- Offline          3  a network answer was needed and not allowed
+        +-- NotFound         3  the Hub has no such repository, revision or file
+        +-- Gated            3  the Hub wants a token or an accepted licence
+        +-- Unreachable      3  no connection, a timeout, 429, 5xx, a truncated answer
+
+Not fitting is an answer, not an error: see kvplan.plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What the person at the keyboard reads: what, why, and what to type next."""
+
+    what: str
+    cause: str | None = None
+    hint: str | None = None
+
+
+class KvplanError(Exception):
+    """Base of everything kvplan raises on purpose. Caught once, at the command line.
+
+    Attributes: `problem` (what, cause, hint) and `exit_code` (the process's).
+    """
+
+    exit_code = 2
+
+    def __init__(self, what: str, *, cause: str | None = None, hint: str | None = None) -> None:
+        super().__init__(what)
+        self.problem = Problem(what, cause, hint)
+
+
+class UsageError(KvplanError):
+    """The arguments contradict each other or can't be read."""
+
+
+class UnknownName(UsageError):
+    """A name that nothing answers to; the hint carries the nearest known ones."""
+
+
+class BadSize(UsageError):
+    """A size without a readable number or unit."""
+
+
+class CannotSplit(UsageError):
+    """A tensor, pipeline or context parallel size that doesn't divide the model."""
+
+
+class ConfigError(KvplanError):
+    """The model's description can't be answered for."""
+
+
+class BadFile(ConfigError):
+    """The file isn't there, or isn't what its name says."""
+
+
+class MissingField(ConfigError):
+    """A needed field is absent. `field` is the JSON path that was tried."""
+
+    def __init__(self, field: str, *, cause: str | None = None, hint: str | None = None) -> None:
+        super().__init__(
+            f"{field} is missing",
+            cause=cause,
+            hint=hint or f"add {field.split(' or ')[0]} to the config, or describe the model in a kvplan YAML",
+        )
+        self.field = field
+
+
+class BadField(ConfigError):
+    """A field holds a value that can't be what it claims to be."""
+
+    def __init__(self, field: str, value: object, wanted: str, *, hint: str | None = None) -> None:
+        shown = repr(value)
+        super().__init__(
+            f"{field} is {shown if len(shown) <= 60 else shown[:57] + '...'}, not {wanted}", hint=hint
+        )
+        self.field = field
+
+
+class Unsupported(ConfigError):
+    """A model type, layer type or number format that kvplan doesn't know: refused, not guessed."""
+
+
+class SourceError(KvplanError):
+    """The place the description comes from didn't deliver it."""
+
+    exit_code = 3
+
+
+class Offline(SourceError):
+    """A network answer was needed while --offline or HF_HUB_OFFLINE forbids it."""
+
+
+class NotFound(SourceError):
+    """No such repository, revision or file on the Hub."""
+
+
+class Gated(SourceError):
+    """The repository needs a token or an accepted licence."""
+
+
+class Unreachable(SourceError):
+    """No connection, a timeout, a refusal, or an answer cut short."""

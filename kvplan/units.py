@@ -1,0 +1,121 @@
+"""Base units, and the only parser and formatter of sizes.
+
+Inside kvplan every quantity is an integer in its base unit: bytes, tokens, bytes per second. `GB` is 10^9 bytes,
+`GiB` 2^30. Token counts use powers of two, as model cards do: `8k` = 8,192, `1m` = 1,048,576.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+from kvplan.errors import BadSize
+
+KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
+KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
+
+_BYTE_UNITS = {
+    "b": 1, "kb": KB, "mb": MB, "gb": GB, "tb": TB, "kib": KIB, "mib": MIB, "gib": GIB, "tib": TIB,
+}  # fmt: skip
+_TOKEN_UNITS = {"": 1, "k": 2**10, "m": 2**20}
+_NUMBER = re.compile(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([A-Za-z/]*)\s*", re.ASCII)
+_LARGEST = 2**63 - 1
+
+
+def _split(text: str, what: str, example: str) -> tuple[Decimal, str]:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise BadSize(f"{text!r} is not {what}", hint=f"write it like {example}")
+    return Decimal(match[1].replace("_", "").replace(",", "")), match[2].lower()
+
+
+def _whole(number: Decimal, text: str, what: str) -> int:
+    if number != int(number) or number > _LARGEST:
+        raise BadSize(f"{text!r} is not {what}", cause="it is not a whole number below 2^63")
+    return int(number)
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes from `24GiB`, `80 GB`, `81559MiB`. A bare number is refused: 80 of what?
+
+    Raises: BadSize.
+    """
+    number, unit = _split(text, "a number of bytes", "24GiB or 24GB")
+    if unit not in _BYTE_UNITS:
+        raise BadSize(
+            f"{text!r} has no byte unit",
+            cause="GB is 10^9 bytes and GiB is 2^30 bytes, and kvplan won't guess which is meant",
+            hint=f"write {number}GiB or {number}GB",
+        )
+    return int(number * _BYTE_UNITS[unit])
+
+
+def parse_tokens(text: str) -> int:
+    """Tokens from `8192`, `8k` (8,192), `128k` (131,072), `1m` (1,048,576).
+
+    Raises: BadSize.
+    """
+    number, unit = _split(text, "a number of tokens", "8192, 8k or 1m")
+    if unit not in _TOKEN_UNITS:
+        raise BadSize(f"{text!r} is not a number of tokens", hint="write it like 8192, 8k or 1m")
+    tokens = _whole(number * _TOKEN_UNITS[unit], text, "a number of tokens")
+    if tokens < 1:
+        raise BadSize(f"{text!r} is not a number of tokens", cause="a sequence has at least one token")
+    return tokens
+
+
+def parse_token_list(text: str) -> tuple[int, ...]:
+    """Lengths from `8k`, a list `8k,32k` or a doubling range `8k..128k`.
+
+    Raises: BadSize.
+    """
+    lengths: list[int] = []
+    for part in text.split(","):
+        first, dots, last = part.partition("..")
+        if not dots:
+            lengths.append(parse_tokens(part))
+            continue
+        low, high = parse_tokens(first), parse_tokens(last)
+        if low > high:
+            raise BadSize(f"{part!r} runs backwards", hint=f"write {last}..{first}")
+        while low < high:
+            lengths.append(low)
+            low *= 2
+        lengths.append(high)
+    return tuple(lengths)
+
+
+def parse_bandwidth(text: str) -> int:
+    """Bytes per second from `3.35TB/s`, `936GB/s`.
+
+    Raises: BadSize.
+    """
+    number, unit = _split(text, "a bandwidth", "3.35TB/s")
+    base, slash, per = unit.partition("/")
+    if base not in _BYTE_UNITS or (slash, per) != ("/", "s"):
+        raise BadSize(f"{text!r} is not a bandwidth", hint="write it like 3.35TB/s or 936GB/s")
+    return int(number * _BYTE_UNITS[base])
+
+
+def format_bytes(count: int) -> str:
+    """Bytes in the largest binary unit that keeps the number above one: `40.0 GiB`, `320.0 KiB`, `12 B`."""
+    size = abs(count)
+    for unit, name in ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit:
+            value = count / unit
+            return f"{value:,.2f} {name}" if size < 100 * unit else f"{value:,.1f} {name}"
+    return f"{count} B"
+
+
+def format_tokens(count: int) -> str:
+    """Tokens with thousands separators."""
+    return f"{count:,}"
+
+
+def format_seconds(seconds: float) -> str:
+    """Seconds in the unit a person would say: `16.3 ms`, `1.24 s`, `820 us`."""
+    if seconds >= 1:
+        return f"{seconds:,.2f} s"
+    if seconds >= 1e-3:
+        return f"{seconds * 1e3:.2f} ms"
+    return f"{seconds * 1e6:.0f} us"

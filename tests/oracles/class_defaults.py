@@ -1,0 +1,347 @@
+"""Remake `kvplan/families/class_defaults.json`: what transformers fills in when a config.json is silent.
+
+    python3.11 -m venv hf
+    hf/bin/pip install transformers==5.23.0
+    hf/bin/python tests/oracles/class_defaults.py kvplan/families/class_defaults.json
+
+For every generative model type, and for every type nested in one, the file holds the defaults of the configuration
+class for the fields that decide the size of caches, states, weights and context. A field is spelled as its class spells
+it. The value is the raw default of the class, with these extra keys beside the fields:
+
+attribute_map   {standard name: own name}, as the class declares it
+derived         {field: [fields]}: the default is null and the class computes the field from these others
+                (an empty list: computed from something this script could not find by changing one field at a time)
+effective       {field: value}: with all defaults, the class ends with this value instead of its own raw default
+lists           {field: {"prefix", "cycle", "suffix"}}: the per-layer list the class computes when the file has none;
+                layer i takes prefix[i], or suffix counted from the end, or cycle[(i - len(prefix)) % len(cycle)].
+                Checked at several depths; a list that follows no such law at another depth is run-length coded as
+                "runs", for the class's own default depth only; a list of layer numbers is given as "indices"
+sub_configs     {key: {"model_type": type, field: default}}: the nested configuration made when the file has none;
+                fields appear only where they differ from the defaults of that type, or where the type is not listed
+kwargs          {field: default}: names the class accepts beside its fields, with the default it uses for each
+cannot_build    why the class rejects its own defaults; only raw defaults are then known
+"""
+
+import ast
+import contextlib
+import dataclasses
+import inspect
+import json
+import re
+import sys
+import textwrap
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import transformers
+from transformers import PreTrainedConfig
+from transformers.models.auto import modeling_auto
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+GENERATIVE = ("CAUSAL_LM", "IMAGE_TEXT_TO_TEXT", "SEQ_TO_SEQ_CAUSAL_LM", "MULTIMODAL_LM", "SPEECH_SEQ_2_SEQ")
+STANDARD = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "layer_types")
+
+# Fields that change no size: regularization, initial values, numerics, activations, tokens, losses, run-time switches.
+IGNORED = re.compile(
+    r"""_.* | .*_token_ids? | .*_token_index | .*_(start|end|newline|patch|lang)_id | lang_id | newline_id | .*_index
+    | .*drop(out|path|_path|_rate)?(_.*)? | .*pdrop | .*layerdrop | dropout.* | .*eps(ilon)?(_.*)? | .*init.* | .*_std
+    | rope_.* | .*rope_(theta|scaling|parameters).* | .*rope$ | use_mem_rope | .*multipliers? | .*scal(e|es|ing)(_.*)?
+    | .*scaling_factor | scale_.* | .*coef.* | .*loss.* | .*temperature.* | .*threshold.* | mask_.* | .*mask_token
+    | .*_act | .*activation.* | .*act_fn | afn | ffn_act.* | .*softcap.* | .*soft_cap.* | .*logit.* | summary_.* | .*_scaling_n_floor
+    | use_cache | return_.* | output_.*(states|attentions|logits) | scoring_func | topk_.* | n_group | num_expert_group
+    | norm_topk_prob | time_step_(?!rank).* | .*jitter.* | .*chunk_size | chunk_.* | pretraining_tp | use_.*(kernels|mambapy|scan|path)
+    | classifier.* | .*suppress.* | image_grid_pinpoints | supported_.* | lang(s|uages) | norm_(mean|std) | position_bias_.*
+    | .*_alpha.* | .*beta.* | .*clip.* | (max|min)_new_tokens | ignore_keys.* | problem_type | id2label | label2id | architectures
+    | transformers_version | chunk_size_.* | num_labels | is_decoder | add_cross_attention | tokenizer_class | name_or_path
+    | .*_(rate|seconds?|ms|s)$(?<!rms_norm)(?<!heads)(?<!layers)(?<!experts) | num_beams | length_penalty | early_stopping
+    | .*sinkhorn.* | mode | weight_mode | step_kernel | sequence_kernel | chunkwise_kernel | autocast.* | .*_seed | seed
+    | tdnn.* | .*negatives | ctc.* | xvector.* | feat_.* | apply_spec.* | guided.* | default_(language|num_delay.*)
+    | .*_order | dtype | attn_implementation | per_layer_config | tie_last_hidden_states | embedding_fraction | time_sampling.*
+    | spatial_target_layers | .*feature_select_strategy | .*aspect_ratio | interpolate_mode | torch_dtype | use_mems.* | mem_len
+    | freeze.* | .*max_distance | num_logits_to_keep | moe_(renormalize|apply.*|.*overlap|norm_min|.*fraction) | attention_softmax.*
+    | enable_moe_fp32_combine | .*fp32.* | norm_reduction.* | router_(dtype|ignore.*|.*prob.*) | .*_inference_.* | kda_.*
+    | linear_(a_log|dt).*  | linear_lower_bound | linear_allow.* | altup_coef.* | floor_.* | query_pre.* | second_expert.* | bi_data
+    | residual_in.* | swiglu.* | median_filter_width | attn_temperature_tuning | activation_sparsity.* | .*normalize.* | batch_prioritized.* | .*capacity.*
+    """,
+    re.VERBOSE,
+)
+KEPT = re.compile(
+    r"""partial_rotary_factor | block_ffn_dim_multiplier | (spatial_)?scale_factor | pixel_shuffle_ratio | attention_chunk_size
+    | .*(expansion|expand).* | .*_state_dtype | .*ssm.*dtype | .*attn_type.* | attention_type.* | .*layer_(start|end)_index
+    | block_auto_adjust_ff_dim | mlp_ratio | .*_proj_factor | .*dim_factor | .*downsample_(factor|rate|ratio) | initial_.*
+    | chunk_attention.* | sliding_window.* | .*local_attn_chunk_length | .*num_buckets | rms_norm_type | enable_moe_block
+    | use_clip.* | indexer_.* | index_.*
+    """,
+    re.VERBOSE,
+)
+MAX_LIST = 64
+Json = dict[str, Any]
+
+
+def sizes(name: str) -> bool:
+    """Say whether a field can change the size of a cache, a state, the weights or the context."""
+    return bool(KEPT.fullmatch(name)) or not IGNORED.fullmatch(name)
+
+
+def plain(value: Any) -> bool:
+    """Say whether a value is a JSON scalar or a short list of them (or of lists of them)."""
+    if isinstance(value, (list, tuple)):
+        return len(value) <= MAX_LIST and all(plain(item) for item in value)
+    if isinstance(value, dict):
+        return len(value) <= MAX_LIST and all(isinstance(k, str) and plain(v) for k, v in value.items())
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def is_layer_list(name: str, value: Any) -> bool:
+    """Say whether a field is a list with an entry for each layer (or the numbers of some layers)."""
+    return isinstance(value, (list, tuple)) and len(value) > 0 and ("layer" in name or "types" in name or "idxs" in name)
+
+
+def generative_types() -> set[str]:
+    """List the model types that transformers can generate with."""
+    return {name for task in GENERATIVE for name in getattr(modeling_auto, f"MODEL_FOR_{task}_MAPPING_NAMES")}
+
+
+def config_class(model_type: str) -> type[PreTrainedConfig]:
+    return CONFIG_MAPPING[model_type]  # type: ignore[no-any-return]
+
+
+def raw_defaults(cls: type[PreTrainedConfig]) -> Json:
+    """Read the defaults from the fields of a class, before it computes anything."""
+    base = {field.name for field in dataclasses.fields(PreTrainedConfig)} - {"is_encoder_decoder"}
+    out: Json = {}
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        if field.name in base or field.name in cls.sub_configs_defaults:
+            continue
+        name = cls.attribute_map.get(field.name, field.name)
+        if field.default is not dataclasses.MISSING:
+            out[name] = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            out[name] = field.default_factory()
+        else:
+            out[name] = None
+    if not out.get("is_encoder_decoder"):
+        out.pop("is_encoder_decoder", None)
+    return out
+
+
+def visible(config: PreTrainedConfig) -> Json:
+    """Read what an instance holds: its attributes and the properties its class computes."""
+    base = {field.name for field in dataclasses.fields(PreTrainedConfig)}
+    out = {k: v for k, v in vars(config).items() if k not in base and not isinstance(v, PreTrainedConfig)}
+    for name in STANDARD:
+        if name not in config.attribute_map:
+            with contextlib.suppress(Exception):
+                out.setdefault(name, getattr(config, name))
+    return out
+
+
+def accepted_kwargs(cls: type[PreTrainedConfig]) -> Json:
+    """Find `kwargs.get("name", constant)` and `kwargs.pop(...)` in the code that completes an instance."""
+    if cls.__post_init__ is PreTrainedConfig.__post_init__:
+        return {}
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls.__post_init__)))
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    found: Json = {}
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("get", "pop")
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id == "kwargs"
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+        ):
+            default = None
+            if len(node.args) > 1:
+                with contextlib.suppress(ValueError):
+                    default = ast.literal_eval(node.args[1])
+            found[str(node.args[0].value)] = default
+    return found
+
+
+def changed(value: Any) -> Iterable[Any]:
+    """Suggest other values for a field, to see what depends on it."""
+    if isinstance(value, bool):
+        return (not value,)
+    if isinstance(value, int):
+        return (2 * value, value + 1, max(1, value // 2))
+    return ()
+
+
+def dependencies(cls: type[PreTrainedConfig], start: Json, unknown: Iterable[str], raw: Json) -> dict[str, list[str]]:
+    """Change one field at a time and see which computed fields follow."""
+    out: dict[str, list[str]] = {name: [] for name in unknown}
+    for field, value in raw.items():
+        for other in changed(start.get(field) if value is None else value):
+            try:
+                after = visible(cls(**{field: other}))
+            except Exception:  # noqa: BLE001 - a class may reject any combination
+                continue
+            for name in out:
+                if name != field and after.get(name) != start.get(name) and field not in out[name]:
+                    out[name].append(field)
+    return {name: sorted(fields) for name, fields in out.items()}
+
+
+def law(lists: dict[int, list[Any]]) -> Json | None:
+    """Find the shortest prefix, cycle and suffix that give the list at every depth."""
+    for total in range(1, 13):
+        for suffix_length in range(min(total, 3)):
+            for prefix_length in range(total - suffix_length):
+                period = total - suffix_length - prefix_length
+                longest = max(lists)
+                sample = lists[longest]
+                if prefix_length + period + suffix_length > longest:
+                    continue
+                prefix = sample[:prefix_length]
+                cycle = sample[prefix_length : prefix_length + period]
+                suffix = sample[longest - suffix_length :]
+                if all(values == spread(prefix, cycle, suffix, depth) for depth, values in lists.items()):
+                    return {k: v for k, v in (("prefix", prefix), ("cycle", cycle), ("suffix", suffix)) if v}
+    return None
+
+
+def spread(prefix: list[Any], cycle: list[Any], suffix: list[Any], depth: int) -> list[Any]:
+    """Lay prefix, cycle and suffix over a number of layers."""
+    middle = [cycle[i % len(cycle)] for i in range(max(0, depth - len(prefix) - len(suffix)))]
+    return (prefix + middle + suffix)[:depth] if depth >= len(prefix) + len(suffix) else []
+
+
+def runs(values: list[Any]) -> list[list[Any]]:
+    """Run-length code a list."""
+    out: list[list[Any]] = []
+    for value in values:
+        if out and out[-1][1] == value:
+            out[-1][0] += 1
+        else:
+            out.append([1, value])
+    return out
+
+
+def layer_list(cls: type[PreTrainedConfig], name: str, value: Any) -> Json:
+    """Describe a per-layer list that a class computes."""
+    own = list(value)
+    if all(isinstance(item, int) for item in own) and own == sorted(set(own)) and len(own) > 2:
+        return {"indices": "all" if own == list(range(len(own))) and len(own) > 8 else own}
+    depth_field = cls.attribute_map.get("num_hidden_layers", "num_hidden_layers")
+    lists: dict[int, list[Any]] = {}
+    try:
+        depth = int(getattr(cls(), depth_field))
+    except Exception:  # noqa: BLE001
+        return {"runs": runs(own)}
+    for extra in (0, 1, 2, 5, 6, 7, 12):
+        try:
+            made = list(visible(cls(**{depth_field: depth + extra}))[name])
+        except Exception:  # noqa: BLE001
+            continue
+        if len(made) != depth + extra:
+            return {"runs": runs(own)}
+        lists[depth + extra] = made
+    found = law(lists) if len(lists) > 1 else None
+    return found or {"runs": runs(own)}
+
+
+def tidy(value: Any) -> Any:
+    """Turn tuples into lists, so that JSON and Python agree."""
+    if isinstance(value, (list, tuple)):
+        return [tidy(item) for item in value]
+    if isinstance(value, dict):
+        return {key: tidy(item) for key, item in value.items()}
+    return value
+
+
+def nested(cls: type[PreTrainedConfig]) -> tuple[Json, set[str]]:
+    """Describe the nested configurations of a class, and name their types."""
+    out: Json = {}
+    types: set[str] = set()
+    for key, spec in sorted(cls.sub_configs_defaults.items()):
+        known = spec.model_type in CONFIG_MAPPING and (
+            not issubclass(spec.config_class, PreTrainedConfig) or CONFIG_MAPPING[spec.model_type] is spec.config_class
+        )
+        entry: Json = {"model_type": spec.model_type} if spec.model_type else {}
+        if known:
+            types.add(spec.model_type)
+        else:
+            entry |= {k: tidy(v) for k, v in raw_defaults(spec.config_class).items() if sizes(k) and plain(v)}
+        entry |= {k: tidy(v) for k, v in spec.init_kwargs.items() if sizes(k) and plain(v)}
+        if spec.optional:
+            entry["optional"] = True
+        out[key] = entry
+    with contextlib.suppress(Exception):
+        for key, value in sorted(vars(cls()).items()):
+            if isinstance(value, PreTrainedConfig) and key not in out:
+                out[key] = {k: tidy(v) for k, v in raw_defaults(type(value)).items() if sizes(k) and plain(v)}
+    return out, types
+
+
+def describe(cls: type[PreTrainedConfig]) -> tuple[Json, set[str]]:
+    """Describe one configuration class, and name the types nested in it."""
+    raw = {k: v for k, v in raw_defaults(cls).items() if sizes(k)}
+    line: Json = {k: tidy(v) for k, v in raw.items() if plain(v)}
+    names = {k: v for k, v in cls.attribute_map.items() if sizes(k) and sizes(v)}
+    if names:
+        line["attribute_map"] = dict(sorted(names.items()))
+    kwargs = {k: v for k, v in accepted_kwargs(cls).items() if sizes(k) and k not in raw}
+    if kwargs:
+        line["kwargs"] = dict(sorted(kwargs.items()))
+    subs, types = nested(cls)
+    if subs:
+        line = {k: v for k, v in line.items() if k not in subs}
+        line["sub_configs"] = subs
+    try:
+        start = {k: v for k, v in visible(cls()).items() if sizes(k)}
+    except Exception as error:  # noqa: BLE001
+        line["cannot_build"] = " ".join(str(error).split())[:160]
+        return line, types
+    computed = [k for k, v in start.items() if raw.get(k) is None and v is not None]
+    lists = {k: layer_list(cls, k, start[k]) for k in computed if is_layer_list(k, start[k])}
+    if lists:
+        line["lists"] = lists
+    scalars = [k for k in computed if k not in lists and plain(start[k])]
+    derived: Json = {}
+    for name, fields in sorted(dependencies(cls, start, scalars, raw).items()):
+        if not fields:
+            line[name] = tidy(start[name])
+        else:
+            line[name] = None
+            derived[name] = fields
+    if derived:
+        line["derived"] = derived
+    effective = {
+        k: tidy(start[k]) for k, v in raw.items() if v is not None and k in start and tidy(start[k]) != tidy(v) and plain(start[k])
+    }
+    if effective:
+        line["effective"] = effective
+    return line, types
+
+
+def collect() -> Json:
+    """Describe all generative types and everything nested in them."""
+    found: Json = {}
+    waiting = sorted(generative_types())
+    while waiting:
+        model_type = waiting.pop()
+        if model_type in found:
+            continue
+        found[model_type], types = describe(config_class(model_type))
+        waiting += sorted(types - set(found))
+    return found
+
+
+def main(path: Path) -> None:
+    warnings.filterwarnings("ignore")
+    transformers.logging.set_verbosity_error()
+    types = collect()
+    rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(types[name], sort_keys=True)}" for name in sorted(types))
+    source = json.dumps(f"transformers {transformers.__version__} configuration classes")
+    path.write_text(f'{{"source": {source}, "types": {{\n{rows}\n}}}}\n', encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
