@@ -36,12 +36,11 @@ _COMPRESSED = "compressed sparse attention: DeepSeek-V4 reference inference code
 class Indexer:
     """Keys that choose which tokens sparse attention reads; one per token (or per compressed entry), not split by TP.
 
-    dim: elements of a key. stored: its format, whatever the cache format is. topk: tokens that attention then reads.
+    dim: elements of a key. stored: its format, whatever the cache format is.
     """
 
     dim: int
     stored: Format
-    topk: int | None = None
 
     def part(self, stride: int, shard: Shard) -> Part:
         """Growth of the keys, one per `stride` tokens."""
@@ -59,9 +58,10 @@ class Attention:
     heads: query heads. kv_heads: key and value heads. k_dim, v_dim: elements of one head's key and value.
     window: tokens a query sees, itself included. chunk: tokens of a chunk; the cache empties at its border.
     sinks: first tokens kept beside the window (StreamingLLM, arXiv:2309.17453). indexer: of block-sparse attention.
+    topk: tokens that sparse attention reads. heads is None where a config states key and value heads alone.
     """
 
-    heads: int
+    heads: int | None
     kv_heads: int
     k_dim: int
     v_dim: int
@@ -69,6 +69,7 @@ class Attention:
     chunk: int | None = None
     sinks: int = 0
     indexer: Indexer | None = None
+    topk: int | None = None
 
     @property
     def cap(self) -> int | None:
@@ -96,9 +97,7 @@ class Attention:
     def reads(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[StateGroup, ...]:
         """Read by one decode step of one rank."""
         stored = tuple(part.group for part in self.parts(shard, kv, dtype))
-        if self.indexer is None or self.indexer.topk is None:
-            return stored
-        return (replace(stored[0], cap=self.indexer.topk), *stored[1:])
+        return stored if self.topk is None else (replace(stored[0], cap=self.topk), *stored[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +105,16 @@ class Latent:
     """Multi-head latent attention: one compressed vector and one rotary key per token, whole on every tensor rank.
 
     rank: kv_lora_rank. rope_dim: qk_rope_head_dim. nope_dim, v_dim: of the heads it expands to, which no cache holds.
+    heads, nope_dim and v_dim are None where a config states the latent alone. topk: tokens that sparse attention reads.
     """
 
-    heads: int
+    heads: int | None
     rank: int
     rope_dim: int
-    nope_dim: int
-    v_dim: int
+    nope_dim: int | None = None
+    v_dim: int | None = None
     indexer: Indexer | None = None
+    topk: int | None = None
 
     @property
     def kind(self) -> str:
@@ -130,9 +131,7 @@ class Latent:
     def reads(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[StateGroup, ...]:
         """Read by one decode step: the latent of every token, or of the indexer's top k, and all indexer keys."""
         stored = tuple(part.group for part in self.parts(shard, kv, dtype))
-        if self.indexer is None or self.indexer.topk is None:
-            return stored
-        return (replace(stored[0], cap=self.indexer.topk), *stored[1:])
+        return stored if self.topk is None else (replace(stored[0], cap=self.topk), *stored[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +139,8 @@ class Compressed:
     """A window of raw latents, plus one compressed latent per `ratio` tokens, plus the compressor's running state.
 
     heads: query heads. dim: elements of a latent (key and value are the same vector). ratio None: the window alone.
-    indexer: over compressed entries. state_elements: fp32 elements of the compressors' buffers.
+    indexer: over compressed entries. topk: compressed entries that it picks.
+    state_elements: fp32 elements of the compressors' buffers.
     """
 
     heads: int
@@ -148,6 +148,7 @@ class Compressed:
     window: int
     ratio: int | None = None
     indexer: Indexer | None = None
+    topk: int | None = None
     state_elements: int = 0
 
     @property
@@ -175,8 +176,8 @@ class Compressed:
         groups = []
         for part in self.parts(shard, kv, dtype):
             group = part.group
-            if part.kind == "compressed" and self.indexer is not None and self.indexer.topk is not None:
-                group = replace(group, cap=self.indexer.topk * group.stride)
+            if part.kind == "compressed" and self.topk is not None:
+                group = replace(group, cap=self.topk * group.stride)
             groups.append(group)
         return tuple(groups)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kvplan.arch.curve import Curve, StateGroup
 from kvplan.arch.formats import Format, KvFormat
-from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent, Layer, Part
+from kvplan.arch.layers import Attention, Cache, CrossAttention, Layer, Part, Recurrent
 from kvplan.arch.parallel import WHOLE, Parallel, Shard, divisors, stage_layers
 from kvplan.arch.weights import Weights
 from kvplan.errors import CannotSplit
@@ -76,8 +76,8 @@ class Model:
     @property
     def query_heads(self) -> tuple[int, ...]:
         """Distinct numbers of query heads; tensor parallelism must divide each."""
-        found = {cache.heads for layer in self.layers for cache in layer.caches if has_heads(cache)}
-        return tuple(sorted(found))
+        found = {cache.heads for cache, _ in _counted(self.layers) if not isinstance(cache, Recurrent)}
+        return tuple(sorted(heads for heads in found if heads is not None))
 
     def stages(self, parallel: Parallel) -> tuple[tuple[Layer, ...], ...]:
         """Layers of each pipeline stage.
@@ -119,13 +119,13 @@ class Model:
 
     def check_split(self, parallel: Parallel) -> None:
         """Raises: CannotSplit, naming the tensor parallel sizes that divide every layer."""
-        if all(self._splits(tp) for tp in (parallel.tp,)):
+        if self._splits(parallel.tp):
             return
         heads = self.query_heads
-        works = [size for size in divisors(max(heads, default=1)) if self._splits(size)]
+        works = [size for size in divisors(max(heads, default=0) or 64) if self._splits(size)]
         raise CannotSplit(
             f"--tp {parallel.tp} can't split {self.origin.id}",
-            cause=f"it has {_or(heads)} query heads{self._kv_heads_text()}",
+            cause=f"its heads are {self._heads_text()}",
             hint=f"tensor parallel sizes that work: {', '.join(map(str, works))}",
         )
 
@@ -140,14 +140,12 @@ class Model:
             return False
         return True
 
-    def _kv_heads_text(self) -> str:
-        kv = {cache.kv_heads for cache, _ in _counted(self.layers) if isinstance(cache, Attention | CrossAttention)}
-        return f" and {_or(sorted(kv))} KV heads" if kv else ""
-
-
-def has_heads(cache: Cache) -> bool:
-    """Whether the cache belongs to attention with query heads."""
-    return isinstance(cache, Attention | Latent | Compressed | CrossAttention)
+    def _heads_text(self) -> str:
+        caches = [cache for cache, _ in _counted(self.layers)]
+        kv = {cache.kv_heads for cache in caches if isinstance(cache, Attention | CrossAttention)}
+        state = {units for cache in caches if isinstance(cache, Recurrent) for t in cache.tensors for units, _ in t.widths}
+        named = ((self.query_heads, "query"), (sorted(kv), "KV"), (sorted(state), "state"))
+        return ", ".join(f"{_or(counts)} {what}" for counts, what in named if counts)
 
 
 def _or(numbers: Iterable[int]) -> str:
