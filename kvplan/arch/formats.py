@@ -40,6 +40,7 @@ class Format:
 _GGML = "ggml-common.h: sizes of block_q8_0 ... block_iq4_nl"
 _OCP = "OCP Microscaling Formats specification 1.0: 32 elements share one 8-bit scale"
 _NVFP4 = "vLLM 0.33 v1/kv_cache_interface.py: two elements a byte, one fp8 scale per 16 elements"
+_TURBO = "vLLM 0.33 quantization/turboquant/config.py: packed keys with an fp16 norm (fp8 keys have none), values with fp16 scale and zero"
 _TOKEN_HEAD = "vLLM 0.33 --kv-cache-dtype *_per_token_head: one fp32 scale per head and token"
 
 FORMATS: dict[str, Format] = {
@@ -54,6 +55,11 @@ FORMATS: dict[str, Format] = {
         Format("int8_per_token_head", 8, row_bits=32, source=_TOKEN_HEAD),
         Format("int4_per_token_head", 4, row_bits=32, source=_TOKEN_HEAD),
         Format("nvfp4", 4, block=16, scale_bits=8, source=_NVFP4),
+        Format("turboquant_k8", 8, source=_TURBO),
+        Format("turboquant_k4", 4, row_bits=16, source=_TURBO),
+        Format("turboquant_k3", 3, row_bits=16, source=_TURBO),
+        Format("turboquant_v4", 4, row_bits=32, source=_TURBO),
+        Format("turboquant_v3", 3, row_bits=32, source=_TURBO),
         Format("mxfp8", 8, block=32, scale_bits=8, source=_OCP),
         Format("mxfp4", 4, block=32, scale_bits=8, source=_OCP),
         Format("q8_0", 8, block=32, scale_bits=16, source=_GGML),
@@ -80,6 +86,15 @@ class KvFormat:
     v: Format
 
 
+PAIRS: dict[str, tuple[str, str]] = {
+    "turboquant_k8v4": ("turboquant_k8", "turboquant_v4"),
+    "turboquant_4bit_nc": ("turboquant_k4", "turboquant_v4"),
+    "turboquant_k3v4_nc": ("turboquant_k3", "turboquant_v4"),
+    "turboquant_3bit_nc": ("turboquant_k3", "turboquant_v3"),
+}
+"""Cache formats that an engine names once but that store keys and values differently."""
+
+
 def format_named(name: str) -> Format:
     """The format of that name, `torch.bfloat16` and other spellings included.
 
@@ -93,9 +108,10 @@ def format_named(name: str) -> Format:
 
 
 def parse_kv_format(text: str) -> KvFormat:
-    """`fp8` for both, `q8_0:f16` for keys and values apart.
+    """`fp8` for both, `q8_0:f16` for keys and values apart, `turboquant_k8v4` for a pair of its own.
 
     Raises: UnknownName.
     """
-    k, _, v = text.partition(":")
+    pair = PAIRS.get(text.strip().lower())
+    k, _, v = ":".join(pair).partition(":") if pair else text.partition(":")
     return KvFormat(format_named(k), format_named(v or k))

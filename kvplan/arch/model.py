@@ -53,6 +53,8 @@ class Model:
 
     dtype: format of activations, and of the cache unless something else is asked for. kv_hint: the cache format that
     the checkpoint carries scales for. draft_layers: multi-token-prediction layers, cached only when they are used.
+    architectures: the classes the config names, in its order; empty when it names none. traits: what else engines
+    branch on, by name: "image_prefix" (image tokens attend to each other both ways).
     """
 
     origin: Origin
@@ -67,6 +69,8 @@ class Model:
     weights: Weights | None = None
     defaulted: tuple[Default, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    architectures: tuple[str, ...] = ()
+    traits: tuple[str, ...] = ()
 
     @property
     def kv_auto(self) -> KvFormat:
