@@ -54,7 +54,8 @@ class Model:
     dtype: format of activations, and of the cache unless something else is asked for. kv_hint: the cache format that
     the checkpoint carries scales for. draft_layers: multi-token-prediction layers, cached only when they are used.
     architectures: the classes the config names, in its order; empty when it names none. traits: what else engines
-    branch on, by name: "image_prefix" (image tokens attend to each other both ways).
+    branch on, by name: "image_prefix" (image tokens attend to each other both ways). attention_heads: query heads as the
+    config states them, also where no layer has any: some engines split by that number alone.
     """
 
     origin: Origin
@@ -71,6 +72,7 @@ class Model:
     notes: tuple[str, ...] = field(default=())
     architectures: tuple[str, ...] = ()
     traits: tuple[str, ...] = ()
+    attention_heads: int | None = None
 
     @property
     def kv_auto(self) -> KvFormat:

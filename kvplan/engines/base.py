@@ -48,7 +48,8 @@ class Options:
     """The engine's own flags by the engine's own names; None means its default.
 
     utilization: share of memory it may use. kv_memory: cache bytes per GPU given by hand. weights, overhead: bytes per
-    GPU that replace what kvplan would compute. graphs: whether CUDA graphs are captured.
+    GPU that replace what kvplan would compute. graphs: whether CUDA graphs are captured. speculative_tokens: drafted by
+    the model's own multi-token-prediction layers each step; 0 leaves those layers out.
     """
 
     utilization: float | None = None
@@ -62,6 +63,7 @@ class Options:
     graphs: bool = True
     async_scheduling: bool = True
     hybrid_manager: bool = True
+    speculative_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
