@@ -63,7 +63,7 @@ class Model:
     layers: tuple[Layer, ...]
     dtype: Format
     context: Context
-    hidden_size: int
+    hidden_size: int | None
     vocab_size: int | None
     kv_hint: KvFormat | None = None
     draft_layers: tuple[Layer, ...] = ()

@@ -1,0 +1,72 @@
+"""How configs say what a model keeps: from a parsed config.json to a Model. Pure; unknown means error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kvplan.arch.layers import Layer
+from kvplan.arch.model import Model, Origin
+from kvplan.families import context, guard, numbers, own, standard
+from kvplan.families.attention import width
+from kvplan.families.drafts import draft_layers
+from kvplan.families.fields import Fields
+from kvplan.families.locate import refuse_encoder, text_fields
+
+Reader = Callable[[Fields], tuple[Layer, ...]]
+
+READERS: dict[str, Reader] = {
+    **dict.fromkeys(("falcon", "RefinedWeb", "RefinedWebModel", "gpt_bigcode", "chatglm"), own.flagged_heads),
+    **dict.fromkeys(("nemotron-nas", "deci", "decilm"), own.block_configs),
+    "openelm": own.listed_heads,
+    "longcat_flash": own.doubled_layers,
+    **dict.fromkeys(("zamba2", "zamba"), own.zamba),
+    "recurrent_gemma": own.griffin,
+    **dict.fromkeys(("rwkv", "rwkv5", "rwkv6", "rwkv7"), own.rwkv),
+    **dict.fromkeys(("gated_deltanet", "delta_net"), own.fla_delta_net),
+    "hgrn2": own.hgrn2,
+    "samba": own.fla_mamba,
+    **dict.fromkeys(("mllama", "mllama_text_model"), own.image_cross_attention),
+}
+"""Types that don't say it in the standard fields. Everything else is read by its fields."""
+
+
+def read(config: Mapping[str, Any], origin: Origin, companions: Mapping[str, Mapping[str, Any]] | None = None) -> Model:
+    """The model that a config describes.
+
+    config: a parsed config.json. companions: parsed files beside it, by name (hf_quant_config.json,
+    quantize_config.json).
+
+    Raises: MissingField, BadField, Unsupported.
+    """
+    beside = companions or {}
+    fields = text_fields(config)
+    refuse_encoder(fields)
+    layers = _reader(fields)(fields)
+    guard.refuse_unread(fields)
+    drafts = draft_layers(fields, layers)
+    return Model(
+        origin=origin,
+        family=fields.model_type or "unnamed",
+        layers=layers,
+        dtype=numbers.dtype(fields),
+        context=context.context(fields),
+        hidden_size=width(fields),
+        vocab_size=fields.whole_or_default("vocab_size", "padded_vocab_size"),
+        kv_hint=numbers.kv_hint(fields, beside),
+        draft_layers=drafts,
+        defaulted=tuple(fields.ledger.defaulted.values()),
+        notes=tuple(fields.ledger.notes),
+    )
+
+
+def _reader(fields: Fields) -> Reader:
+    named = READERS.get(fields.model_type)
+    if named is not None:
+        return named
+    if fields.has("decoder_layers", "num_decoder_layers") or fields.defaults.values.get("is_encoder_decoder"):
+        return own.encoder_decoder
+    if fields.has("block_configs"):
+        return own.block_configs
+    kv = fields.find("num_kv_heads", "num_key_value_heads")
+    return own.listed_heads if kv is not None and isinstance(kv[1], list) else standard.layers

@@ -1,0 +1,183 @@
+"""Softmax attention: heads and head sizes, however a config spells them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvplan.arch.formats import FORMATS
+from kvplan.arch.layers import Attention, CrossAttention, Indexer
+from kvplan.errors import BadField, MissingField
+from kvplan.families.fields import Fields
+
+HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
+KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "attn_config.kv_n_heads")
+HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels")
+WIDTH = ("hidden_size", "n_embd", "d_model", "model_dim", "n_embed")
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """Query heads, KV heads, and elements of one head's key and value."""
+
+    heads: int | None
+    kv_heads: int
+    k_dim: int
+    v_dim: int
+
+    def attention(self, *, window: int | None = None, chunk: int | None = None) -> Attention:
+        """An attention layer with these heads."""
+        return Attention(self.heads, self.kv_heads, self.k_dim, self.v_dim, window=window, chunk=chunk)
+
+    def cross(self, tokens: int) -> CrossAttention:
+        """A cross-attention layer with these heads."""
+        return CrossAttention(self.heads or self.kv_heads, self.kv_heads, self.k_dim, self.v_dim, tokens)
+
+
+def query_heads(fields: Fields) -> int | None:
+    """Query heads; None where a config states key and value heads alone.
+
+    Raises: BadField, MissingField.
+    """
+    stated = fields.whole(*HEADS)
+    if stated is None and fields.core_defaults:
+        stated = fields.whole_or_default(*HEADS)
+    return stated
+
+
+def width(fields: Fields) -> int | None:
+    """hidden_size; None when the config doesn't say.
+
+    Raises: BadField.
+    """
+    stated = fields.whole(*WIDTH)
+    if stated is None and fields.core_defaults:
+        stated = fields.whole_or_default(*WIDTH)
+    return stated
+
+
+def heads(fields: Fields) -> Heads:
+    """The heads of ordinary layers.
+
+    Raises: MissingField, BadField.
+    """
+    queries = query_heads(fields)
+    kv = kv_heads(fields, queries)
+    k_dim = head_dim(fields, queries)
+    return Heads(queries, kv, k_dim, value_dim(fields, k_dim))
+
+
+def kv_heads(fields: Fields, queries: int | None) -> int:
+    """KV heads. A class that documents none, and a config that states none, mean multi-head attention.
+
+    Raises: MissingField, BadField.
+    """
+    stated = fields.whole(*KV_HEADS)
+    if stated is None and not fields.stated_null(KV_HEADS[0]):
+        default = fields.defaults.value(KV_HEADS[0])
+        if isinstance(default, int) and default > 0:
+            stated = default
+            fields.note_default(KV_HEADS[0], default)
+    if stated is None:
+        if queries is None:
+            raise MissingField(" or ".join(fields.path + name for name in (HEADS[0], KV_HEADS[0])))
+        fields.note_default(KV_HEADS[0], queries, "no key or value head count stated: one per query head (MHA)")
+        return queries
+    return grouped(fields, queries, stated, KV_HEADS[0])
+
+
+def grouped(fields: Fields, queries: int | None, kv: int, name: str) -> int:
+    """KV heads that divide the query heads, as grouped-query attention needs.
+
+    Raises: BadField.
+    """
+    if queries is not None and queries % kv:
+        raise BadField(fields.path + name, kv, f"a divisor of the {queries} query heads")
+    return kv
+
+
+def head_dim(fields: Fields, queries: int | None) -> int:
+    """Elements of a key: as declared, else the class's, else hidden_size / heads exactly.
+
+    Raises: MissingField, BadField.
+    """
+    stated = fields.whole(*HEAD_DIM)
+    if stated is not None:
+        return stated
+    default = fields.defaults.value("head_dim")
+    if isinstance(default, int) and default > 0 and not fields.stated_null("head_dim"):
+        fields.note_default("head_dim", default)
+        return default
+    size = width(fields)
+    if size is None or queries is None:
+        missing = WIDTH[0] if size is None else HEADS[0]
+        raise MissingField(f"{fields.path}head_dim or {fields.path}{missing}", cause="a key's size can't be derived")
+    return exact_share(fields, size, queries)
+
+
+def exact_share(fields: Fields, size: int, queries: int) -> int:
+    """hidden_size / heads, refused when it isn't whole.
+
+    Raises: BadField.
+    """
+    if size % queries:
+        raise BadField(
+            fields.path + "hidden_size", size, f"a multiple of the {queries} heads",
+            hint="state head_dim: it isn't hidden_size / heads in this model",
+        )  # fmt: skip
+    return size // queries
+
+
+def value_dim(fields: Fields, k_dim: int) -> int:
+    """Elements of a value: v_head_dim where it is stated, else as many as a key."""
+    stated = fields.whole("v_head_dim", least=0)
+    if not stated:
+        default = fields.defaults.value("v_head_dim")
+        if isinstance(default, int) and default > 0 and not fields.has("kv_lora_rank"):
+            stated = default
+            fields.note_default("v_head_dim", default)
+    return stated or k_dim
+
+
+def sliding_heads(fields: Fields, ordinary: Heads) -> Heads:
+    """Heads of window layers, which some models shape apart: swa_num_key_value_heads, swa_head_dim, swa_v_head_dim.
+
+    Raises: BadField.
+    """
+    queries = fields.whole("swa_num_attention_heads") or ordinary.heads
+    kv = fields.whole("swa_num_key_value_heads") or ordinary.kv_heads
+    k_dim = fields.whole("swa_head_dim") or ordinary.k_dim
+    v_dim = fields.whole("swa_v_head_dim") or (ordinary.v_dim if k_dim == ordinary.k_dim else k_dim)
+    return Heads(queries, grouped(fields, queries, kv, "swa_num_key_value_heads"), k_dim, v_dim)
+
+
+def global_heads(fields: Fields, ordinary: Heads) -> Heads:
+    """Heads of full layers where window layers are the ordinary ones: global_head_dim, num_global_key_value_heads.
+
+    A separate KV head count holds only where keys and values are one projection (attention_k_eq_v).
+    Source: transformers 5.23 models/gemma4/modeling_gemma4.py.
+
+    Raises: BadField.
+    """
+    k_dim = fields.whole_or_default("global_head_dim")
+    if k_dim is None:
+        return ordinary
+    kv = fields.whole("num_global_key_value_heads") if fields.flag("attention_k_eq_v") else None
+    count = grouped(fields, ordinary.heads, kv or ordinary.kv_heads, "num_global_key_value_heads")
+    return Heads(ordinary.heads, count, k_dim, k_dim)
+
+
+def block_sparse(fields: Fields, layer: int) -> tuple[Indexer, int] | None:
+    """Index keys of block-sparse attention and the tokens it reads, for layers that have them (sparse_attention_config).
+
+    Keys are kept in the model's own 16 bit. Source: vLLM 0.33 MiniMax-M3 sparse indexer cache, 2 B an element.
+
+    Raises: BadField, MissingField.
+    """
+    sparse = fields.child("sparse_attention_config")
+    if sparse is None or sparse.flag("use_sparse_attention") is False:
+        return None
+    owners = sparse.wholes("sparse_attention_freq")
+    if owners is not None and (layer >= len(owners) or not owners[layer]):
+        return None
+    index = Indexer(sparse.need("sparse_index_dim"), FORMATS["bf16"])
+    return index, sparse.need("sparse_topk_blocks") * sparse.need("sparse_block_size")

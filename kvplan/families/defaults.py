@@ -1,0 +1,78 @@
+"""What a reference implementation's configuration class fills in when a config is silent.
+
+class_defaults.json holds the facts, per model type; tests/oracles/class_defaults.py remakes it. This is the one place
+where the families touch a file: their own table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ClassDefaults:
+    """Defaults of one model type's configuration class. `known` is False for types the table doesn't hold."""
+
+    model_type: str
+    source: str
+    values: Mapping[str, Any]
+    known: bool
+
+    def value(self, name: str) -> object:
+        """The default of a field, by its own or its mapped name; None when the class has none.
+
+        What the class fills in for an absent field ("effective", "kwargs") wins over what its signature says.
+        """
+        for group in ("effective", "kwargs"):
+            inner = self.values.get(group, {})
+            if name in inner:
+                found: object = inner[name]
+                return found
+        own = self.values.get("attribute_map", {}).get(name, name)
+        return self.values.get(own)
+
+    def own_name(self, name: str) -> str:
+        """How this class spells a standard field."""
+        spelled: str = self.values.get("attribute_map", {}).get(name, name)
+        return spelled
+
+    def pattern(self, name: str, count: int) -> tuple[str, ...] | None:
+        """A per-layer list that the class builds for `count` layers when the config leaves it out."""
+        law = self.values.get("lists", {}).get(name)
+        if law is None:
+            return None
+        if "cycle" not in law:
+            words = {word for _, word in law.get("runs", ())}
+            return (words.pop(),) * count if len(words) == 1 else None
+        head = list(law.get("prefix", ()))
+        tail = list(law.get("suffix", ()))
+        cycle = law["cycle"]
+        middle = [cycle[index % len(cycle)] for index in range(max(0, count - len(head)))]
+        entries = (head + middle)[:count]
+        if tail:
+            entries[-len(tail) :] = tail
+        return tuple(entries)
+
+    def nested_type(self, key: str) -> str | None:
+        """Model type of a nested config (`text_config`) that doesn't say its own."""
+        nested: str | None = self.values.get("sub_configs", {}).get(key, {}).get("model_type")
+        return nested
+
+
+@cache
+def _table() -> dict[str, Any]:
+    text = files("kvplan.families").joinpath("class_defaults.json").read_text(encoding="utf-8")
+    table: dict[str, Any] = json.loads(text)
+    return table
+
+
+def class_defaults(model_type: str | None) -> ClassDefaults:
+    """Defaults for a model type; an empty, unknown one when the table has no such type."""
+    table = _table()
+    values = table["types"].get(model_type)
+    return ClassDefaults(model_type or "", f"{table['source']}, {model_type}", values or {}, values is not None)

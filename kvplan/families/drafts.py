@@ -1,0 +1,24 @@
+"""Multi-token-prediction layers that come with a checkpoint: cached only when speculation uses them."""
+
+from __future__ import annotations
+
+from kvplan.arch.layers import Attention, Compressed, Latent, Layer
+from kvplan.families.fields import Fields
+from kvplan.families.patterns import draft_count
+
+
+def draft_layers(fields: Fields, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """One layer of the stack's own attention for each prediction layer.
+
+    Source: vLLM 0.33 models/deepseek_mtp.py, qwen3_next_mtp.py, glm4_moe_mtp.py: each module is an ordinary decoder layer.
+
+    Raises: BadField.
+    """
+    count = draft_count(fields)
+    if not count:
+        return ()
+    for layer in reversed(layers):
+        for cache in layer.caches:
+            if isinstance(cache, Latent | Compressed) or (isinstance(cache, Attention) and cache.cap is None):
+                return (Layer((cache,)),) * count
+    return ()

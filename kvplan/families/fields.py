@@ -1,0 +1,198 @@
+"""Reading a config without guessing: null is absent, every miss names the path tried, every default is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kvplan.arch.model import Default
+from kvplan.errors import BadField, MissingField
+from kvplan.families.defaults import ClassDefaults
+
+LARGEST = 2**40
+"""No dimension, window or length of a real model comes near; what does is a mistake."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What reading a config left behind: the defaults used and the names looked at."""
+
+    defaulted: dict[str, Default] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    read: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """One object of a config.
+
+    node: its keys. path: where it stands, for messages ("" at the top, "text_config."). parents: enclosing objects,
+    nearest first. defaults: of its model type's class. core_defaults: whether even layers, width and heads may come
+    from the class (a nested config saves only what differs from its class; a flat one states them).
+    """
+
+    node: Mapping[str, Any]
+    path: str
+    defaults: ClassDefaults
+    ledger: Ledger
+    parents: tuple[Mapping[str, Any], ...] = ()
+    core_defaults: bool = False
+
+    @property
+    def model_type(self) -> str:
+        """The model type, "" when the config has none."""
+        return self.defaults.model_type
+
+    def find(self, *names: str) -> tuple[str, Any] | None:
+        """The first of `names` that is there and not null, with its value. A dot descends: `attn_config.kv_n_heads`."""
+        for name in names:
+            value: Any = self.node
+            for step in name.split("."):
+                value = value.get(step) if isinstance(value, Mapping) else None
+            self.ledger.read.add(name.partition(".")[0])
+            if value is not None:
+                return name, value
+        return None
+
+    def has(self, *names: str) -> bool:
+        """Whether any of `names` is there and not null."""
+        return self.find(*names) is not None
+
+    def stated_null(self, name: str) -> bool:
+        """Whether the config says null on purpose, which switches some class defaults off."""
+        self.ledger.read.add(name)
+        return name in self.node and self.node[name] is None
+
+    def whole(self, *names: str, least: int = 1) -> int | None:
+        """A whole number of at least `least`; None when none of `names` is there.
+
+        Raises: BadField.
+        """
+        found = self.find(*names)
+        return None if found is None else self.as_whole(*found, least=least)
+
+    def as_whole(self, name: str, value: object, *, least: int = 1) -> int:
+        """A value as a whole number.
+
+        Raises: BadField for text, booleans, fractions, NaN, and what is below `least` or absurdly large.
+        """
+        wanted = "a positive whole number" if least == 1 else f"a whole number of at least {least}"
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise BadField(self.path + name, value, wanted)
+        if value != value or value in (float("inf"), float("-inf")) or value != int(value) or not least <= value <= LARGEST:
+            raise BadField(self.path + name, value, wanted)
+        return int(value)
+
+    def need(self, *names: str, cause: str | None = None) -> int:
+        """A positive whole number that must be there, or that the class documents a default for.
+
+        Raises: MissingField, BadField.
+        """
+        value = self.whole_or_default(*names)
+        if value is None:
+            raise MissingField(" or ".join(self.path + name for name in names[:4]), cause=cause)
+        return value
+
+    def whole_or_default(self, *names: str) -> int | None:
+        """A positive whole number from the config, else from the class; None when neither says."""
+        stated = self.whole(*names)
+        if stated is not None:
+            return stated
+        for name in names:
+            value = self.default(name)
+            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                return value
+        return None
+
+    def default(self, name: str) -> object:
+        """The class default of `name`, written into the ledger when there is one."""
+        value = self.defaults.value(name)
+        if value is not None:
+            self.note_default(name, value)
+        return value
+
+    def note_default(self, name: str, value: object, source: str | None = None) -> None:
+        """Write down that `value` was used for a field the config leaves out."""
+        self.ledger.defaulted.setdefault(name, Default(self.path + name, value, source or self.defaults.source))
+
+    def flag(self, *names: str) -> bool | None:
+        """A switch from the config, else from the class; None when neither says.
+
+        Raises: BadField for anything but true, false, 0 and 1.
+        """
+        found = self.find(*names)
+        if found is None:
+            for name in names:
+                value = self.defaults.value(name)
+                if isinstance(value, bool):
+                    self.note_default(name, value)
+                    return value
+            return None
+        name, value = found
+        if not isinstance(value, bool) and value not in (0, 1):
+            raise BadField(self.path + name, value, "true or false")
+        return bool(value)
+
+    def text(self, *names: str) -> str | None:
+        """A string; None when none of `names` is there.
+
+        Raises: BadField.
+        """
+        found = self.find(*names)
+        if found is None:
+            return None
+        if not isinstance(found[1], str):
+            raise BadField(self.path + found[0], found[1], "a string")
+        return found[1]
+
+    def items(self, *names: str) -> tuple[Any, ...] | None:
+        """A list; None when none of `names` is there.
+
+        Raises: BadField.
+        """
+        found = self.find(*names)
+        if found is None:
+            return None
+        if isinstance(found[1], str | bytes) or not isinstance(found[1], Sequence):
+            raise BadField(self.path + found[0], found[1], "a list")
+        return tuple(found[1])
+
+    def wholes(self, *names: str, least: int = 0) -> tuple[int, ...] | None:
+        """A list of whole numbers; None when none of `names` is there.
+
+        Raises: BadField.
+        """
+        found = self.find(*names)
+        values = self.items(*names)
+        if found is None or values is None:
+            return None
+        return tuple(self.as_whole(f"{found[0]}[{index}]", value, least=least) for index, value in enumerate(values))
+
+    def child(self, name: str) -> Fields | None:
+        """A nested object; None when it isn't there.
+
+        Raises: BadField if it is something else.
+        """
+        found = self.find(name)
+        if found is None:
+            return None
+        if not isinstance(found[1], Mapping):
+            raise BadField(self.path + name, found[1], "an object")
+        return Fields(found[1], f"{self.path}{name}.", self.defaults, self.ledger, (self.node, *self.parents))
+
+    def shared(self, *names: str) -> tuple[str, Any] | None:
+        """As find, looking outwards through the enclosing objects too (dtype, quantization_config, tied embeddings)."""
+        found = self.find(*names)
+        if found is not None:
+            return found
+        for parent in self.parents:
+            for name in names:
+                if parent.get(name) is not None:
+                    return name, parent[name]
+        return None
+
+    def note(self, text: str) -> None:
+        """Something the reader of the answer should know."""
+        if text not in self.ledger.notes:
+            self.ledger.notes.append(text)

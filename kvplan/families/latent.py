@@ -1,0 +1,131 @@
+"""Multi-head latent attention and its sparse indexers, and compressed attention."""
+
+from __future__ import annotations
+
+from kvplan.arch.layers import FP8_INDEX, Compressed, Indexer, Latent, Layer
+from kvplan.errors import BadField, MissingField
+from kvplan.families.attention import query_heads
+from kvplan.families.fields import Fields
+
+FULL, SHARED = "full", "shared"
+
+
+def is_latent(fields: Fields) -> bool:
+    """Whether attention caches a latent: kv_lora_rank is stated (or the class's own) and use_mla doesn't deny it."""
+    if fields.find("use_mla") is not None and fields.flag("use_mla") is False:
+        return False
+    if fields.stated_null("kv_lora_rank"):
+        return False
+    return fields.has("kv_lora_rank") or isinstance(fields.defaults.value("kv_lora_rank"), int)
+
+
+def latent_layer(fields: Fields, owns_indexer: bool) -> Latent:  # noqa: FBT001 - which layer it is, not what to do
+    """One latent layer.
+
+    Raises: MissingField, BadField.
+    """
+    topk = fields.whole("index_topk")
+    index_dim = fields.whole_or_default("index_head_dim") if owns_indexer else None
+    return Latent(
+        query_heads(fields),
+        fields.need("kv_lora_rank"),
+        fields.need("qk_rope_head_dim"),
+        fields.whole_or_default("qk_nope_head_dim"),
+        fields.whole_or_default("v_head_dim"),
+        None if index_dim is None else Indexer(index_dim, FP8_INDEX),
+        topk,
+    )
+
+
+def indexer_owners(fields: Fields, count: int) -> tuple[bool, ...]:
+    """Which of `count` layers own an indexer cache; the others reuse the choice of an earlier layer.
+
+    indexer_types says it layer by layer; else layer i owns one when max(i - offset + 1, 0) is a multiple of
+    index_topk_freq. Source: vLLM 0.33 models/deepseek_v2.py skip_topk; transformers 5.23 glm_moe_dsa.
+
+    Raises: BadField.
+    """
+    if not fields.has("index_head_dim") and not isinstance(fields.defaults.value("index_head_dim"), int):
+        return (False,) * count
+    types = fields.items("indexer_types")
+    if types is not None:
+        unknown = next((entry for entry in types if entry not in (FULL, SHARED)), None)
+        if unknown is not None or len(types) < count:
+            raise BadField(f"{fields.path}indexer_types", unknown or list(types), f'{count} entries of "full" or "shared"')
+        return tuple(entry == FULL for entry in types[:count])
+    pattern = fields.text("index_topk_pattern")
+    if pattern is not None:
+        if len(pattern) < count or set(pattern) - set("FS"):
+            raise BadField(f"{fields.path}index_topk_pattern", pattern, f"{count} letters F or S")
+        return tuple(letter == "F" for letter in pattern[:count])
+    every = fields.whole_or_default("index_topk_freq") or 1
+    offset = fields.whole("index_skip_topk_offset", least=0)
+    if offset is None:
+        offset = fields.whole_or_default("index_skip_topk_offset") or 0
+    return tuple(max(layer - offset + 1, 0) % every == 0 for layer in range(count))
+
+
+def latent_layers(fields: Fields, count: int) -> tuple[Layer, ...]:
+    """A whole stack of latent layers.
+
+    Raises: MissingField, BadField.
+    """
+    kinds = {owns: Layer((latent_layer(fields, owns),)) for owns in set(indexer_owners(fields, count))}
+    return tuple(kinds[owns] for owns in indexer_owners(fields, count))
+
+
+_SPARSE_RATIO = 4
+"""The ratio whose compressor overlaps its neighbours and whose entries an indexer chooses among; others do neither."""
+
+
+def compressed_layers(fields: Fields, count: int) -> tuple[Layer, ...]:
+    """A stack of compressed attention: compress_ratios per layer, 0 for the window alone.
+
+    The list may be longer by the multi-token-prediction layers. Compressor state: kv and score, fp32, rows of ratio
+    (twice ratio where neighbours overlap) by head_dim (twice). Source: DeepSeek-V4 reference inference code, Compressor.
+
+    Raises: MissingField, BadField.
+    """
+    ratios = _ratios(fields, count)
+    heads = query_heads(fields)
+    if heads is None:
+        raise MissingField(f"{fields.path}num_attention_heads")
+    dim, window = fields.need("head_dim"), fields.need("sliding_window")
+    kinds: dict[int, Layer] = {}
+    for ratio in set(ratios):
+        if ratio == 0:
+            kinds[ratio] = Layer((Compressed(heads, dim, window),))
+        elif ratio == _SPARSE_RATIO:
+            index = fields.need("index_head_dim")
+            state = 2 * (2 * ratio) * (2 * dim) + 2 * (2 * ratio) * (2 * index)
+            cache = Compressed(heads, dim, window, ratio, Indexer(index, FP8_INDEX), fields.whole_or_default("index_topk"), state)
+            kinds[ratio] = Layer((cache,))
+        else:
+            kinds[ratio] = Layer((Compressed(heads, dim, window, ratio, None, None, 2 * ratio * dim),))
+    return tuple(kinds[ratio] for ratio in ratios)
+
+
+def _ratios(fields: Fields, count: int) -> tuple[int, ...]:
+    stated = fields.wholes("compress_ratios")
+    if stated is not None:
+        drafts = fields.whole("num_nextn_predict_layers", least=0) or 0
+        if len(stated) not in (count, count + drafts):
+            raise BadField(f"{fields.path}compress_ratios", list(stated), f"{count} ratios, one a layer")
+        return stated[:count]
+    types = fields.items("layer_types") or fields.defaults.pattern("layer_types", count)
+    rates = fields.child("compress_rates")
+    if types is None or len(types) != count:
+        raise MissingField(f"{fields.path}compress_ratios")
+    by_class = fields.defaults.value("compress_rates")
+    ratios = []
+    for entry in types:
+        if entry == "sliding_attention":
+            ratios.append(0)
+        elif rates is not None:
+            ratios.append(rates.need(entry))
+        elif isinstance(by_class, dict) and entry in by_class:
+            fields.note_default("compress_rates", by_class)
+            ratios.append(int(by_class[entry]))
+        else:
+            raise MissingField(f"{fields.path}compress_rates.{entry}")
+    return tuple(ratios)

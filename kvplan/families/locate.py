@@ -1,0 +1,89 @@
+"""Where in a config the text model's dimensions stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.errors import MissingField, Unsupported
+from kvplan.families.defaults import class_defaults
+from kvplan.families.fields import Fields, Ledger
+
+NESTED = ("text_config", "llm_config", "language_config", "llm_cfg", "thinker_config", "language_model", "decoder")
+"""Keys that hold the language model of a multimodal config, in the order they are tried."""
+
+LAYER_COUNTS = (
+    "num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers", "decoder_layers",
+    "num_decoder_layers", "layers_block_type", "block_configs", "hybrid_override_pattern",
+)  # fmt: skip
+"""Fields that say how many layers there are: a config without any of them is not the one that counts."""
+
+
+def text_fields(config: Mapping[str, Any]) -> Fields:
+    """The object that describes the language model, found by its fields.
+
+    A nested object wins over the top level when it has a layer count; a nested object without one still counts when the
+    top level has none either, because multimodal configs save only what differs from the nested class's defaults.
+
+    Raises: MissingField if nothing has a layer count, Unsupported for a wrapper whose files sit elsewhere.
+    """
+    ledger = Ledger()
+    return _descend(config, "", None, (), ledger)
+
+
+def _descend(
+    node: Mapping[str, Any], path: str, inherited: str | None, parents: tuple[Mapping[str, Any], ...], ledger: Ledger
+) -> Fields:
+    stated = node.get("model_type")
+    model_type = stated if isinstance(stated, str) else inherited
+    defaults = class_defaults(model_type)
+    here = Fields(node, path, defaults, ledger, parents, core_defaults=bool(parents))
+    nested = [(key, node[key]) for key in NESTED if isinstance(node.get(key), Mapping)]
+    for key, inner in nested:
+        if _has_layers(inner) or any(isinstance(inner.get(deeper), Mapping) for deeper in NESTED):
+            return _descend(inner, f"{path}{key}.", defaults.nested_type(key), (node, *parents), ledger)
+    if _has_layers(node):
+        return here
+    for key, inner in nested:
+        inner_type = inner.get("model_type") or defaults.nested_type(key)
+        if inner and class_defaults(inner_type).known:
+            return _descend(inner, f"{path}{key}.", inner_type, (node, *parents), ledger)
+    if parents and defaults.known:
+        return here
+    if nested:
+        key = nested[0][0]
+        raise MissingField(
+            f"{path}{key}.num_hidden_layers",
+            cause=f"{path}{key} doesn't state its dimensions and its model type documents no defaults",
+            hint="the language model's own config.json may sit in a sub-folder: pass that file",
+        )
+    raise MissingField(
+        " or ".join(path + name for name in LAYER_COUNTS[:4]),
+        cause="no layer count at the top level or in " + ", ".join(NESTED[:5]),
+        hint="is this the config.json of a language model? an adapter, tokenizer or vision config has no KV cache",
+    )
+
+
+def _has_layers(node: Mapping[str, Any]) -> bool:
+    return any(node.get(name) is not None for name in LAYER_COUNTS)
+
+
+def refuse_encoder(fields: Fields) -> None:
+    """Encoders keep no KV cache.
+
+    Raises: Unsupported.
+    """
+    if fields.model_type in ENCODERS:
+        raise Unsupported(
+            f"{fields.model_type} is an encoder: it keeps no KV cache",
+            cause="it reads the whole input at once and generates nothing",
+            hint="ask for the decoder that you want to serve",
+        )
+
+
+ENCODERS = frozenset(
+    "albert bert camembert clip convnext data2vec-text deberta deberta-v2 distilbert dinov2 electra ernie esm funnel "
+    "longformer modernbert mpnet nomic_bert roberta roberta-prelayernorm siglip siglip2 squeezebert vit wav2vec2 "
+    "xlm-roberta xlm-roberta-xl".split()
+)  # fmt: skip
+"""Model types whose class is an encoder in transformers 5.23."""

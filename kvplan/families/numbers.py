@@ -1,0 +1,83 @@
+"""The number format a checkpoint runs in, and the cache format it carries scales for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.arch.formats import ALIASES, FORMATS, Format, KvFormat
+from kvplan.errors import BadField, Unsupported
+from kvplan.families.fields import Fields
+
+SIXTEEN_BIT = {"bf16", "fp16"}
+_ENGINES = "vLLM, SGLang and TensorRT-LLM run it in 16 bit when the config says otherwise or nothing"
+
+
+def dtype(fields: Fields) -> Format:
+    """Format of activations, and of the cache unless something else is asked for: bf16 or fp16.
+
+    A config that says float32, an 8-bit format or nothing runs in bf16 on every serving engine; the ledger says so.
+
+    Raises: BadField, Unsupported.
+    """
+    found = fields.shared("dtype", "torch_dtype", "model_dtype")
+    if found is None:
+        fields.note_default("dtype", "bf16", _ENGINES)
+        return FORMATS["bf16"]
+    name, value = found
+    if not isinstance(value, str):
+        raise BadField(fields.path + name, value, "a dtype such as bfloat16")
+    key = value.removeprefix("torch.").lower()
+    known = FORMATS.get(ALIASES.get(key, key))
+    if value == "auto" or (known is not None and known.name not in SIXTEEN_BIT):
+        fields.note_default("dtype", "bf16", f"{_ENGINES} ({name} says {value})")
+        return FORMATS["bf16"]
+    if known is None:
+        raise Unsupported(f"{fields.path}{name} {value!r} is not a known number format", hint="bfloat16, float16 or float32")
+    return known
+
+
+def kv_hint(fields: Fields, companions: Mapping[str, Mapping[str, Any]]) -> KvFormat | None:
+    """The cache format that the checkpoint carries scales for: kv_cache_scheme, or ModelOpt's kv_cache_quant_algo.
+
+    None for the model's own format. Quantized weights alone say nothing about the cache.
+
+    Raises: Unsupported for a scheme kvplan can't price.
+    """
+    found = fields.shared("quantization_config")
+    scheme = found[1].get("kv_cache_scheme") if found is not None and isinstance(found[1], Mapping) else None
+    if isinstance(scheme, Mapping):
+        return _by_bits(scheme)
+    algorithm = _modelopt_algorithm(found[1] if found else None, companions)
+    if algorithm is None:
+        return None
+    format_ = _ALGORITHMS.get(algorithm.upper())
+    if format_ is None:
+        raise Unsupported(
+            f"kv_cache_quant_algo {algorithm!r} is not a known cache format",
+            hint="state the cache format yourself with --kv-dtype",
+        )
+    return KvFormat(FORMATS[format_], FORMATS[format_])
+
+
+_ALGORITHMS = {"FP8": "fp8", "INT8": "int8", "NVFP4": "nvfp4"}
+
+
+def _modelopt_algorithm(config: object, companions: Mapping[str, Mapping[str, Any]]) -> str | None:
+    side = companions.get("hf_quant_config.json", {}).get("quantization")
+    for node in (config, side):
+        if isinstance(node, Mapping) and isinstance(node.get("kv_cache_quant_algo"), str):
+            stated: str = node["kv_cache_quant_algo"]
+            return stated
+    return None
+
+
+def _by_bits(scheme: Mapping[str, Any]) -> KvFormat | None:
+    bits, kind = scheme.get("num_bits"), scheme.get("type")
+    name = {(8, "float"): "fp8", (8, "int"): "int8", (4, "float"): "nvfp4"}.get((bits, kind))
+    if name is None:
+        raise Unsupported(
+            f"kv_cache_scheme with {bits} bits of type {kind!r} is not a known cache format",
+            hint="state the cache format yourself with --kv-dtype",
+        )
+    return KvFormat(FORMATS[name], FORMATS[name])

@@ -1,0 +1,294 @@
+"""Which layer is of which kind: one word a layer, whatever field says it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kvplan.errors import BadField, MissingField, Unsupported
+from kvplan.families.fields import Fields
+
+FULL, SLIDING, CHUNKED, STATE, BOTH, NONE = "full", "sliding", "chunked", "state", "both", "none"
+
+WORDS = {
+    "full_attention": FULL, "attention": FULL, "full": FULL, "global": FULL, "global_attention": FULL,
+    "indexed_attention": FULL, "deepseek_sparse_attention": FULL, "minimax_m3_sparse": FULL, "sparse": FULL,
+    "sliding_attention": SLIDING, "sliding_window": SLIDING, "swa": SLIDING, "local": SLIDING, "local_attention": SLIDING,
+    "chunked_attention": CHUNKED,
+    "linear_attention": STATE, "mamba": STATE, "mamba2": STATE, "conv": STATE, "recurrent": STATE, "gated_delta_net": STATE,
+    "hybrid": BOTH, "parallel_hybrid": BOTH,
+    "moe": NONE, "mlp": NONE, "dense": NONE,
+}  # fmt: skip
+"""Entries of layer_types, layers_block_type and their like. A word that isn't here is refused."""
+
+LETTERS = {"M": STATE, "*": FULL, "-": NONE, "E": NONE}
+"""hybrid_override_pattern: Mamba, attention, MLP, experts. Source: transformers 5.23 models/nemotron_h."""
+
+LOCAL_GLOBAL = {"L": SLIDING, "G": FULL}
+"""sliding_window_pattern as a string. Source: EXAONE-4.0 configuration."""
+
+
+def layer_count(fields: Fields) -> int:
+    """Layers of the decoder stack, MTP layers not included.
+
+    Raises: MissingField, BadField.
+    """
+    names = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers")
+    stated = fields.whole(*names)
+    if stated is None:
+        listed = fields.items("layers_block_type", "layer_types", "block_configs")
+        pattern = fields.text("hybrid_override_pattern")
+        stated = len(listed or pattern or "") or None
+    if stated is None and fields.core_defaults:
+        stated = fields.whole_or_default(*names)
+    if stated is None:
+        raise MissingField(" or ".join(fields.path + name for name in names[:3]))
+    if stated > MOST_LAYERS:
+        raise BadField(fields.path + names[0], stated, f"a number of layers up to {MOST_LAYERS}")
+    return stated
+
+
+MOST_LAYERS = 4096
+
+
+def kinds(fields: Fields, count: int) -> tuple[str, ...]:
+    """The kind of each of `count` layers, by the first rule whose field is there.
+
+    Raises: BadField, Unsupported, MissingField.
+    """
+    for rule in RULES:
+        found = rule(fields, count)
+        if found is not None:
+            return found
+    return (FULL,) * count
+
+
+def _listed(fields: Fields, count: int) -> tuple[str, ...] | None:
+    for name in ("layer_types", "layers_block_type", "block_types", "_block_types"):
+        entries = fields.items(name)
+        if entries is None:
+            continue
+        if name.endswith("block_types"):  # a cycle, not one entry a layer
+            entries = tuple(entries[layer % len(entries)] for layer in range(count))
+        return tuple(_word(fields, name, entry) for entry in _one_each(fields, name, entries, count))
+    return None
+
+
+def _word(fields: Fields, name: str, entry: object) -> str:
+    if not isinstance(entry, str) or entry not in WORDS:
+        raise Unsupported(
+            f"{fields.path}{name} has a layer type {entry!r} that kvplan doesn't know",
+            cause="how such a layer's cache grows can't be guessed",
+            hint="describe the model in a kvplan YAML, layer group by layer group",
+        )
+    return WORDS[entry]
+
+
+def _one_each(fields: Fields, name: str, entries: Sequence[object], count: int) -> Sequence[object]:
+    """The list cut to the stack: it may go on with the multi-token-prediction layers, and only with those."""
+    drafts = draft_count(fields)
+    if len(entries) not in (count, count + drafts):
+        raise BadField(fields.path + name, f"a list of {len(entries)}", f"a list of {count}, one entry a layer")
+    return entries[:count]
+
+
+def draft_count(fields: Fields) -> int:
+    """Multi-token-prediction layers that come with the model.
+
+    Raises: BadField.
+    """
+    names = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", "_num_mtp_layers", "mtp_num_layers")
+    return fields.whole(*names, least=0) or 0
+
+
+def _letters(fields: Fields, count: int) -> tuple[str, ...] | None:
+    pattern = fields.text("hybrid_override_pattern")
+    if pattern is None:
+        return None
+    unknown = sorted(set(pattern) - set(LETTERS))
+    if unknown:
+        raise Unsupported(f"{fields.path}hybrid_override_pattern has a letter {unknown[0]!r} that kvplan doesn't know")
+    return tuple(LETTERS[str(letter)] for letter in _one_each(fields, "hybrid_override_pattern", pattern, count))
+
+
+def _switches(name: str, off: str, on: str) -> Callable[[Fields, int], tuple[str, ...] | None]:
+    """A list of 0 and 1, one a layer."""
+
+    def rule(fields: Fields, count: int) -> tuple[str, ...] | None:
+        values = fields.wholes(name)
+        if values is None:
+            return None
+        entries = _one_each(fields, name, values, count)
+        return tuple(on if entry else off for entry in entries)
+
+    return rule
+
+
+def _indices(name: str, chosen: str, rest: str) -> Callable[[Fields, int], tuple[str, ...] | None]:
+    """A list of layer numbers from 0."""
+
+    def rule(fields: Fields, count: int) -> tuple[str, ...] | None:
+        values = fields.wholes(name)
+        if values is None:
+            return None
+        beyond = [value for value in values if value >= count]
+        if beyond:
+            raise BadField(fields.path + name, beyond[0], f"a layer number below {count}")
+        return tuple(chosen if layer in values else rest for layer in range(count))
+
+    return rule
+
+
+def _kimi(fields: Fields, count: int) -> tuple[str, ...] | None:
+    linear = fields.child("linear_attn_config")
+    if linear is None:
+        return None
+    full, state = linear.wholes("full_attn_layers", least=1) or (), linear.wholes("kda_layers", least=1) or ()
+    if sorted((*full, *state)) != list(range(1, count + 1)):  # counted from 1
+        raise BadField(f"{linear.path}kda_layers", list(state), f"with full_attn_layers, each of 1 to {count} once")
+    return tuple(FULL if layer + 1 in full else STATE for layer in range(count))
+
+
+def _period(fields: Fields, count: int) -> tuple[str, ...] | None:
+    """Jamba: attention where layer % attn_layer_period == attn_layer_offset."""
+    period = fields.whole_or_default("attn_layer_period")
+    if period is None:
+        return None
+    offset = fields.whole("attn_layer_offset", least=0)
+    if offset is None:
+        default = fields.default("attn_layer_offset")
+        offset = default if isinstance(default, int) else 0
+    return tuple(FULL if layer % period == offset else STATE for layer in range(count))
+
+
+def _interval(fields: Fields, count: int) -> tuple[str, ...] | None:
+    """Qwen3-Next: full attention where layer + 1 is a multiple of full_attention_interval, a state elsewhere."""
+    every = fields.whole("full_attention_interval")
+    if every is None:
+        if fields.defaults.value("linear_num_value_heads") is None:
+            return None
+        every = fields.whole_or_default("full_attention_interval")
+    if every is None:
+        return None
+    return tuple(FULL if (layer + 1) % every == 0 else STATE for layer in range(count))
+
+
+def _parallel(fields: Fields, count: int) -> tuple[str, ...] | None:
+    """Falcon-H1: attention and a state of mamba_d_ssm channels side by side in every layer."""
+    if fields.has("mamba_d_ssm") or fields.defaults.value("mamba_d_ssm") is not None:
+        return (BOTH,) * count
+    return None
+
+
+def _chunks(fields: Fields, count: int) -> tuple[str, ...] | None:
+    """Llama 4: layers with rotary position see their chunk, layers without see everything."""
+    if fields.stated_null("attention_chunk_size"):
+        return (FULL,) * count
+    rotary = fields.wholes("no_rope_layers")
+    interval = fields.whole("no_rope_layer_interval")
+    size = fields.whole("attention_chunk_size")
+    by_class = isinstance(fields.defaults.value("attention_chunk_size"), int)
+    if not by_class and (size is None or (rotary is None and interval is None)):
+        return None
+    if rotary:
+        return tuple(CHUNKED if entry else FULL for entry in _whole_list(fields, "no_rope_layers", rotary, count))
+    every = interval or fields.need("no_rope_layer_interval")
+    return tuple(FULL if (layer + 1) % every == 0 else CHUNKED for layer in range(count))
+
+
+def _whole_list(fields: Fields, name: str, entries: tuple[int, ...], count: int) -> tuple[int, ...]:
+    if len(entries) != count:
+        raise BadField(fields.path + name, f"a list of {len(entries)}", f"a list of {count}, one entry a layer")
+    return entries
+
+
+def _windows(fields: Fields, count: int) -> tuple[str, ...] | None:
+    """Models with a sliding window: switched off, after max_window_layers, by a pattern, or everywhere."""
+    if window(fields) is None:
+        return (FULL,) * count
+    gate = fields.flag("use_sliding_window")
+    if gate is False:
+        return (FULL,) * count
+    if gate is True:
+        first = fields.whole("max_window_layers", least=0)
+        if first is None:
+            first = fields.whole_or_default("max_window_layers")
+        if first is not None:
+            return tuple(SLIDING if layer >= first else FULL for layer in range(count))
+    return _local_global(fields, count) or _by_class(fields, count) or (SLIDING,) * count
+
+
+def window(fields: Fields) -> int | None:
+    """Tokens of a sliding window; None when the config says null, or when neither it nor its class has one.
+
+    Types whose class doesn't know the field ignore it, as the reference implementation does.
+
+    Raises: BadField.
+    """
+    if fields.stated_null("sliding_window"):
+        return None
+    stated = fields.whole("sliding_window", "sliding_window_size", "window_size", least=-1)
+    knows = not fields.defaults.known or fields.defaults.own_name("sliding_window") in fields.defaults.values
+    if stated is not None:
+        return stated if stated > 0 and (knows or fields.has("use_sliding_window")) else None
+    default = fields.defaults.value("sliding_window")
+    if not isinstance(default, int) or isinstance(default, bool) or default <= 0:
+        return None
+    fields.note_default("sliding_window", default)
+    return default
+
+
+def _local_global(fields: Fields, count: int) -> tuple[str, ...] | None:
+    """sliding_window_pattern n, or global_attn_every_n_layers n: every n-th layer is full. "LLLG": a cycle."""
+    names = ("sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers", "layer_switch")
+    found = fields.find(*names)
+    if found is not None and isinstance(found[1], str):
+        if not found[1] or set(found[1]) - set(LOCAL_GLOBAL):
+            raise BadField(fields.path + found[0], found[1], "letters L (window) and G (full)")
+        letters = [found[1][layer % len(found[1])] for layer in range(count)]
+        return _last_full(fields, tuple(LOCAL_GLOBAL[letter] for letter in letters))
+    every = fields.whole_or_default(*names)
+    if every is None:
+        return None
+    return _last_full(fields, tuple(FULL if (layer + 1) % every == 0 else SLIDING for layer in range(count)))
+
+
+def _last_full(fields: Fields, found: tuple[str, ...]) -> tuple[str, ...]:
+    """Some classes make the last layer full whatever the cycle says."""
+    suffix = fields.defaults.values.get("lists", {}).get("layer_types", {}).get("suffix")
+    return (*found[:-1], FULL) if suffix == ["full_attention"] else found
+
+
+def _by_class(fields: Fields, count: int) -> tuple[str, ...] | None:
+    """The per-layer list that the model type's class builds when the config leaves it out."""
+    for name in ("layer_types", "layers_block_type"):
+        entries = fields.defaults.pattern(name, count)
+        if entries is not None:
+            found = tuple(WORDS.get(entry, "") for entry in entries)
+            if all(found):
+                fields.note_default(name, sorted(set(entries)))
+                return found
+    return None
+
+
+def _class_states(fields: Fields, count: int) -> tuple[str, ...] | None:
+    """A class whose default list has states in it, for a config that says nothing of its layers' kinds."""
+    found = _by_class(fields, count)
+    return found if found is not None and STATE in found else None
+
+
+RULES: tuple[Callable[[Fields, int], tuple[str, ...] | None], ...] = (
+    _listed,
+    _letters,
+    _switches("hybrid_layer_pattern", FULL, SLIDING),
+    _switches("attn_type_list", STATE, FULL),
+    _indices("attn_layer_indices", FULL, STATE),
+    _indices("full_attn_idxs", FULL, STATE),
+    _parallel,
+    _kimi,
+    _period,
+    _interval,
+    _chunks,
+    _class_states,
+    _windows,
+)
+"""Rules in the order they are believed: lists first, then periods, then windows."""

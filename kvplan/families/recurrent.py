@@ -1,0 +1,195 @@
+"""Layers that keep a state of constant size, told apart by the fields that shape them.
+
+Convolutions keep kernel - 1 columns: what the next step needs. (transformers keeps kernel columns.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kvplan.arch.formats import ALIASES, FORMATS, Format
+from kvplan.arch.layers import FP32, Recurrent, StateTensor
+from kvplan.errors import BadField, MissingField, Unsupported
+from kvplan.families.attention import head_dim, query_heads, width
+from kvplan.families.fields import Fields
+
+_MAMBA = "Mamba, arXiv:2312.00752; shapes of transformers 5.23 models/mamba"
+_MAMBA2 = "Mamba-2, arXiv:2405.21060; shapes of transformers 5.23 models/mamba2"
+_DELTA = "gated delta net, arXiv:2412.06464; state in fp32 as in transformers 5.23 models/qwen3_next"
+_KDA = "Kimi delta attention, arXiv:2510.26692; state in fp32"
+_LIGHTNING = "lightning attention, arXiv:2401.04658; state in fp32 as in MiniMax-Text-01"
+_CONV = "gated short convolution, transformers 5.23 models/lfm2"
+
+
+def state_format(fields: Fields) -> Format | None:
+    """Format of a recurrent state that the config states (mamba_ssm_dtype and its spellings); None when it doesn't.
+
+    Raises: Unsupported.
+    """
+    stated = fields.text("mamba_ssm_cache_dtype", "mamba_ssm_dtype", "ssm_dtype")
+    if stated is None:
+        default = fields.defaults.value("mamba_ssm_cache_dtype")
+        if not isinstance(default, str):
+            return None
+        fields.note_default("mamba_ssm_cache_dtype", default)
+        stated = default
+    if stated in ("auto", "float"):
+        return None if stated == "auto" else FP32
+    found = FORMATS.get(ALIASES.get(stated.removeprefix("torch."), stated))
+    if found is None:
+        raise Unsupported(f"{fields.path}mamba_ssm_dtype {stated!r} is not a known number format")
+    return found
+
+
+def _conv(columns: int, *widths: tuple[int, int]) -> StateTensor:
+    return StateTensor("conv", columns - 1, widths)
+
+
+def mamba(fields: Fields) -> Recurrent:
+    """Mamba-1: d_inner x d_state, and a convolution over d_inner.
+
+    d_inner is intermediate_size in pure Mamba models (falcon_mamba's `expand` doesn't describe it), expand x hidden_size
+    where attention or MLP layers stand beside it.
+
+    Raises: MissingField, BadField.
+    """
+    hidden = _hidden(fields)
+    expand = fields.whole("mamba_expand")
+    inner = fields.whole("mamba_intermediate_size", "mamba_d_inner")
+    if inner is None and expand is None and not fields.has("num_attention_heads", "attn", "num_heads"):
+        inner = fields.whole("intermediate_size")
+    if inner is None:
+        inner = hidden * (expand or fields.need("expand", "mamba_expand"))
+    state = fields.need("mamba_d_state", "state_size")
+    kernel = fields.need("mamba_d_conv", "conv_kernel")
+    tensors = (_conv(kernel, (inner, 1)), StateTensor("recurrent", 1, ((inner, state),), state_format(fields)))
+    return Recurrent("mamba", tensors, _MAMBA)
+
+
+def mamba2(fields: Fields) -> Recurrent:
+    """Mamba-2: heads x head_dim x d_state, and a convolution over d_inner + 2 x groups x d_state.
+
+    Raises: MissingField, BadField.
+    """
+    hidden = _hidden(fields)
+    count = fields.need("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "num_heads")
+    head = _mamba_head(fields, hidden, count)
+    state = fields.need("mamba_d_state", "ssm_state_size", "state_size")
+    groups = fields.need("mamba_n_groups", "mamba_ngroups", "n_groups")
+    kernel = fields.need("mamba_d_conv", "conv_kernel")
+    stated_inner = fields.whole("mamba_d_ssm")
+    if stated_inner is not None and stated_inner != count * head:
+        raise BadField(f"{fields.path}mamba_d_ssm", stated_inner, f"mamba heads x head size = {count * head}")
+    conv = _conv(kernel, (count, head), (groups, 2 * state))
+    return Recurrent("mamba2", (conv, StateTensor("recurrent", 1, ((count, head * state),), state_format(fields))), _MAMBA2)
+
+
+def _mamba_head(fields: Fields, hidden: int, count: int) -> int:
+    names = ("mamba_d_head", "mamba_head_dim", "mamba_headdim")
+    found = fields.find(*names)
+    if found is not None and found[1] != "auto":
+        return fields.as_whole(*found)
+    if found is None and fields.has("num_heads", "head_dim") and not fields.has("num_attention_heads"):
+        return fields.need("head_dim")
+    if found is None:
+        default = next((value for name in names if isinstance(value := fields.defaults.value(name), int)), None)
+        if default is not None and not fields.has("mamba_expand", "expand"):
+            fields.note_default(names[0], default)
+            return default
+    inner = fields.whole("mamba_d_ssm") or hidden * fields.need("mamba_expand", "expand")
+    if inner % count:
+        raise BadField(fields.path + names[0], "auto", f"expand x hidden_size = {inner} shared by {count} heads")
+    return inner // count
+
+
+def gated_delta_net(fields: Fields) -> Recurrent:
+    """Gated delta net: value heads x key size x value size, and a convolution over queries, keys and values.
+
+    Raises: MissingField, BadField.
+    """
+    k_heads, v_heads = fields.need("linear_num_key_heads"), fields.need("linear_num_value_heads")
+    k_dim, v_dim = fields.need("linear_key_head_dim"), fields.need("linear_value_head_dim")
+    conv = _conv(fields.need("linear_conv_kernel_dim"), (k_heads, 2 * k_dim), (v_heads, v_dim))
+    state = StateTensor("recurrent", 1, ((v_heads, k_dim * v_dim),), state_format(fields) or FP32)
+    return Recurrent("gated delta net", (conv, state), _DELTA)
+
+
+def kimi_delta(fields: Fields) -> Recurrent:
+    """Kimi delta attention: heads x size^2, and three convolutions over heads x size.
+
+    Raises: MissingField, BadField.
+    """
+    linear = fields.child("linear_attn_config")
+    if linear is None:
+        raise MissingField(f"{fields.path}linear_attn_config")
+    count, size = linear.need("num_heads"), linear.need("head_dim")
+    conv = _conv(linear.need("short_conv_kernel_size"), (count, 3 * size))
+    return Recurrent("kimi delta", (conv, StateTensor("recurrent", 1, ((count, size * size),), FP32)), _KDA)
+
+
+def lightning(fields: Fields) -> Recurrent:
+    """Lightning attention: heads x size^2, no convolution.
+
+    Raises: MissingField, BadField.
+    """
+    count = query_heads(fields)
+    if count is None:
+        raise MissingField(f"{fields.path}num_attention_heads")
+    size = head_dim(fields, count)
+    return Recurrent("lightning attention", (StateTensor("recurrent", 1, ((count, size * size),), FP32),), _LIGHTNING)
+
+
+def short_convolution(fields: Fields) -> Recurrent:
+    """A convolution over hidden_size channels.
+
+    Raises: MissingField, BadField.
+    """
+    return Recurrent("short convolution", (_conv(fields.need("conv_L_cache"), (_hidden(fields), 1)),), _CONV)
+
+
+def _hidden(fields: Fields) -> int:
+    found = width(fields)
+    if found is None:
+        raise MissingField(f"{fields.path}hidden_size")
+    return found
+
+
+LAWS: tuple[tuple[tuple[str, ...], Callable[[Fields], Recurrent]], ...] = (
+    (("linear_num_value_heads",), gated_delta_net),
+    (("linear_attn_config",), kimi_delta),
+    (("conv_L_cache",), short_convolution),
+    (("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "mamba_ngroups", "mamba_headdim", "n_groups"), mamba2),
+    (("mamba_d_state", "state_size"), mamba),
+    (("attn_type_list",), lightning),
+)
+"""Fields that only one recurrence has, most telling first."""
+
+CLASS_LAWS: tuple[tuple[str, Callable[[Fields], Recurrent]], ...] = (
+    ("linear_num_value_heads", gated_delta_net),
+    ("conv_L_cache", short_convolution),
+    ("mamba_n_heads", mamba2),
+    ("mamba_num_heads", mamba2),
+    ("n_mamba_heads", mamba2),
+    ("n_groups", mamba2),
+    ("mamba_d_state", mamba),
+    ("state_size", mamba),
+    ("block_size", lightning),
+)
+"""The same by the fields of the model type's class, for configs that leave them to its defaults."""
+
+
+def by_fields(fields: Fields) -> Recurrent:
+    """The recurrence that the config's fields describe.
+
+    Raises: MissingField if none does; BadField.
+    """
+    for names, law in LAWS:
+        if fields.has(*names):
+            return law(fields)
+    for name, law in CLASS_LAWS:
+        if fields.defaults.value(name) is not None:
+            return law(fields)
+    raise MissingField(
+        " or ".join(fields.path + name for name in ("linear_num_value_heads", "mamba_n_heads", "mamba_d_state")),
+        cause="some layers keep a recurrent state whose shape the config doesn't give",
+    )

@@ -1,0 +1,71 @@
+"""Which layers have one MLP and which have experts, however a config says it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from kvplan.families.fields import Fields
+from kvplan.families.weights.symbols import ConfigSymbols
+
+Ffn = Literal["dense", "moe"]
+
+
+def feed_forwards(fields: Fields, symbols: ConfigSymbols, count: int) -> tuple[Ffn, ...]:
+    """MLP or experts for each of `count` layers.
+
+    Raises: BadField.
+    """
+    if not symbols.maybe("E") or symbols.given.get("no_experts"):
+        return ("dense",) * count
+    stated = _listed(fields, count)
+    if stated is not None:
+        return tuple("moe" if on else "dense" for on in stated)
+    return tuple("moe" if _by_rule(fields, symbols, layer) else "dense" for layer in range(count))
+
+
+def _listed(fields: Fields, count: int) -> tuple[bool, ...] | None:
+    """A list with an entry for each layer, or the numbers of the layers with experts."""
+    types = fields.find("mlp_layer_types")
+    if types is not None and isinstance(types[1], list | tuple) and len(types[1]) >= count:
+        return tuple(entry == "sparse" for entry in types[1][:count])
+    frequency = fields.find("moe_layer_freq")
+    if frequency is not None and isinstance(frequency[1], list | tuple) and len(frequency[1]) >= count:
+        return tuple(bool(entry) for entry in frequency[1][:count])
+    numbers = fields.find("moe_layers", "moe_layers_enum")
+    if numbers is not None and numbers[1]:
+        entries = numbers[1].split(",") if isinstance(numbers[1], str) else numbers[1]
+        chosen = {int(entry) for entry in entries}
+        return tuple(layer in chosen for layer in range(count))
+    if types is None and not fields.has("first_k_dense_replace", "moe_layer_freq", "num_dense_layers"):
+        law = fields.defaults.pattern("mlp_layer_types", count)
+        if law is not None:
+            return tuple(entry == "sparse" for entry in law)
+    return None
+
+
+def _by_rule(fields: Fields, symbols: ConfigSymbols, layer: int) -> bool:
+    """A period, a first layer, exceptions: every rule that the config states must agree."""
+    dense = symbols.maybe("first_k_dense_replace") or symbols.maybe("num_dense_layers") or 0
+    if layer < dense:
+        return False
+    only = fields.find("mlp_only_layers")
+    if only is not None and isinstance(only[1], list | tuple) and layer in only[1]:
+        return False
+    for name in ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval"):
+        step = symbols.maybe(name)
+        if step and (layer + 1) % step:
+            return False
+    frequency = fields.find("moe_layer_freq")
+    if frequency is not None and isinstance(frequency[1], int) and frequency[1] > 1 and layer % frequency[1]:
+        return False
+    period = symbols.maybe("expert_layer_period")
+    if period and (layer - (symbols.maybe("expert_layer_offset") or 0)) % period:
+        return False
+    start, end = symbols.maybe("moe_layer_start_index"), _end(fields)
+    return (start is None or layer >= start) and (end is None or end < 0 or layer <= end)
+
+
+def _end(fields: Fields) -> int | None:
+    found = fields.find("moe_layer_end_index")
+    value = found[1] if found is not None else fields.defaults.value("moe_layer_end_index")
+    return value if isinstance(value, int) else None

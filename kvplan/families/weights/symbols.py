@@ -1,0 +1,105 @@
+"""What the symbols of the templates mean in a config: short names, spellings, and the classes' own defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kvplan.errors import BadField, MissingField
+from kvplan.families.fields import Fields
+from kvplan.families.weights.template import _dimension
+
+SPELLINGS: dict[str, tuple[str, ...]] = {
+    "H": ("hidden_size", "n_embd", "d_model", "n_embed", "model_dim", "hidden_dim"),
+    "I": ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff", "decoder_ffn_dim", "inner_hidden_size"),
+    "V": ("padded_vocab_size", "vocab_size", "n_vocab"),
+    "P": ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"),
+    "E": (
+        "num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts", "num_routed_experts",
+        "ffn_config.moe_num_experts",
+    ),
+    "topk": (
+        "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k_experts",
+        "ffn_config.moe_top_k", "num_selected_experts", "num_experts_per_topk", "top_k",
+    ),
+    "M": ("moe_intermediate_size", "moe_ffn_hidden_size", "expert_ffn_hidden_size", "expert_intermediate_size"),
+    "shared_count": ("n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"),
+    "shared_width": (
+        "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "share_expert_dim",
+        "shared_intermediate_size", "shared_expert_ffn_hidden_size",
+    ),
+    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    "A": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
+}  # fmt: skip
+"""Symbol to field names, in the order they are tried. Any other symbol is a field of that very name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSymbols:
+    """Symbols of one config object.
+
+    fields: the object. given: values that a layer or the family fixes; a text is an expression in other symbols,
+    a field name or a switch.
+    """
+
+    fields: Fields
+    given: Mapping[str, int | bool | str]
+
+    def also(self, more: Mapping[str, int | bool | str]) -> ConfigSymbols:
+        """The same with further symbols fixed."""
+        return ConfigSymbols(self.fields, {**self.given, **more})
+
+    def number(self, name: str) -> int:
+        """Value of a dimension.
+
+        Raises: MissingField if neither the config nor its class says, BadField.
+        """
+        value = self.maybe(name)
+        if value is None:
+            raise MissingField(self.fields.path + SPELLINGS.get(name, (name,))[0])
+        return value
+
+    def maybe(self, name: str) -> int | None:
+        """Value of a dimension, None when nothing says.
+
+        Raises: BadField.
+        """
+        if name in self.given:
+            value = self.given[name]
+            return _dimension(value).value(self) if isinstance(value, str) else int(value)
+        names = SPELLINGS.get(name, (name,))
+        for spelled in names:
+            found = self.fields.find(spelled)
+            if found is not None:
+                return self._entry(*found)
+        for spelled in names:
+            if self.fields.stated_null(spelled):
+                continue
+            value = self.fields.defaults.value(spelled)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                return int(value)
+        return None
+
+    def _entry(self, name: str, value: object) -> int:
+        """A number, or this layer's entry of a list with one number for each layer."""
+        if isinstance(value, list | tuple):
+            layer = int(self.given.get("layer", 0))
+            if layer >= len(value):
+                raise BadField(self.fields.path + name, value, f"a list with an entry for layer {layer}")
+            value = value[layer]
+        return self.fields.as_whole(name, value, least=0)
+
+    def on(self, name: str) -> bool:
+        """Whether a flag is on: a switch that is true, or a number that isn't zero. What nothing mentions is off."""
+        if name in self.given:
+            value = self.given[name]
+            return self.on(value) if isinstance(value, str) else bool(value)
+        for spelled in SPELLINGS.get(name, (name,)):
+            found = self.fields.find(spelled)
+            if found is not None:
+                return bool(found[1])
+        return any(
+            bool(self.fields.defaults.value(spelled))
+            for spelled in SPELLINGS.get(name, (name,))
+            if not self.fields.stated_null(spelled)
+        )
