@@ -8,7 +8,7 @@ from typing import Any
 from kvplan.arch.layers import Layer
 from kvplan.arch.model import Model, Origin
 from kvplan.families import context, guard, numbers, own, standard
-from kvplan.families.attention import width
+from kvplan.families.attention import HEADS, width
 from kvplan.families.drafts import draft_layers
 from kvplan.families.fields import Fields
 from kvplan.families.locate import refuse_encoder, text_fields
@@ -57,7 +57,18 @@ def read(config: Mapping[str, Any], origin: Origin, companions: Mapping[str, Map
         draft_layers=drafts,
         defaulted=tuple(fields.ledger.defaulted.values()),
         notes=tuple(fields.ledger.notes),
+        architectures=_architectures(fields),
+        attention_heads=fields.whole(*HEADS),
     )
+
+
+def _architectures(fields: Fields) -> tuple[str, ...]:
+    """Class names, the outermost config's first: it is the one that engines load."""
+    for node in (*reversed(fields.parents), fields.node):
+        names = node.get("architectures")
+        if isinstance(names, list | tuple):
+            return tuple(name for name in names if isinstance(name, str))
+    return ()
 
 
 def _reader(fields: Fields) -> Reader:

@@ -39,7 +39,7 @@ def refuse_unread(fields: Fields) -> None:
     for name, value in fields.node.items():
         if name in fields.ledger.read or name in HARMLESS or value is None or value is False or value in (0, "", []):
             continue
-        if SPEAKS_OF_THE_CACHE.search(name):
+        if SPEAKS_OF_THE_CACHE.search(name) and "rope" not in name:
             raise Unsupported(
                 f"{fields.path}{name} isn't understood for model type {fields.model_type or '(none)'!r}",
                 cause="its name says that it changes what a layer keeps, and kvplan won't guess how",

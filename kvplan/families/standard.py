@@ -32,7 +32,7 @@ def _account_for_states(fields: Fields, kinds: tuple[str, ...]) -> None:
     """
     if patterns.STATE in kinds or patterns.BOTH in kinds:
         return
-    for names, _ in recurrent.LAWS:
+    for names, _ in recurrent.LAWS[:-1]:  # the last one, attn_type_list, says it itself
         found = fields.find(*names)
         if found is not None:
             raise Unsupported(

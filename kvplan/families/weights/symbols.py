@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kvplan.errors import BadField, MissingField
 from kvplan.families.fields import Fields
@@ -39,15 +39,16 @@ class ConfigSymbols:
     """Symbols of one config object.
 
     fields: the object. given: values that a layer or the family fixes; a text is an expression in other symbols,
-    a field name or a switch.
+    a field name or a switch. fallback: the same, used when neither the config nor its class says.
     """
 
     fields: Fields
     given: Mapping[str, int | bool | str]
+    fallback: Mapping[str, int | bool | str] = field(default_factory=dict)
 
     def also(self, more: Mapping[str, int | bool | str]) -> ConfigSymbols:
         """The same with further symbols fixed."""
-        return ConfigSymbols(self.fields, {**self.given, **more})
+        return ConfigSymbols(self.fields, {**self.given, **more}, self.fallback)
 
     def number(self, name: str) -> int:
         """Value of a dimension.
@@ -78,7 +79,8 @@ class ConfigSymbols:
             value = self.fields.defaults.value(spelled)
             if isinstance(value, int | float) and not isinstance(value, bool):
                 return int(value)
-        return None
+        value = self.fallback.get(name)
+        return _dimension(value).value(self) if isinstance(value, str) else value
 
     def _entry(self, name: str, value: object) -> int:
         """A number, or this layer's entry of a list with one number for each layer."""

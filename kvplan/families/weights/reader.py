@@ -1,0 +1,168 @@
+"""From a config and its layers to Weights: pick the family, fix each layer's symbols, evaluate its templates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent, Layer, Recurrent
+from kvplan.arch.weights import BF16, Block, Component, Storage, Weights
+from kvplan.errors import MissingField
+from kvplan.families.fields import Fields
+from kvplan.families.weights.family import Family
+from kvplan.families.weights.pattern import feed_forwards
+from kvplan.families.weights.symbols import ConfigSymbols
+from kvplan.families.weights.table import FAMILIES, LLAMA
+from kvplan.families.weights.template import build
+
+Local = dict[str, int | bool | str]
+
+
+def read(fields: Fields, layers: tuple[Layer, ...]) -> Weights:
+    """Every tensor of the model that `fields` describes, whose layers cache what `layers` says.
+
+    What can't be derived is named in `missing`; nothing is guessed silently.
+
+    Raises: BadField.
+    """
+    family = FAMILIES.get(fields.model_type)
+    return _Reader(fields, layers, family or LLAMA, family is not None).read()
+
+
+def _dtype(component: Component) -> Storage:
+    del component
+    return BF16
+
+
+class _Reader:
+    """One reading of one config."""
+
+    def __init__(self, fields: Fields, layers: tuple[Layer, ...], family: Family, known: bool) -> None:  # noqa: FBT001
+        self.fields, self.layers, self.family = fields, layers, family
+        self.missing: list[str] = []
+        if not known:
+            self.missing.append(f"what {fields.model_type or 'this model'} has beyond Llama's tensors")
+        if family.unsure is not None:
+            self.missing.append(family.unsure)
+        base = ConfigSymbols(fields, dict(family.given), dict(family.fallback))
+        self.symbols = base.also(_experts(base))
+
+    def read(self) -> Weights:
+        """Ends and layers."""
+        count = len(self.layers)
+        ffn = feed_forwards(self.fields, self.symbols, count)
+        cache: dict[object, Block] = {}
+        blocks = []
+        for index, layer in enumerate(self.layers):
+            key = (layer.caches, self._source(layer), ffn[index], self._varies(index))
+            if key not in cache:
+                cache[key] = self._layer(index, layer, ffn[index])
+            blocks.append(cache[key])
+        first, last = self._part("embedding", self.family.first), self._part("head", self.family.last)
+        return Weights(first, tuple(blocks), last, tied=self._tied(), missing=tuple(dict.fromkeys(self.missing)))
+
+    def _tied(self) -> bool:
+        found = self.fields.shared("tie_word_embeddings", "tie_embedding", "share_input_output_layers")
+        if found is not None:
+            return bool(found[1])
+        own = self.fields.defaults.value("tie_word_embeddings")
+        return bool(own) if own is not None else False
+
+    def _varies(self, index: int) -> object:
+        """What else distinguishes a layer: its entry in lists of widths."""
+        lists = [
+            value[index]
+            for name in ("intermediate_size", "moe_intermediate_size", "moe_topk", "num_shared_expert", "num_experts")
+            if isinstance(value := self.fields.node.get(name), list) and index < len(value)
+        ]
+        return tuple(lists)
+
+    def _source(self, layer: Layer) -> tuple[Cache, ...]:
+        return () if layer.shares_with is None else self.layers[layer.shares_with].caches
+
+    def _layer(self, index: int, layer: Layer, ffn: str) -> Block:
+        local: Local = {"layer": index, "keeps": layer.shares_with is None, "own_v": True, **_NO_DIMS}
+        caches = layer.caches or self._source(layer)
+        text = f"norm: {self.family.norms}"
+        for cache in caches:
+            local |= _dims(cache)
+            text += " " + self._mixer(cache)
+        if self.family.locals is not None:
+            local |= self.family.locals(self.symbols.also(local), index, len(self.layers))
+        if not (self.family.single and caches):
+            text += " " + (self.family.moe if ffn == "moe" else self.family.dense)
+        return self._part("layers", text, local)
+
+    def _mixer(self, cache: Cache) -> str:
+        if isinstance(cache, Attention):
+            return self.family.attention
+        if isinstance(cache, Latent):
+            return self.family.latent
+        if isinstance(cache, Compressed):
+            return self.family.compressed
+        if isinstance(cache, CrossAttention):
+            return self.family.cross
+        found = self.family.recurrent.get(cache.law) or self.family.recurrent.get("")
+        if found is None:
+            self.missing.append(f"{cache.law} layers")
+        return found or ""
+
+    def _part(self, what: str, text: str, local: Mapping[str, int | bool | str] | None = None) -> Block:
+        try:
+            return build(text, self.symbols.also(local or {}), _dtype)
+        except MissingField as gap:
+            self.missing.append(f"{what} ({gap.field})")
+            return ()
+
+
+_NO_DIMS: Local = {"indexer": False}
+
+
+def _dims(cache: Cache) -> Local:
+    """Symbols of what a layer caches."""
+    if isinstance(cache, Attention | CrossAttention):
+        found: Local = {"G": cache.kv_heads, "d": cache.k_dim, "dv": cache.v_dim}
+        if cache.heads is not None:
+            found["A"] = cache.heads
+        if isinstance(cache, Attention):
+            found["windowed"] = cache.window is not None
+        return found
+    if isinstance(cache, Latent):
+        found = {"R": cache.rank, "latent": cache.rank + cache.rope_dim, "indexer": cache.indexer is not None}
+        if cache.heads is not None:
+            found["A"] = cache.heads
+        if cache.nope_dim is not None and cache.v_dim is not None:
+            found |= {"qk": cache.nope_dim + cache.rope_dim, "expanded": cache.nope_dim + cache.v_dim, "dv": cache.v_dim}
+        return found
+    if isinstance(cache, Recurrent):
+        return _state_dims(cache)
+    return {"A": cache.heads, "d": cache.dim, "indexer": cache.indexer is not None, "ratio": cache.ratio or 0}
+
+
+def _state_dims(cache: Recurrent) -> Local:
+    """Inner width, heads and state size of Mamba layers, from the tensors that they keep."""
+    roles = {tensor.role: tensor for tensor in cache.tensors}
+    conv, state = roles.get("conv"), roles.get("recurrent")
+    if conv is None or state is None or cache.law not in ("mamba", "mamba2"):
+        return {}
+    (count, per_unit), inner = state.widths[0], conv.widths[0][0] * conv.widths[0][1]
+    found: Local = {"inner": inner, "kernel": conv.rows + 1}
+    if cache.law == "mamba":
+        return found | {"state": per_unit}
+    groups, twice_state = conv.widths[1]
+    return found | {"heads": count, "groups": groups, "state": twice_state // 2}
+
+
+def _experts(symbols: ConfigSymbols) -> Local:
+    """Widths of experts and of shared experts, and how many experts a token uses."""
+    if not symbols.maybe("E"):
+        return {"S": symbols.maybe("shared_width") or 0} if "S" not in symbols.given else {}
+    found: Local = {"picked": "topk"}
+    if "M" not in symbols.given and symbols.maybe("M") is None:
+        found["M"] = "I"
+    if "S" not in symbols.given:
+        wide, count = symbols.maybe("shared_width"), symbols.maybe("shared_count")
+        if wide:
+            found["S"] = "shared_width"
+        else:
+            found["S"] = "shared_count*M" if count else 0
+    return found

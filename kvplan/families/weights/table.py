@@ -1,0 +1,281 @@
+"""The families, as data: what each model type's tensors are where they aren't those of Llama.
+
+Shapes were read from transformers 5.23, class by class, and from the models' own repositories where transformers has
+none. A type without a row has Llama's tensors with the biases that its fields name; then the answer says it is unsure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvplan.families.weights.family import Family
+from kvplan.families.weights.parts import (
+    BIASED2,
+    DELTA,
+    EMBEDDING,
+    FULL_NORM,
+    HEAD,
+    HEAD_NORM,
+    MAMBA,
+    MAMBA2,
+    NORM1,
+    NORM2,
+    NORM4,
+    POST_NORM2,
+    SHARED_GATE,
+    SHORT_CONV,
+    SINKS,
+    attention,
+    experts,
+    gated,
+    latent,
+    plain,
+    shared,
+)
+
+LLAMA = Family()
+NO_BIAS = attention("", "")
+POSITIONS = "embedding: model.embed_positions[P,H]"
+BIASED_HEAD = "norm: model.norm[H]+ head: lm_head[~V,H]"
+
+_QWEN2 = Family(attention=attention("+", ""), dense=gated(""))
+_QWEN3 = Family(attention=attention(norm=HEAD_NORM), dense=gated(""), moe=experts())
+_GEMMA = Family(dense=gated(""))
+_GEMMA2 = replace(_GEMMA, norms=NORM4)
+_GEMMA3 = replace(_GEMMA2, attention=attention(norm=HEAD_NORM))
+_DEEPSEEK = Family(
+    attention=attention(), latent=latent(), dense=gated(""), moe=f"{experts()} {shared()}"
+)
+_GLM = Family(attention=attention("+attention_bias", ""), dense=gated(""))
+_QWEN_SHARED = f"{experts()} {shared('mlp.shared_expert')} {SHARED_GATE}"
+_QWEN_NEXT = Family(
+    attention=attention(norm=HEAD_NORM, more="self_attn.q_gate[~A*d,H]"),
+    recurrent={"": DELTA}, dense=gated(""), moe=_QWEN_SHARED,
+)  # fmt: skip
+_OLMO2 = Family(attention=attention(norm=FULL_NORM), norms=POST_NORM2)
+_GPT2 = Family(
+    attention=attention("+", "+"), dense=plain("+"), norms=BIASED2, first=f"{EMBEDDING} {POSITIONS}", last=BIASED_HEAD,
+    fallback={"I": "4*H"},
+)  # fmt: skip
+_OPT = replace(
+    _GPT2, first=f"{EMBEDDING} embedding: model.embed_positions[P+2,H]", attention=attention("+enable_bias", "+enable_bias"),
+    dense=plain("+enable_bias"),
+)  # fmt: skip
+_MAMBA_LAST = "norm: backbone.norm_f[H] head: lm_head[~V,H]"
+_MAMBA = Family(norms="norm[H]", dense="", recurrent={"": MAMBA}, last=_MAMBA_LAST, single=True)
+_GRANITE_MOE = Family(moe=f"{experts()} {shared('shared_mlp')}", dense=gated(width="S", prefix="shared_mlp"))
+_BERT_LAYER = Family(
+    attention=attention("+", "+"), dense=plain("+"), norms=BIASED2,
+    first=f"{EMBEDDING} {POSITIONS} embedding: token_type_embeddings[type_vocab_size,H] norm: embeddings.LayerNorm[H]+",
+    last="head: transform.dense[H,H]+ norm: transform.LayerNorm[H]+ head: lm_head[~V,H]+",
+)  # fmt: skip
+
+FAMILIES: dict[str, Family] = {
+    # Llama itself, and types that differ from it by fields alone
+    **dict.fromkeys(
+        (
+            "llama", "mistral", "ministral3", "cwm", "internlm", "internlm3", "iquestcoder", "helium", "emu3", "emu3_text_model",
+            "ernie4_5", "aria_text", "csm", "ministral", "yi", "Yi", "aquila", "xverse", "mimo_vl", "smollm3", "diffusion_gemma",
+        ),
+        LLAMA,
+    ),
+    "granite": LLAMA,
+    "granite_swa": Family(attention=attention(more=SINKS)),
+    "hyperclovax": Family(norms=f"{NORM2} post_norm1[H]?use_post_norm post_norm2[H]?use_post_norm"),
+    "internlm2": Family(attention=attention("+bias", "+bias"), dense=gated("")),
+    "baichuan": Family(attention=NO_BIAS, dense=gated("")),
+    "minicpm": Family(attention=attention()),
+    "minicpm3": replace(_DEEPSEEK, latent=latent()),
+    "mimo": Family(attention=attention("+attention_bias", ""), dense=gated("")),
+    "seed_oss": Family(attention=attention("+attention_bias", "+attention_out_bias")),
+    "arcee": Family(dense=plain("+mlp_bias")),
+    "nanochat": Family(attention=attention(), dense=plain(), norms="", last="head: lm_head[~V,H]"),
+    "apertus": Family(
+        attention=attention(norm=HEAD_NORM),
+        dense=f"{plain('+mlp_bias')} mlp.act_fn.alpha_p[1] mlp.act_fn.alpha_n[1]",
+    ),
+    "bitnet": Family(attention=attention(more="self_attn.attn_sub_norm[H]"), dense=f"{gated('')} norm: mlp.ffn_sub_norm[I]"),
+    "diffllama": Family(
+        attention=attention(
+            more="self_attn.lambda_q1[d] self_attn.lambda_k1[d] self_attn.lambda_q2[d] self_attn.lambda_k2[d]"
+        )
+    ),
+    "doge": Family(
+        attention=attention(norm=HEAD_NORM, more="self_attn.A[G] self_attn.dt_proj[G,G*dv]+attention_bias"),
+        norms=f"{NORM2} input_residual[H] post_attention_residual[H]",
+    ),
+    "nemotron": Family(dense=plain("+mlp_bias"), norms=BIASED2, last=BIASED_HEAD),
+    "jais2": Family(dense=plain("+mlp_bias"), norms=BIASED2, last=BIASED_HEAD),
+    "stablelm": Family(
+        attention=attention(
+            "+use_qkv_bias", "",
+            more="norm: self_attn.q_layernorm(A,d)?qk_layernorm self_attn.k_layernorm(G,d)?qk_layernorm",
+        ),
+        dense=gated(""),
+        norms="input_layernorm[H]+ post_attention_layernorm[H]+?!use_parallel_residual", last=BIASED_HEAD,
+    ),
+    "starcoder2": Family(
+        attention=attention("+use_bias", "+use_bias"), dense=plain("+use_bias"), norms=BIASED2, last=BIASED_HEAD,
+    ),
+    "phi": Family(
+        attention=attention(
+            "+", "+", more="norm: self_attn.q_layernorm[d]+?qk_layernorm self_attn.k_layernorm[d]+?qk_layernorm"
+        ),
+        dense=plain("+"), norms="input_layernorm[H]+", last="norm: model.norm[H]+ head: lm_head[~V,H]+",
+    ),
+    **dict.fromkeys(
+        ("phi-msft", "mixformer-sequential"),
+        Family(
+            attention=attention("+", "+"), dense=plain("+"), norms="ln[H]+",
+            last="norm: model.norm[H]+ head: lm_head[~V,H]+", fallback={"I": "4*H"},
+        ),
+    ),
+    **dict.fromkeys(("phi3", "phi3_v", "phi4_multimodal", "phi4mm"), Family(attention=NO_BIAS, dense=gated(""))),
+    "phimoe": Family(
+        attention=attention("+attention_bias", "+attention_bias"), moe=experts(), norms=BIASED2,
+        last="norm: model.norm[H]+ head: lm_head[~V,H]+lm_head_bias",
+    ),
+    "olmo": Family(norms="", last="head: lm_head[~V,H]", dense=gated("")),
+    "olmo2": _OLMO2,
+    "olmo3": _OLMO2,
+    "olmoe": Family(attention=attention(norm=FULL_NORM), moe=experts()),
+    "flex_olmo": replace(_OLMO2, moe=experts()),
+    "exaone4": Family(attention=attention("", "", HEAD_NORM), dense=gated(""), norms=POST_NORM2),
+    "exaone": Family(attention=NO_BIAS, dense=gated("")),
+    "exaone_moe": Family(attention=attention("", "", HEAD_NORM), dense=gated(""), moe=f"{experts()} {shared()}"),
+    "cohere": Family(attention=attention(norm="norm: self_attn.q_norm(A,d)?use_qk_norm self_attn.k_norm(G,d)?use_qk_norm"), dense=gated(""), norms=NORM1),
+    "cohere2": Family(dense=gated(""), norms=NORM1),
+    "cohere2_moe": Family(dense=gated(""), norms=NORM1, moe=experts()),
+    # Qwen
+    **dict.fromkeys(("qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_audio_text", "qwen2_5_omni_text", "dream"), _QWEN2),
+    "qwen": Family(attention=attention("+", ""), dense=gated("", width="half"), given={"half": "I/2"}),
+    "qwen2_moe": Family(attention=attention("+qkv_bias", ""), dense=gated(""), moe=_QWEN_SHARED),
+    **dict.fromkeys(("qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3_vl_moe_text", "qwen3_asr_text", "qwen3_omni_moe_text", "qwen3_omni_moe_thinker_text"), _QWEN3),
+    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"), _QWEN_NEXT),
+    "mellum": replace(_QWEN3),
+    # Gemma
+    "gemma": _GEMMA,
+    "gemma2": _GEMMA2,
+    "vaultgemma": replace(_GEMMA, norms="input_layernorm[H] pre_feedforward_layernorm[H]"),
+    **dict.fromkeys(("gemma3", "gemma3_text"), _GEMMA3),
+    # GLM and ChatGLM
+    "glm": _GLM,
+    "glm4": replace(_GLM, norms=f"{NORM2} post_self_attn_layernorm[H] post_mlp_layernorm[H]"),
+    "chatglm": Family(
+        attention=attention("+add_qkv_bias", "+add_bias_linear"), dense=gated("+add_bias_linear"),
+    ),
+    "glm4_moe": replace(_GLM, attention=attention("+attention_bias", "", "norm: self_attn.q_norm[d]?use_qk_norm self_attn.k_norm[d]?use_qk_norm"), moe=f"{experts()} {shared()}"),
+    "glm4v_moe_text": replace(_GLM, attention=attention("+attention_bias", ""), moe=f"{experts()} {shared()}"),
+    "glm4v_text": replace(_GLM, attention=attention("+", ""), norms=f"{NORM2} post_self_attn_layernorm[H] post_mlp_layernorm[H]"),
+    # latent attention
+    **dict.fromkeys(
+        (
+            "deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "kimi_k25_text", "glm4_moe_lite", "glm_moe_dsa", "deepseek_vl_v2",
+            "deepseek", "youtu", "axk1",
+        ),
+        _DEEPSEEK,
+    ),
+    "axk1": replace(_DEEPSEEK, moe=f"{experts()} {shared()} norm: mlp.post_mlp_layernorm[H]"),
+    # other experts
+    "mixtral": Family(attention=NO_BIAS, moe=experts()),
+    "gpt_oss": Family(attention=attention(more=SINKS), moe=experts("+", "+")),
+    "minimax_m2": Family(attention=attention("", "", FULL_NORM), moe=experts()),
+    "ernie4_5_moe": Family(
+        attention=attention("+use_bias", "+use_bias"), dense=gated("+use_bias"),
+        moe=f"{experts()} router: mlp.moe_statics.e_score_correction_bias(1,E) {shared()}",
+    ),
+    "dots1": Family(attention=attention(norm=HEAD_NORM), dense=gated(""), moe=f"{experts()} {shared()}"),
+    "solar_open": Family(attention=attention(), dense=gated(""), moe=f"{experts()} {shared()}"),
+    "hy_v3": Family(attention=attention(norm=HEAD_NORM), moe=f"{experts()} {shared()}"),
+    "kolibri1": Family(
+        attention=attention(norm=HEAD_NORM), moe=f"{experts()} {shared()}",
+        norms=f"{NORM2} post_self_attn_layernorm[H] post_mlp_layernorm[H]",
+    ),
+    **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan"), Family(
+        attention=attention(norm="norm: self_attn.query_layernorm[d]?qk_norm self_attn.key_layernorm[d]?qk_norm"),
+        moe=f"{experts()} {shared('mlp.shared_mlp')}",
+    )),
+    "afmoe": Family(
+        attention=attention(norm=HEAD_NORM, more="self_attn.gate_proj[~A*d,H]"), dense=gated(""),
+        moe=f"{experts()} router: mlp.expert_bias[E] {shared()}",
+        norms=f"{NORM2} pre_mlp_layernorm[H] post_mlp_layernorm[H]",
+    ),
+    "flint": Family(attention=attention(norm=HEAD_NORM, more=SINKS), moe=f"{experts()} {shared('mlp.shared_expert')}"),
+    "beam": Family(
+        attention=attention(norm=HEAD_NORM, more="self_attn.gate_bias[A] self_attn.gate_proj[~A*d,H]"), moe=experts(),
+        norms=NORM4,
+    ),
+    "laguna": Family(
+        attention=attention(norm=HEAD_NORM, more="self_attn.g_proj[A,H]"),
+        moe=f"{experts()} router: mlp.gate.e_score_correction_bias[E] {shared()}",
+    ),
+    "mimo_v2_flash": Family(
+        attention=attention("+attention_bias", "", more="self_attn.sinks[~A]?sinks"), dense=gated(""), moe=experts(),
+    ),
+    "llama4_text": Family(
+        dense=gated("", width="intermediate_size_mlp", prefix="feed_forward"),
+        moe=f"{experts(prefix='feed_forward')} {shared('feed_forward.shared_expert')}",
+        given={"S": "I"},
+    ),
+    "granitemoe": Family(moe=experts()),
+    "granitemoe_swa": Family(attention=attention(more=SINKS), moe=experts()),
+    "granitemoeshared": _GRANITE_MOE,
+    "granitemoehybrid": replace(_GRANITE_MOE, recurrent={"": MAMBA2}, given={"mixer_norm": True}),
+    # recurrent and hybrid
+    **dict.fromkeys(("mamba", "falcon_mamba"), _MAMBA),
+    "mamba2": replace(_MAMBA, recurrent={"": MAMBA2}, given={"mixer_norm": True}),
+    "jamba": Family(
+        attention=NO_BIAS, dense=gated("", prefix="feed_forward"), moe=experts(prefix="feed_forward"),
+        recurrent={"": f"{MAMBA} norm: mamba.dt_layernorm[rank] mamba.b_layernorm[state] mamba.c_layernorm[state]"},
+    ),
+    "bamba": Family(recurrent={"": MAMBA2}, given={"mixer_norm": True}),
+    "falcon_h1": Family(recurrent={"": MAMBA2}, given={"mixer_norm": "mamba_rms_norm"}),
+    "nemotron_h": Family(
+        attention=attention("+attention_bias", "+attention_bias"), dense=plain("+mlp_bias"),
+        moe=f"{experts(gate='')} shared_experts: mlp.shared_experts.up_proj[~S,H]?S mlp.shared_experts.down_proj[H,~S]?S",
+        norms="norm[H]", recurrent={"": MAMBA2}, single=True, given={"mixer_norm": True},
+    ),
+    "lfm2": Family(attention=attention("", "", HEAD_NORM), dense=gated("", prefix="feed_forward"), recurrent={"": SHORT_CONV}),
+    "lfm2_moe": Family(
+        attention=attention("", "", HEAD_NORM), dense=gated("", prefix="feed_forward"),
+        moe=f"{experts(prefix='feed_forward')} router: feed_forward.expert_bias[E]?use_expert_bias", recurrent={"": SHORT_CONV},
+    ),
+    "lfm3": Family(
+        attention=attention("", "", HEAD_NORM, more="self_attn.g_proj[A,H]"), dense=gated("", prefix="feed_forward"),
+        recurrent={"": SHORT_CONV}, norms="operator_norm[H] ffn_norm[H] post_operator_norm[H] post_ffn_norm[H]",
+    ),
+    "olmo_hybrid": Family(
+        attention=attention(norm=FULL_NORM), recurrent={"": DELTA},
+        norms=POST_NORM2,
+    ),
+    # GPT-2 and its contemporaries
+    "gpt2": _GPT2,
+    **dict.fromkeys(("gpt-sw3", "gpt_bigcode"), _GPT2),
+    "openai-gpt": replace(_GPT2, last="head: lm_head[~V,H]"),
+    "gpt_neo": replace(_GPT2, attention=attention("", "+")),
+    "gpt_neox": Family(
+        attention=attention(), dense=plain("+"), norms=BIASED2, last=BIASED_HEAD,
+    ),
+    "gptj": Family(
+        attention=NO_BIAS, dense=plain("+"), norms="ln_1[H]+", last="norm: model.norm[H]+ head: lm_head[~V,H]+",
+        fallback={"I": "4*H"},
+    ),
+    "codegen": Family(
+        attention=NO_BIAS, dense=plain("+"), norms="ln_1[H]+", last="norm: model.norm[H]+ head: lm_head[~V,H]+",
+        fallback={"I": "4*H"},
+    ),
+    "bloom": Family(
+        attention=attention("+", "+"), dense=plain("+"), norms=BIASED2,
+        first=f"{EMBEDDING} norm: word_embeddings_layernorm[H]+", last=BIASED_HEAD, given={"I": "4*H"},
+    ),
+    **dict.fromkeys(("falcon", "RefinedWeb", "RefinedWebModel"), Family(
+        attention=attention("+bias", "+bias"), dense=plain("+bias"),
+        norms="input_layernorm[H]+ second_layernorm[H]+?two_norms", last=BIASED_HEAD, fallback={"I": "4*H"},
+    )),
+    "mpt": Family(attention=NO_BIAS, dense=plain(""), norms="norm_1[H] norm_2[H]", given={"I": "expansion_ratio*H"}),
+    "persimmon": Family(
+        attention=attention("+", "+", more="norm: self_attn.q_layernorm[d]+?qk_layernorm self_attn.k_layernorm[d]+?qk_layernorm"),
+        dense=plain("+"), norms=BIASED2, last=BIASED_HEAD,
+    ),
+    "opt": _OPT,
+}  # fmt: skip
