@@ -1,14 +1,340 @@
-"""What a model's parameters are, which of them a step reads, and how ranks share them."""
+"""What a model's parameters are, which of them a step reads, and how ranks share them.
+
+    Storage    how the numbers of a matrix are kept: bits, scales of groups, rows, tensors
+    Weight     one tensor by its name in the checkpoint, its shape, who splits it and how it is stored
+    Weights    all of them, layer by layer: parameters, bytes on a rank, bytes that a step reads
+
+Layers whose tensors are equal share one tuple, so everything is worked out once per distinct layer.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from math import ceil, prod
+from typing import Literal, NamedTuple
+
+from kvplan.arch.parallel import Parallel, stage_layers
+
+Component = Literal[
+    "embedding", "attention", "indexer", "recurrent", "mlp", "router", "experts", "shared_experts", "norm", "head",
+    "encoder", "vision", "audio", "projector", "draft",
+]  # fmt: skip
+
+HEAD = "lm_head"
+"""Name of the output projection, which a tied model shares with its embedding."""
+
+TOWERS: frozenset[Component] = frozenset(("encoder", "vision", "audio", "projector"))
+"""Components that work on a request's input once, before decoding, and that no decode step reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """How a matrix of `rows` (outputs) by `columns` (inputs) is kept.
+
+    bits: of an element, packed. group, group_bits: every `group` inputs of every `group_rows` outputs share group_bits
+    of scales and zero points. row_bits: per output (a per-channel scale). column_bits: per input (an order of inputs).
+    tensor_bits: once per matrix. packed_bits: word that a row of elements is padded to, 8 when rows aren't padded.
+    """
+
+    name: str
+    bits: int
+    group: int = 0
+    group_rows: int = 1
+    group_bits: int = 0
+    row_bits: int = 0
+    column_bits: int = 0
+    tensor_bits: int = 0
+    source: str = "a dtype without scales"
+
+    def bytes(self, rows: int, columns: int) -> int:
+        """Bytes of one matrix, scales included."""
+        bits = rows * columns * self.bits + rows * self.row_bits + columns * self.column_bits + self.tensor_bits
+        if self.group:
+            bits += -(-rows // self.group_rows) * -(-columns // self.group) * self.group_bits
+        return -(-bits // 8)
+
+
+BF16 = Storage("bf16", 16)
+FP16 = Storage("fp16", 16)
+FP32 = Storage("fp32", 32)
+DTYPES = {storage.name: storage for storage in (BF16, FP16, FP32)}
+
+
+class Reads(NamedTuple):
+    """Bytes of weights that a step reads: at least, expected, at most."""
+
+    low: int
+    likely: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What an engine makes of a checkpoint's tensors.
+
+    vocabulary_multiple: rows that embeddings and heads are padded to. towers: whether it builds the vision, audio and
+    encoder towers. shape: what it makes of one rank's share of a weight, padding included.
+    """
+
+    vocabulary_multiple: int = 1
+    towers: bool = True
+    store: Callable[[Weight], Storage] | None = None
+    shape: Callable[[Weight, tuple[int, ...]], tuple[int, ...]] | None = None
+
+
+PLAIN = View()
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """One tensor, or `copies` equal ones (experts).
+
+    name: in the checkpoint, within its layer: "self_attn.q_proj". shape: of one copy, outputs first.
+    split: the dimension that tensor parallelism deals out, None when every rank holds it whole. units: how many
+    indivisible units (heads) that dimension has, 0 when elements are dealt. picked: copies that one token uses.
+    linear: whether it is the matrix of a linear layer, which quantization can store in few bits.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    component: Component
+    stored: Storage = BF16
+    split: int | None = None
+    units: int = 0
+    copies: int = 1
+    picked: int | None = None
+    linear: bool = False
+
+    @property
+    def parameters(self) -> int:
+        """Elements of all copies."""
+        return prod(self.shape) * self.copies
+
+    @property
+    def active(self) -> int:
+        """Elements that one token's forward pass uses."""
+        return prod(self.shape) * (self.copies if self.picked is None else self.picked)
+
+    @property
+    def routed(self) -> bool:
+        """Whether tokens choose among the copies."""
+        return self.picked is not None
+
+    def on_rank(self, parallel: Parallel, view: View = PLAIN) -> tuple[tuple[int, ...], int]:
+        """Shape of one copy and number of copies on the fullest rank.
+
+        Routed experts are dealt whole under expert parallelism, and cut over all tensor and data ranks otherwise
+        (vLLM 0.33 fused_moe/config.py); everything else is cut over the tensor ranks.
+        """
+        shape, copies, ranks = self.shape, self.copies, parallel.tp
+        if self.routed:
+            ranks = parallel.tp * parallel.dp
+            if parallel.ep > 1:
+                copies, ranks = -(-copies // parallel.ep), 1
+        if self.split is not None:
+            size = shape[self.split]
+            if self.component in ("embedding", "head"):
+                size = -(-size // view.vocabulary_multiple) * view.vocabulary_multiple
+            shape = (*shape[: self.split], _share(size, self.units or size, ranks), *shape[self.split + 1 :])
+        if view.shape is not None:
+            shape = view.shape(self, shape)
+        return shape, copies
+
+    def bytes_on_rank(self, parallel: Parallel, view: View = PLAIN) -> int:
+        """Bytes on the fullest rank, scales included."""
+        shape, copies = self.on_rank(parallel, view)
+        stored = self.stored if view.store is None else view.store(self)
+        if len(shape) == 1:
+            return copies * stored.bytes(1, shape[0])
+        return copies * stored.bytes(shape[0], prod(shape[1:]))
+
+
+def _share(size: int, units: int, ranks: int) -> int:
+    """Elements of a dimension on the fullest rank: whole units, at least one."""
+    return -(-units // ranks) * (size // units)
+
+
+Block = tuple[Weight, ...]
+ONE_GPU = Parallel()
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Placeholder until the inventory of tensors lands."""
+    """Every tensor of a model.
 
-    total: int
-    active: int
-    exact: bool
+    first: before the first layer (embeddings). layers: of each layer, equal layers being one and the same tuple.
+    last: after the last layer (final norm, head). towers: vision, audio, encoder and their projectors. draft: layers
+    that only speculative decoding uses, kept apart from everything else. tied: whether the head is the embedding.
+    missing: components that couldn't be derived from the config, by name; then every count is a lower bound.
+    """
+
+    first: Block
+    layers: tuple[Block, ...]
+    last: Block
+    towers: Block = ()
+    draft: Block = ()
+    tied: bool = False
+    missing: tuple[str, ...] = ()
+    method: str = ""
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is missing."""
+        return not self.missing
+
+    @property
+    def total(self) -> int:
+        """Parameters, a tied head counted once, draft layers not at all."""
+        return sum(weight.parameters * count for weight, count in self._once())
+
+    @property
+    def active(self) -> int:
+        """Parameters that one text token uses: all but the experts it isn't routed to and the towers."""
+        return sum(weight.active * count for weight, count in self._once() if weight.component not in TOWERS)
+
+    @property
+    def draft_total(self) -> int:
+        """Parameters of the draft layers."""
+        return sum(weight.parameters for weight in self.draft)
+
+    def by_component(self) -> dict[Component, int]:
+        """Parameters of each component; draft layers apart, under "draft"."""
+        counts: dict[Component, int] = {}
+        for weight, count in self._once():
+            counts[weight.component] = counts.get(weight.component, 0) + weight.parameters * count
+        if self.draft:
+            counts["draft"] = self.draft_total
+        return counts
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one copy of the model in its own format, draft layers not included."""
+        return sum(weight.bytes_on_rank(ONE_GPU) * count for weight, count in self._once())
+
+    def bytes_on_rank(self, parallel: Parallel, stage: int = 0, view: View = PLAIN) -> int:
+        """Bytes on one tensor rank of a pipeline stage.
+
+        Towers and the embedding sit on the first stage, the head on the last; a tied head is a second copy there when
+        the stages differ (vLLM 0.33 model_executor/models/llama.py).
+
+        Raises: CannotSplit if there are more stages than layers.
+        """
+        blocks = [*_counted(self._stage_layers(parallel, stage)), (self._ends(parallel, stage, view), 1)]
+        return sum(count * sum(weight.bytes_on_rank(parallel, view) for weight in block) for block, count in blocks)
+
+    def bytes_fullest(self, parallel: Parallel, view: View = PLAIN) -> int:
+        """Bytes on the fullest GPU.
+
+        Raises: CannotSplit if there are more stages than layers.
+        """
+        return max(self.bytes_on_rank(parallel, stage, view) for stage in range(parallel.pp))
+
+    def draft_bytes_on_rank(self, parallel: Parallel, view: View = PLAIN) -> int:
+        """Bytes of the draft layers on one tensor rank of the last stage."""
+        return sum(weight.bytes_on_rank(parallel, view) for weight in self.draft)
+
+    def read_bytes(
+        self, batch: int, parallel: Parallel = ONE_GPU, stage: int | None = None, view: View = PLAIN
+    ) -> Reads:
+        """Bytes that one tensor rank reads to decode one token of each of `batch` sequences.
+
+        Dense weights are read once, embeddings one row a token, towers not at all. Of E experts with k chosen:
+        at least those of one token (k); expected E * (1 - (1 - k/E)^batch), if routing is uniform and independent;
+        at most min(E, k * batch). Sequences of all data-parallel replicas meet the same experts.
+
+        batch: sequences of one replica. stage: of one pipeline stage; None adds up all stages, which a token passes
+        in turn.
+
+        Raises: CannotSplit if there are more stages than layers.
+        """
+        stages = range(parallel.pp) if stage is None else (stage,)
+        low = likely = high = 0.0
+        for at in stages:
+            blocks = [(self._ends(parallel, at, view, read=True), 1), *_counted(self._stage_layers(parallel, at))]
+            for block, count in blocks:
+                for weight in block:
+                    part = _read(weight, batch, parallel, view)
+                    low, likely, high = low + count * part[0], likely + count * part[1], high + count * part[2]
+        return Reads(round(low), round(likely), round(high))
+
+    def stored_as(self, storage: Storage) -> Weights:
+        """The same model with its linear layers stored otherwise; in a plain dtype, every tensor is.
+
+        Embeddings, head, norms, routers and towers stay as they are unless `storage` is a plain 16 or 32 bit dtype.
+        """
+        plain = storage.name in DTYPES
+
+        def change(weight: Weight) -> Weight:
+            quantizable = weight.linear and weight.component not in ("embedding", "head", "router", *TOWERS)
+            return replace(weight, stored=storage) if plain or quantizable else weight
+
+        return replace(self.map(change), method=storage.name)
+
+    def map(self, change: Callable[[Weight], Weight]) -> Weights:
+        """The same model with each weight replaced; equal layers stay one tuple."""
+        done: dict[int, Block] = {}
+
+        def block(weights: Block) -> Block:
+            if id(weights) not in done:
+                done[id(weights)] = tuple(change(weight) for weight in weights)
+            return done[id(weights)]
+
+        return replace(
+            self,
+            first=block(self.first), layers=tuple(block(layer) for layer in self.layers), last=block(self.last),
+            towers=block(self.towers), draft=block(self.draft),
+        )  # fmt: skip
+
+    def _once(self) -> Iterator[tuple[Weight, int]]:
+        """Every weight and how often it occurs, a tied head left out."""
+        for block, count in _counted(self.layers):
+            for weight in block:
+                yield weight, count
+        for weight in (*self.first, *self.last, *self.towers):
+            if not (self.tied and weight.name == HEAD):
+                yield weight, 1
+
+    def _stage_layers(self, parallel: Parallel, stage: int) -> tuple[Block, ...]:
+        if parallel.pp == 1:
+            return self.layers
+        counts = stage_layers(len(self.layers), parallel.pp)
+        start = sum(counts[:stage])
+        return self.layers[start : start + counts[stage]]
+
+    def _ends(self, parallel: Parallel, stage: int, view: View, *, read: bool = False) -> Block:
+        """What a stage holds, or reads, beside its layers: a tied head takes no room beside its embedding."""
+        ends: list[Weight] = []
+        if stage == 0:
+            ends += self.first
+            ends += self.towers if view.towers else ()
+        if stage == parallel.pp - 1:
+            shared = self.tied and parallel.pp == 1 and not read
+            ends += (weight for weight in self.last if not (shared and weight.name == HEAD))
+        return tuple(ends)
+
+
+def _counted(layers: Iterable[Block]) -> list[tuple[Block, int]]:
+    """Distinct layers and how many there are of each; equal layers are one tuple, so identity tells them apart."""
+    counts: dict[int, tuple[Block, int]] = {}
+    for layer in layers:
+        counts[id(layer)] = (layer, counts.get(id(layer), (layer, 0))[1] + 1)
+    return list(counts.values())
+
+
+def _read(weight: Weight, batch: int, parallel: Parallel, view: View) -> tuple[float, float, float]:
+    """Bytes of one weight that a step reads: at least, expected, at most."""
+    if weight.component in TOWERS:
+        return 0, 0, 0
+    size = weight.bytes_on_rank(parallel, view)
+    if weight.component == "embedding" and weight.linear:
+        rows = min(batch, weight.shape[0]) * weight.stored.bytes(1, weight.shape[1])
+        return rows, rows, rows
+    if weight.picked is None:
+        return size, size, size
+    experts, held = weight.copies, weight.on_rank(parallel, view)[1]
+    tokens, one = batch * parallel.dp, size / held
+    expected = experts * (1 - (1 - weight.picked / experts) ** tokens)
+    ranks = parallel.ep if parallel.ep > 1 else 1
+    low, high = ceil(weight.picked / ranks), min(held, weight.picked * tokens)
+    return one * low, one * expected / ranks, one * high

@@ -95,7 +95,9 @@ class ConfigSymbols:
         """Whether a flag is on: a switch that is true, or a number that isn't zero. What nothing mentions is off."""
         if name in self.given:
             value = self.given[name]
-            return self.on(value) if isinstance(value, str) else bool(value)
+            if isinstance(value, str):
+                return bool(_dimension(value).value(self)) if "*" in value or "+" in value else self.on(value)
+            return bool(value)
         for spelled in SPELLINGS.get(name, (name,)):
             found = self.fields.find(spelled)
             if found is not None:
