@@ -1,0 +1,107 @@
+"""What vLLM 0.33 does for some model classes and not for others, as tables by the class that a config names.
+
+Source: vLLM 0.33 model_executor/models/registry.py, models/config.py and the model files named beside each table.
+"""
+
+from __future__ import annotations
+
+from kvplan.arch.model import Model
+
+POOLING_SUFFIXES = (
+    "ForTextEncoding", "EmbeddingModel", "ForSequenceClassification", "ForTokenClassification",
+    "ForAudioClassification", "ForImageClassification", "ForVideoClassification", "ClassificationModel",
+    "ForRewardModeling", "RewardModel", "Model",
+)  # fmt: skip
+"""Class names that vLLM serves as embedders or classifiers: no batches overlap. Source: config/model.py."""
+
+GENERATING = (
+    "ChatGLMModel", "Qwen2_5OmniModel", "UltravoxModel", "MossAudioModel", "InternVLChatModel", "SkyworkR1VChatModel",
+    "NVLM_D_Model", "H2OVLChatModel",
+)  # fmt: skip
+"""Classes that generate although their names end like an embedder's."""
+
+WIDER_WINDOW = {
+    "Cohere2ForCausalLM": 1,
+    "Cohere2MoeForCausalLM": 1,
+    "Cohere2VisionForConditionalGeneration": 1,
+}
+"""Tokens that a window holds beyond the config's number. Source: models/commandr.py, models/cohere2_moe.py."""
+
+OWN_FORMAT = ("FalconForCausalLM", "RWForCausalLM")
+"""Attention built without the cache's settings: --kv-cache-dtype doesn't reach it. Source: models/falcon.py."""
+
+EXPANDED_LATENT = ("MiniCPM3ForCausalLM",)
+"""Latent attention that is cached as whole heads. Source: models/minicpm3.py, model_arch_config_convertor.py."""
+
+FP8_ON_BLACKWELL = ("GlmMoeDsaForCausalLM", "Glm5NextForCausalLM", "Glm5NextForConditionalGeneration")
+"""Where `auto` means fp8 on compute capability 10. Source: models/config.py."""
+
+STATED_STATE = {
+    **dict.fromkeys((
+        "Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForCausalLM",
+        "Qwen3_5MoeForConditionalGeneration", "Qwen4ExpForCausalLM", "Qwen4ExpForConditionalGeneration", "ColQwen3_5",
+        "D3ForSequenceClassification",
+    )),
+    "NemotronHForCausalLM": "fp32", "NemotronHPuzzleForCausalLM": "fp32", "NemotronH_Nano_VL_V2": "fp32",
+}  # fmt: skip
+"""Classes whose recurrent state follows the config's own word on its format; the value is what silence means (None: the
+model's format). All others keep it in the model's format. Source: models/config.py."""
+
+SHARES_CACHE = ("Gemma3n", "Gemma4", "DiffusionGemma", "Flint", "MuseSpark", "Step5", "HYV4", "Qwen4Exp")
+"""How classes begin whose layers may read an earlier layer's cache; the others give every layer its own."""
+
+NO_PIPELINE = (
+    "AliceAIForCausalLM", "AriaForConditionalGeneration", "DomynEdgeForCausalLM", "DoryForCausalLM",
+    "Gemma3nForCausalLM", "Gemma3nForConditionalGeneration", "HrmTextForCausalLM", "Idefics3ForConditionalGeneration",
+    "IQuestLoopCoderForCausalLM", "Mamba2ForCausalLM", "NemotronH_Nano_VL_V2", "NemotronH_Nano_Omni_Reasoning_V3",
+    "NemotronH_Super_Omni_Reasoning_V3", "NemotronH_Omni_Reasoning_V3", "PaddleOCRVLForConditionalGeneration",
+    "Phi4MMForCausalLM", "SmolVLMForConditionalGeneration", "WhisperForConditionalGeneration", "Zamba2ForCausalLM",
+)  # fmt: skip
+"""Classes without pipeline parallelism (no SupportsPP)."""
+
+SUPPORTED_UNTIL = {
+    "MotifForCausalLM": "0.10.2", "Phi3SmallForCausalLM": "0.9.2", "Phi4FlashForCausalLM": "0.10.2",
+    "JAISLMHeadModel": "0.22.0", "QWenLMHeadModel": "0.23.0", "QwenVLForConditionalGeneration": "0.23.0",
+    "InternLMForCausalLM": "0.23.0", "InternLM2VEForCausalLM": "0.23.0", "XverseForCausalLM": "0.23.0",
+    "MiniMaxText01ForCausalLM": "0.23.0", "MiniMaxM1ForCausalLM": "0.23.0",
+    "MiniMaxVL01ForConditionalGeneration": "0.23.0", "BaiChuanForCausalLM": "0.23.0", "BaichuanForCausalLM": "0.23.0",
+    "AquilaModel": "0.24.0", "AquilaForCausalLM": "0.24.0", "Grok1ModelForCausalLM": "0.24.0",
+    "Grok1ForCausalLM": "0.24.0", "TeleChatForCausalLM": "0.25.0", "Plamo2ForCausalLM": "0.26.0",
+    "OuroForCausalLM": "0.26.0", "ArcticForCausalLM": "0.28.0", "MPTForCausalLM": "0.28.0", "RWForCausalLM": "0.28.0",
+    "StableLMEpochForCausalLM": "0.28.0", "HCXVisionForCausalLM": "0.28.0", "DonutForConditionalGeneration": "0.10.2",
+}  # fmt: skip
+"""Classes that later versions can't load, and the last version that could; classes that a transformers release still
+has are loaded through it instead and aren't listed."""
+
+PLUGIN = {
+    "BartModel": "https://github.com/vllm-project/bart-plugin",
+    "BartForConditionalGeneration": "https://github.com/vllm-project/bart-plugin",
+    "Florence2ForConditionalGeneration": "https://github.com/vllm-project/bart-plugin",
+    "MBartForConditionalGeneration": "https://github.com/vllm-project/bart-plugin",
+}
+"""Classes that only a plugin loads."""
+
+NEVER = (
+    "T5ForConditionalGeneration", "T5Model", "UMT5ForConditionalGeneration", "MT5ForConditionalGeneration",
+    "MllamaForConditionalGeneration", "RwkvForCausalLM", "Rwkv5ForCausalLM", "Rwkv6ForCausalLM", "Rwkv7ForCausalLM",
+    "RecurrentGemmaForCausalLM",
+)  # fmt: skip
+"""Classes that neither vLLM nor its transformers backend serves."""
+
+
+def is_pooling(model: Model) -> bool:
+    """Whether vLLM serves the model as an embedder or a classifier; a config that names no class is served as one."""
+    if not model.architectures:
+        return True
+    name = model.architectures[0]
+    return name.endswith(POOLING_SUFFIXES) and name not in GENERATING
+
+
+def named(model: Model, names: tuple[str, ...]) -> bool:
+    """Whether the config names one of these classes."""
+    return any(name in names for name in model.architectures)
+
+
+def wider_window(model: Model) -> int:
+    """Tokens that every window holds beyond what the config says."""
+    return next((WIDER_WINDOW[name] for name in model.architectures if name in WIDER_WINDOW), 0)

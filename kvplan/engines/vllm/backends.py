@@ -1,0 +1,172 @@
+"""Which attention backend vLLM picks, and what blocks its kernels take.
+
+A backend is the first of its table that the GPU's compute capability, the head size and the cache format allow, and
+that takes the block size, if one is asked for. Source: vLLM 0.33 platforms/cuda.py, v1/attention/backends/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import lcm
+
+from kvplan.errors import UsageError
+from kvplan.hardware.gpu import Gpu
+
+DEFAULT_BLOCK = 16
+HOPPER, BLACKWELL = 9, 10
+
+WHOLE = frozenset({"16 bit"})
+FP8 = WHOLE | {"fp8"}
+SCALED = frozenset({"fp8_per_token_head", "int8_per_token_head", "int4_per_token_head"})
+TURBO = frozenset({"turboquant"})
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """Kernels and the cache blocks they take.
+
+    majors: compute capabilities, none for all. dims: head sizes, none for all. sizes: block sizes, of which any
+    multiple is taken too, split into kernel blocks. exact: the kernels run only these sizes, not their multiples.
+    """
+
+    name: str
+    sizes: tuple[int, ...]
+    formats: frozenset[str] = WHOLE
+    majors: tuple[int, ...] = ()
+    dims: tuple[int, ...] = ()
+    largest_dim: int = 1 << 20
+    image_prefix: bool = False
+    only_image_prefix: bool = False
+    nope_dims: tuple[int, ...] = ()
+    dcp: bool = True
+    exact: bool = False
+
+    def takes(self, block: int) -> bool:
+        """Whether a block of that many tokens can be cut into kernel blocks."""
+        return any(block % size == 0 for size in self.sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one kind of layer asks of a backend."""
+
+    dim: int
+    format: str
+    image_prefix: bool = False
+    nope_dim: int | None = None
+    dcp: bool = False
+
+
+_ATTENTION = (
+    Backend(
+        "TRITON_FLASHINFER",
+        (64,),
+        FP8,
+        (BLACKWELL,),
+        (256, 512),
+        image_prefix=True,
+        only_image_prefix=True,
+        dcp=False,
+        exact=True,
+    ),
+    Backend("FLASHINFER", (16, 32, 64), FP8 | {"nvfp4"}, (BLACKWELL,), (64, 128, 256, 512), exact=True),
+    Backend("FLASH_ATTN", (64,), frozenset({"fp8"}), (HOPPER,), (512,), image_prefix=True, exact=True),
+    Backend("FLASH_ATTN", (16,), FP8, (HOPPER,), largest_dim=512, image_prefix=True),
+    Backend("FLASH_ATTN", (16,), WHOLE, largest_dim=256),
+    Backend("FLASHINFER", (16, 32, 64), FP8, (8, 9, 12), (64, 128, 256, 512), exact=True),
+    Backend("TRITON_ATTN", (16,), FP8 | SCALED, image_prefix=True),
+    Backend("TURBOQUANT", (16, 32, 64, 128), TURBO),
+)
+
+_LATENT = (
+    Backend("FLASHINFER_MLA", (32, 64), FP8, (BLACKWELL,), (320, 512, 576), nope_dims=(64, 128, 192)),
+    Backend("CUTLASS_MLA", (128,), FP8, (BLACKWELL,), (320, 512, 576)),
+    Backend("FLASH_ATTN_MLA", (16,), WHOLE, (HOPPER,), (320, 512, 576)),
+    Backend("FLASHMLA", (64,), FP8, (HOPPER,), (320, 512, 576)),
+    Backend("TRITON_MLA", (16,), FP8),
+)
+
+_SPARSE_LATENT = (
+    Backend("FLASH_ATTN_MLA_SPARSE", (64,), WHOLE, (HOPPER,), dcp=False),
+    Backend("FLASHMLA_SPARSE", (64,), FP8, (HOPPER,), (512, 576)),
+    Backend("FLASHINFER_MLA_SPARSE", (32,), frozenset({"fp8"}), (BLACKWELL,), (512, 576)),
+    Backend("FLASHMLA_SPARSE", (64,), FP8 | {"nvfp4"}, (BLACKWELL,), (512, 576)),
+    Backend("FLASHINFER_MLA_SPARSE_SM120", (64,), FP8, (12,)),
+)
+
+_INDEXER = (Backend("DEEPSEEK_V32_INDEXER", (64,), frozenset({"index"})),)
+_BLOCK_SPARSE = (Backend("MINIMAX_M3_SPARSE", (128,), FP8),)
+_COMPRESSED = (Backend("DEEPSEEK_V4", (256,), FP8),)
+
+TABLES = {
+    "attention": _ATTENTION,
+    "latent": _LATENT,
+    "sparse latent": _SPARSE_LATENT,
+    "indexer": _INDEXER,
+    "block sparse": _BLOCK_SPARSE,
+    "compressed": _COMPRESSED,
+}
+
+
+def major(gpu: Gpu | None) -> int:
+    """Compute capability's first number; a GPU without one (AMD, or none named) is treated as Hopper."""
+    if gpu is None or gpu.compute_capability is None:
+        return HOPPER
+    return gpu.compute_capability[0]
+
+
+def pick(table: str, need: Need, gpu_major: int, block: int | None) -> Backend:
+    """The backend vLLM would use.
+
+    Raises: UsageError when none can.
+    """
+    for backend in TABLES[table]:
+        if _allows(backend, need, gpu_major) and (block is None or backend.takes(block)):
+            return backend
+    asked = f" and blocks of {block}" if block else ""
+    raise UsageError(
+        f"vLLM has no {table} backend for a {need.format} cache of heads of {need.dim}{asked} here",
+        cause=f"none of its backends takes both on compute capability {gpu_major}",
+        hint="--kv-dtype auto" if not block else f"leave out --block-size, or --block-size {DEFAULT_BLOCK * 4}",
+    )
+
+
+def _allows(backend: Backend, need: Need, gpu_major: int) -> bool:
+    refused = (
+        backend.majors and gpu_major not in backend.majors,
+        backend.dims and need.dim not in backend.dims,
+        need.dim > backend.largest_dim,
+        need.format not in backend.formats,
+        need.image_prefix and not backend.image_prefix,
+        backend.only_image_prefix and not need.image_prefix,
+        backend.nope_dims and need.nope_dim not in backend.nope_dims,
+        need.dcp and not backend.dcp,
+    )
+    return not any(refused)
+
+
+def common_block(backends: Sequence[Backend]) -> int:
+    """The smallest block that every backend takes, 16 where they all do.
+
+    Raises: UsageError when there is none.
+    """
+    if all(backend.takes(DEFAULT_BLOCK) for backend in backends):
+        return DEFAULT_BLOCK
+    for size in sorted({lcm(*sizes) for sizes in product(*(backend.sizes for backend in backends))}):
+        if all(backend.takes(size) for backend in backends):
+            return size
+    names = ", ".join(backend.name for backend in backends)
+    raise UsageError(f"vLLM's backends {names} share no block size")
+
+
+def kernel_block(backends: Iterable[Backend]) -> int:
+    """A block that is whole kernel blocks of every backend."""
+    return lcm(1, *(min(backend.sizes) for backend in backends))
+
+
+def largest_within(backend: Backend, tokens: int) -> int:
+    """The largest block of at most `tokens` that the backend's kernels run unsplit, or its smallest."""
+    fitting = [size if backend.exact else tokens // size * size for size in backend.sizes if size <= tokens]
+    return max(fitting, default=min(backend.sizes))

@@ -1,0 +1,72 @@
+"""Bytes of one token in one layer, by vLLM's cache format.
+
+Source: vLLM 0.33 v1/kv_cache_interface.py and the customize_spec of each backend; DeepSeek's packed rows:
+v1/attention/backends/mla/flashmla_sparse.py, models/deepseek_v4/attention.py.
+"""
+
+from __future__ import annotations
+
+from kvplan.arch.formats import FORMATS, Format, KvFormat
+from kvplan.errors import UsageError
+
+BF16 = FORMATS["bf16"]
+
+NAMES = {
+    "bf16": "16 bit", "fp16": "16 bit", "fp32": "16 bit", "fp8": "fp8", "nvfp4": "nvfp4",
+    "fp8_per_token_head": "fp8_per_token_head", "int8_per_token_head": "int8_per_token_head",
+    "int4_per_token_head": "int4_per_token_head", "turboquant_k8": "turboquant", "turboquant_k4": "turboquant",
+    "turboquant_k3": "turboquant",
+}  # fmt: skip
+"""What backends call the formats that vLLM has."""
+
+FLAGS = {
+    "16 bit": "auto", "fp8": "fp8", "nvfp4": "nvfp4", "fp8_per_token_head": "fp8_per_token_head",
+    "int8_per_token_head": "int8_per_token_head", "int4_per_token_head": "int4_per_token_head",
+}  # fmt: skip
+"""What --kv-cache-dtype calls them."""
+
+FP8_ROW, NVFP4_ROW = 656, 352
+"""A sparse latent's packed row of 512 + 64: fp8 with four scales and a 16-bit rotary key; NVFP4 with an fp8 one."""
+
+COMPRESSED_ROW, COMPRESSED_ALIGNMENT = 584, 576
+"""A compressed latent's packed row of 448 + 64, and what its pages are multiples of."""
+
+
+def cache_name(kv: KvFormat) -> str:
+    """The backends' name of a cache format.
+
+    Raises: UsageError when vLLM has no such format.
+    """
+    name = NAMES.get(kv.k.name)
+    paired = name == "turboquant" and kv.v.name.startswith("turboquant_v")
+    if name is None or not (paired or kv.k == kv.v):
+        raise UsageError(
+            f"vLLM has no cache format {kv.k.name}{'' if kv.k == kv.v else ':' + kv.v.name}",
+            hint="it has bf16, fp8, nvfp4, {fp8,int8,int4}_per_token_head and turboquant_{k8v4,4bit_nc,k3v4_nc,3bit_nc}",
+        )
+    return name
+
+
+def sixteen_bit(format_: Format) -> Format:
+    """The 16-bit format that vLLM runs a 32-bit checkpoint in. Source: config/model.py _resolve_auto_dtype."""
+    return BF16 if format_.bits > BF16.bits else format_
+
+
+def pair(kv: KvFormat, k_dim: int, v_dim: int) -> int:
+    """Bytes of one head's key and value of one token, an even number."""
+    size = sixteen_bit(kv.k).row_bytes(k_dim) + sixteen_bit(kv.v).row_bytes(v_dim)
+    return size + size % 2
+
+
+def latent_row(kv: KvFormat, elements: int) -> int:
+    """Bytes of a latent and its rotary key."""
+    return sixteen_bit(kv.k).row_bytes(elements)
+
+
+PACKED = {
+    ("FLASHMLA_SPARSE", "fp8"): FP8_ROW,
+    ("FLASHMLA_SPARSE", "nvfp4"): NVFP4_ROW,
+    ("FLASHINFER_MLA_SPARSE_SM120", "16 bit"): FP8_ROW,
+    ("FLASHINFER_MLA_SPARSE_SM120", "fp8"): FP8_ROW,
+}
+"""Rows that a backend packs its own way."""

@@ -1,0 +1,217 @@
+"""Which layers share a block table, and what one block of the pool costs.
+
+Every group of layers draws blocks from one pool, so all groups' blocks are equally large: pages are made equal and
+groups are cut to nearly equal numbers of layers. Source: vLLM 0.33 v1/core/kv_cache_planning.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kvplan.engines.vllm.specs import FULL_LENGTH, WINDOWS, Demand, Kind, Spec
+from kvplan.errors import UsageError
+
+UNBALANCED = 1.5
+"""Groups take the larger kind's number of layers as long as it is below this many times the smaller kind's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """One layer's spec and the pipeline stage that holds it."""
+
+    spec: Spec
+    stage: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Layers with one block table."""
+
+    layers: tuple[Cached, ...]
+
+    @property
+    def block(self) -> int:
+        """Tokens of a block."""
+        return self.layers[0].spec.block
+
+    def pages(self, demand: Demand) -> int:
+        """Blocks that the longest request may hold in this group."""
+        return max(spec.pages(demand) for spec in self.specs)
+
+    @property
+    def specs(self) -> set[Spec]:
+        """Distinct specs."""
+        return {layer.spec for layer in self.layers}
+
+    def page(self, stage: int) -> int:
+        """Bytes of one block of this group on a stage."""
+        return sum(layer.spec.page for layer in self.layers if layer.stage == stage)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Groups, and how their pages lie: side by side within a block where they may differ in size."""
+
+    groups: tuple[Group, ...]
+    packed: bool
+
+    def bytes_per_block(self, stage: int) -> int:
+        """Bytes of one block of the pool on one stage: the largest group's."""
+        return max((group.page(stage) for group in self.groups), default=0)
+
+    def blocks(self, demand: Demand) -> int:
+        """Blocks of the pool that the longest request may hold."""
+        return sum(group.pages(demand) for group in self.groups)
+
+
+def layout(layers: Sequence[Cached], *, hybrid_manager: bool, packed: bool) -> Layout:
+    """Group the layers as vLLM would.
+
+    Raises: UsageError when pages can't be made equal.
+    """
+    if not hybrid_manager:
+        layers = promoted(layers)
+    if not layers:
+        return Layout((), packed)
+    if len({layer.spec.family for layer in layers}) == 1:
+        return Layout((Group(tuple(layers)),), packed)
+    if packed and len({layer.spec.page for layer in layers}) > 1:
+        return Layout(tuple(_packed(layers)), packed)
+    return Layout(tuple(_cut(_equal_pages(layers))), packed)
+
+
+def promoted(layers: Sequence[Cached]) -> Sequence[Cached]:
+    """Windows and chunks given blocks for every token, as without the hybrid manager.
+
+    Raises: UsageError where recurrent layers stand beside them: they can't be.
+    """
+    families = {layer.spec.family for layer in layers}
+    if len(families) <= 1:
+        return layers
+    full = {layer.spec.block for layer in layers if layer.spec.kind in FULL_LENGTH}
+    block = full.pop() if len(full) == 1 else None
+    changed = [Cached(_as_full(layer.spec, block), layer.stage) for layer in layers]
+    if len({layer.spec.family for layer in changed}) > 1:
+        raise UsageError(
+            "vLLM can't run this model with --disable-hybrid-kv-cache-manager",
+            cause="its layers keep caches of kinds that can't all be given blocks for every token",
+            hint="leave the flag out",
+        )
+    return changed
+
+
+def _as_full(spec: Spec, block: int | None) -> Spec:
+    if spec.kind in (*WINDOWS, "chunked"):
+        kind: Kind = "latent" if spec.kind == "sliding_latent" else "full"
+        wide = spec.with_block(block or spec.block)
+        return Spec(kind, wide.block, wide.state, wide.page, wide.identity, wide.span, alignment=wide.alignment)
+    return spec
+
+
+def _equal_pages(layers: Sequence[Cached]) -> list[Cached]:
+    """Pages made equal to the largest: by longer blocks where that divides, else by padding.
+
+    Raises: UsageError for latents, whose pages can't be padded.
+    """
+    largest = max(layer.spec.page for layer in layers)
+    made: dict[Spec, Spec] = {}
+    for layer in layers:
+        if layer.spec not in made:
+            made[layer.spec] = _grown(layer.spec, largest)
+    return [Cached(made[layer.spec], layer.stage) for layer in layers]
+
+
+def _grown(spec: Spec, page: int) -> Spec:
+    if spec.page == page:
+        return spec
+    if spec.kind != "state" and page % spec.page == 0:
+        return spec.with_block(spec.block * (page // spec.page))
+    if spec.kind in ("latent", "indexer", "sliding_latent"):
+        raise UsageError(
+            "vLLM can't give these layers pages of one size",
+            cause=f"a latent's page of {spec.page:,} B doesn't divide the largest, {page:,} B",
+        )
+    return spec.padded(page)
+
+
+def _cut(layers: Sequence[Cached]) -> Iterable[Group]:
+    """Kinds of layers, each cut into groups of about the smallest kind's number of layers, dealt in turn."""
+    buckets = _buckets(layers, lambda spec: spec.bucket)
+    counts = [len(bucket) for bucket in buckets.values()]
+    size = max(counts) if max(counts) < min(counts) * UNBALANCED else min(counts)
+    for bucket in buckets.values():
+        parts = -(-len(bucket) // size)
+        for part in range(parts):
+            yield Group(tuple(bucket[part::parts]))
+
+
+def _buckets(layers: Iterable[Cached], key) -> Mapping[Hashable, list[Cached]]:  # type: ignore[no-untyped-def]
+    found: dict[Hashable, list[Cached]] = {}
+    for layer in layers:
+        found.setdefault(key(layer.spec), []).append(layer)
+    return found
+
+
+# Packed pages
+
+
+@dataclass(frozen=True, slots=True)
+class _Pack:
+    """Layers that may share a group whatever their pages, by page size."""
+
+    by_page: Mapping[int, list[Cached]]
+    spec: Spec
+
+    @property
+    def layers(self) -> list[Cached]:
+        return [layer for layers in self.by_page.values() for layer in layers]
+
+    @property
+    def repeats(self) -> int:
+        return max(len(layers) for layers in self.by_page.values())
+
+    @property
+    def balanced(self) -> bool:
+        return len({len(layers) for layers in self.by_page.values()}) == 1
+
+    def widest(self, parts: int) -> int:
+        return sum(-(-len(layers) // parts) * page for page, layers in self.by_page.items())
+
+
+def _packed(layers: Sequence[Cached]) -> Iterable[Group]:
+    """Groups whose differing pages lie side by side; a repeating pattern of pages is cut into equal runs."""
+    packs = [_Pack(_by_page(bucket), bucket[0].spec) for bucket in _buckets(layers, lambda spec: spec.family).values()]
+    balanced = [pack for pack in packs if pack.balanced]
+    floor = max((pack.repeats for pack in balanced if len(pack.by_page) > 1), default=0)
+    run = least_padding([pack.repeats for pack in balanced], floor) if floor else None
+    parts = [-(-pack.repeats // run) if pack.balanced and run else 1 for pack in packs]
+    loose = [pack.spec.kind == "state" or (run is None and pack.spec.kind in WINDOWS) for pack in packs]
+    anchor = max(
+        pack.widest(len(pack.layers) if is_loose else count)
+        for pack, count, is_loose in zip(packs, parts, loose, strict=True)
+    )
+    for pack, count, is_loose in zip(packs, parts, loose, strict=True):
+        if is_loose:
+            fitting = max(anchor // pack.spec.page, 1)
+            count = max(count, -(-len(pack.layers) // fitting))  # noqa: PLW2901
+        if count == 1:
+            yield Group(tuple(pack.layers))
+            continue
+        rows = list(zip(*pack.by_page.values(), strict=False))
+        for part in range(count):
+            yield Group(tuple(layer for row in rows[part::count] for layer in row))
+
+
+def _by_page(layers: Iterable[Cached]) -> Mapping[int, list[Cached]]:
+    found: dict[int, list[Cached]] = {}
+    for layer in layers:
+        found.setdefault(layer.spec.page, []).append(layer)
+    return found
+
+
+def least_padding(counts: Sequence[int], least: int) -> int:
+    """The run length from `least` up that pads `counts` least when each is rounded up to it; the longest of equals."""
+    if least > max(counts):
+        return least
+    return min(range(least, max(counts) + 1), key=lambda run: (sum(-count % run for count in counts), -run))

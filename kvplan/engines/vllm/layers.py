@@ -1,0 +1,332 @@
+"""From a model's layers to the specs vLLM would register, in layer order.
+
+Source: get_kv_cache_spec of vLLM 0.33's attention, MLA, state, indexer and compressor layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import lcm
+
+from kvplan.arch.formats import FORMATS, Format, KvFormat
+from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent, Layer, Recurrent, StateTensor
+from kvplan.arch.model import Model
+from kvplan.engines.vllm import cells
+from kvplan.engines.vllm.architectures import (
+    EXPANDED_LATENT,
+    OWN_FORMAT,
+    SHARES_CACHE,
+    STATED_STATE,
+    named,
+    wider_window,
+)
+from kvplan.engines.vllm.backends import (
+    BLACKWELL,
+    DEFAULT_BLOCK,
+    HOPPER,
+    Backend,
+    Need,
+    common_block,
+    kernel_block,
+    largest_within,
+    pick,
+)
+from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.specs import Kind, Spec, aligned
+from kvplan.engines.vllm.versions import Rules
+
+LATENT_BLOCK = 128
+"""Blocks of latent attention beside recurrent layers are multiples of this."""
+
+COMPRESSOR_BLOCKS = {4: 4, 128: 8}
+COMPRESSED_WINDOW_BLOCK = 64
+
+ALWAYS_FP32 = ("kimi delta",)
+"""Recurrences that vLLM keeps in 32 bit unless told otherwise. Source: layers/mamba/mamba_utils.py kda_state_dtype."""
+
+DELTA_ALIGNMENT = 64
+"""Tokens between the states that FlashInfer's delta-net prefill can hand out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the layers are to live: everything but the model."""
+
+    settings: Settings
+    rules: Rules
+    kv: KvFormat
+    major: int
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Tokens of a block of attention layers; of state layers; the page that state is padded to, if any."""
+
+    attention: int
+    state: int
+    state_page: int | None
+
+
+def layer_specs(model: Model, place: Place) -> list[tuple[Spec, ...]]:
+    """The specs of every layer, draft layers behind the model's own.
+
+    Raises: UsageError, CannotSplit.
+    """
+    model = as_served(model)
+    if named(model, OWN_FORMAT):
+        place = replace(place, kv=KvFormat(model.dtype, model.dtype))
+    layers = [*model.layers, *(model.draft_layers if place.settings.drafted else ())]
+    blocks = block_sizes(model, layers, place)
+    made: dict[Cache, tuple[Spec, ...]] = {}
+    found = []
+    for layer in layers:
+        specs: list[Spec] = []
+        for cache in layer.caches:
+            if cache not in made:
+                made[cache] = tuple(_specs(cache, model, place, blocks))
+            specs += made[cache]
+        found.append(tuple(specs))
+    return found
+
+
+def as_served(model: Model) -> Model:
+    """The model as vLLM's own classes build it: wider windows, latents cached as heads, caches not shared."""
+    extra, expanded = wider_window(model), named(model, EXPANDED_LATENT)
+    shared = any(layer.shares_with is not None for layer in model.layers)
+    if shared and not any(name.startswith(SHARES_CACHE) for name in model.architectures):
+        model = replace(model, layers=tuple(_own_cache(model, layer) for layer in model.layers))
+    if not extra and not expanded:
+        return model
+
+    def served(cache: Cache) -> Cache:
+        if isinstance(cache, Attention) and cache.window is not None:
+            return replace(cache, window=cache.window + extra)
+        if isinstance(cache, Latent) and expanded:
+            heads, dim = cache.heads or 1, (cache.nope_dim or 0) + cache.rope_dim
+            return Attention(heads, heads, dim, dim)
+        return cache
+
+    layers = tuple(replace(layer, caches=tuple(served(cache) for cache in layer.caches)) for layer in model.layers)
+    return replace(model, layers=layers)
+
+
+def _own_cache(model: Model, layer: Layer) -> Layer:
+    while layer.shares_with is not None:
+        layer = model.layers[layer.shares_with]
+    return layer
+
+
+# Block sizes
+
+
+def block_sizes(model: Model, layers: Sequence[Layer], place: Place) -> Blocks:
+    """Block sizes as vLLM settles them once the model is built.
+
+    Raises: UsageError.
+    """
+    caches = list(dict.fromkeys(cache for layer in layers for cache in layer.caches))
+    backends = list(dict.fromkeys(backend for cache in caches for backend in backends_of(cache, model, place)))
+    states = [cache for cache in caches if isinstance(cache, Recurrent)]
+    asked = place.settings.block
+    block = asked or (common_block(backends) if backends else DEFAULT_BLOCK)
+    if not states:
+        return Blocks(block, block, None)
+    page = max(state_bytes(state, model, place) for state in states)
+    token, latent = _attention_token(caches, place)
+    if token is None or page == 0:
+        return Blocks(block, block if place.settings.aligned else place.settings.length, None)
+    smallest = max(min(backends[0].sizes), block)
+    if latent:
+        smallest = max(smallest, LATENT_BLOCK)
+    if place.settings.aligned:
+        smallest = lcm(smallest, _checkpoint_alignment(states, place))
+    needed = smallest * -(-page // (smallest * token))
+    block = max(block, aligned(needed, kernel_block(backends)))
+    padded = block * token
+    return Blocks(block, block if place.settings.aligned else place.settings.length, padded if padded > page else None)
+
+
+def _attention_token(caches: Sequence[Cache], place: Place) -> tuple[int | None, bool]:
+    """Bytes of one token in one attention layer, and whether it is a latent; None without attention."""
+    for cache in caches:
+        if isinstance(cache, Latent):
+            return cells.latent_row(place.kv, cache.rank + cache.rope_dim), True
+        if isinstance(cache, Attention):
+            heads = place.settings.parallel.shard.units(cache.kv_heads, "KV heads")
+            return heads * cells.pair(place.kv, cache.k_dim, cache.k_dim), False
+    return None, False
+
+
+def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
+    """Backends of one layer, in the order vLLM registers them; state layers have none that matter.
+
+    Raises: UsageError.
+    """
+    asked, name = place.settings.block, cells.cache_name(place.kv)
+    dcp = place.settings.parallel.dcp > 1
+    if isinstance(cache, Attention | CrossAttention):
+        prefix = "image_prefix" in model.traits
+        dim = _largest_dim(model)
+        yield pick("attention", Need(dim, name, prefix, dcp=dcp), place.major, asked)
+        if isinstance(cache, Attention) and cache.indexer is not None:
+            yield pick("block sparse", Need(cache.k_dim, name), place.major, asked)
+    elif isinstance(cache, Latent):
+        dim = cache.rank + cache.rope_dim
+        table = "latent" if cache.topk is None else "sparse latent"
+        yield pick(table, Need(dim, name, nope_dim=cache.nope_dim, dcp=dcp), place.major, asked)
+        if cache.topk is not None:
+            yield pick("indexer", Need(dim, "index"), place.major, asked)
+    elif isinstance(cache, Compressed):
+        yield pick("compressed", Need(cache.dim, "fp8"), place.major, asked)
+
+
+def _largest_dim(model: Model) -> int:
+    """Where head sizes differ, vLLM chooses kernels for the largest. Source: config/model_arch.py from_layers."""
+    return max(
+        cache.k_dim for layer in model.layers for cache in layer.caches if isinstance(cache, Attention | CrossAttention)
+    )
+
+
+# Recurrent state
+
+
+def state_bytes(cache: Recurrent, model: Model, place: Place) -> int:
+    """Bytes of one layer's state on one rank; a convolution keeps a row more for each drafted token."""
+    shard = place.settings.parallel.shard
+    return sum(
+        _with_drafts(tensor, place.settings.drafted).bytes(shard, _state_format(cache, tensor, model))
+        for tensor in cache.tensors
+    )
+
+
+def _with_drafts(tensor: StateTensor, drafted: int) -> StateTensor:
+    rows = tensor.rows + (drafted if tensor.role == "conv" else 0)
+    return replace(tensor, rows=rows, stored=None)
+
+
+def _state_format(cache: Recurrent, tensor: StateTensor, model: Model) -> Format:
+    own = cells.sixteen_bit(model.dtype)
+    if tensor.role == "conv":
+        return own
+    if cache.law in ALWAYS_FP32:
+        return FORMATS["fp32"]
+    for name in model.architectures:
+        if name in STATED_STATE:
+            silent = STATED_STATE[name]
+            return tensor.stored or (FORMATS[silent] if silent else own)
+    return own
+
+
+def _checkpoints(law: str, place: Place) -> int | None:
+    """Tokens between states that a prefill can hand out for prefix caching; None when it can't."""
+    if not place.rules.checkpoint:
+        return None
+    if law == "mamba2":
+        return 1
+    if law == "gated delta net" and place.major in (HOPPER, BLACKWELL, 12):
+        return DELTA_ALIGNMENT
+    return None
+
+
+def _checkpoint_alignment(states: Sequence[Recurrent], place: Place) -> int:
+    found = [_checkpoints(state.law, place) if state.law == "gated delta net" else None for state in states]
+    return lcm(*(each for each in found if each)) if all(found) else 1
+
+
+# Specs
+
+
+def _specs(cache: Cache, model: Model, place: Place, blocks: Blocks) -> Iterator[Spec]:
+    return MAKERS[type(cache)](cache, model, place, blocks)
+
+
+def _attention(cache: Attention, model: Model, place: Place, blocks: Blocks) -> Iterator[Spec]:
+    heads = place.settings.parallel.shard.units(cache.kv_heads, "KV heads")
+    token = heads * cells.pair(place.kv, cache.k_dim, cache.v_dim)
+    identity = (heads, cache.k_dim, cache.v_dim, place.kv)
+    if cache.window is not None:
+        block = _window_block(cache, model, place, blocks.attention)
+        extra = place.settings.drafted - 1 if place.settings.drafted and len(model.draft_layers) > 1 else 0
+        yield Spec("sliding", block, token * block, token * block, identity, cache.window, extra=extra)
+        return
+    kind: Kind = "full" if cache.chunk is None else "chunked"
+    block = blocks.attention
+    yield Spec(kind, block, token * block, token * block, identity, cache.chunk)
+    if cache.indexer is not None:
+        index = cache.indexer.stored.row_bytes(cache.indexer.dim) * block
+        yield Spec("indexer", block, index, index, cache.indexer)
+
+
+def _window_block(cache: Attention, model: Model, place: Place, block: int) -> int:
+    """A window layer takes the largest block its own kernels run unsplit."""
+    name, prefix = cells.cache_name(place.kv), "image_prefix" in model.traits
+    need = Need(cache.k_dim, name, prefix, dcp=place.settings.parallel.dcp > 1)
+    return largest_within(pick("attention", need, place.major, place.settings.block), block)
+
+
+def _cross(cache: CrossAttention, model: Model, place: Place, blocks: Blocks) -> Iterator[Spec]:
+    del model
+    heads = place.settings.parallel.shard.units(cache.kv_heads, "KV heads")
+    size = heads * cells.pair(place.kv, cache.k_dim, cache.v_dim) * blocks.attention
+    yield Spec("cross", blocks.attention, size, size, (heads, cache.k_dim, cache.v_dim, place.kv))
+
+
+def _latent(cache: Latent, model: Model, place: Place, blocks: Blocks) -> Iterator[Spec]:
+    backend = next(backends_of(cache, model, place))
+    row = cells.PACKED.get((backend.name, cells.cache_name(place.kv)))
+    size = (row or cells.latent_row(place.kv, cache.rank + cache.rope_dim)) * blocks.attention
+    yield Spec(
+        "latent", blocks.attention, size, size, (cache.rank + cache.rope_dim, place.kv, cache.indexer is not None)
+    )
+    if cache.indexer is not None:
+        index = cache.indexer.stored.row_bytes(cache.indexer.dim) * blocks.attention
+        yield Spec("indexer", blocks.attention, index, index, cache.indexer)
+
+
+def _state(cache: Recurrent, model: Model, place: Place, blocks: Blocks) -> Iterator[Spec]:
+    size = state_bytes(cache, model, place)
+    held = 1 + place.settings.drafted
+    if place.settings.aligned:
+        held += 1 + (_checkpoints(cache.law, place) is not None)
+    page = blocks.state_page or size
+    yield Spec("state", blocks.state, size, page, (cache.tensors, page), held=held)
+
+
+def _compressed(cache: Compressed, model: Model, place: Place, blocks: Blocks) -> Iterator[Spec]:
+    """A window of raw latents, compressed latents, their indexer's keys, and the compressors' windows of fp32 sums."""
+    del model, place
+    row, edge = cells.COMPRESSED_ROW, cells.COMPRESSED_ALIGNMENT
+    window = row * COMPRESSED_WINDOW_BLOCK
+    yield Spec(
+        "sliding_latent", COMPRESSED_WINDOW_BLOCK, window, aligned(window, edge), "window", cache.window, alignment=edge
+    )
+    if cache.ratio is None:
+        return
+    states = blocks.attention // cache.ratio
+    yield Spec("latent", blocks.attention, states * row, aligned(states * row, edge), cache.ratio, alignment=edge)
+    yield _compressor(cache.dim, cache.ratio, overlap=cache.indexer is not None)
+    if cache.indexer is not None:
+        keys = states * cache.indexer.stored.row_bytes(cache.indexer.dim)
+        yield Spec("indexer", blocks.attention, keys, aligned(keys, edge), cache.indexer, alignment=edge)
+        yield _compressor(cache.indexer.dim, cache.ratio, overlap=True)
+
+
+def _compressor(dim: int, ratio: int, *, overlap: bool) -> Spec:
+    """Sums of keys and scores in fp32 over one ratio of tokens, two where neighbours overlap."""
+    twice = 2 if overlap else 1
+    block = COMPRESSOR_BLOCKS[ratio]
+    size = 2 * twice * dim * 4 * block
+    edge = cells.COMPRESSED_ALIGNMENT
+    return Spec("sliding_latent", block, size, aligned(size, edge), ("compressor", dim), twice * ratio, alignment=edge)
+
+
+Maker = Callable[..., Iterator[Spec]]
+
+MAKERS: dict[type, Maker] = {
+    Attention: _attention,
+    CrossAttention: _cross,
+    Latent: _latent,
+    Recurrent: _state,
+    Compressed: _compressed,
+}

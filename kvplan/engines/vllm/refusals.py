@@ -1,0 +1,133 @@
+"""Why vLLM would not start, in its own terms.
+
+Source: vLLM 0.33 v1/core/kv_cache_planning.py, config/model.py verify_with_parallel_config, models/registry.py.
+"""
+
+from __future__ import annotations
+
+from kvplan.arch.layers import Attention, Latent, Recurrent
+from kvplan.arch.model import Model
+from kvplan.engines.base import Refusal
+from kvplan.engines.vllm.architectures import NEVER, NO_PIPELINE, PLUGIN, SUPPORTED_UNTIL
+from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.versions import Rules, parse, text
+from kvplan.errors import CannotSplit, Unsupported
+from kvplan.units import GIB
+
+
+def no_memory(available: int) -> Refusal:
+    """Nothing is left for the cache."""
+    return Refusal(
+        "pool",
+        "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.",
+        0,
+        available,
+        0,
+    )
+
+
+def too_long(needed: int, available: int, length: int, longest: int) -> Refusal:
+    """One request of max_model_len doesn't fit."""
+    estimate = f" Based on the available memory, the estimated maximum model length is {longest}." if longest else ""
+    return Refusal(
+        "longest_request",
+        f"To serve at least one request with the model's max seq len ({length}), ({gib(needed)} GiB KV cache is needed, "
+        f"which is larger than the available KV cache memory ({gib(available)} GiB).{estimate} Try increasing "
+        "`gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.",
+        needed,
+        available,
+        longest,
+    )
+
+
+def gib(size: int) -> float:
+    """GiB with the two decimals that vLLM prints."""
+    return round(size / GIB, 2)
+
+
+def check(model: Model, settings: Settings, rules: Rules) -> None:
+    """What refuses a model whatever the memory.
+
+    Raises: Unsupported for a class this version can't load; CannotSplit for parallel sizes it can't be split by.
+    """
+    _known(model, rules)
+    _heads(model, settings)
+    _pipeline(model, settings)
+    _context_parallel(model, settings)
+
+
+def _known(model: Model, rules: Rules) -> None:
+    for name in model.architectures:
+        if name in PLUGIN:
+            raise Unsupported(
+                f"vLLM serves {name} through a plugin only", hint=f"see {PLUGIN[name]}, or --engine ideal"
+            )
+        if name in NEVER:
+            raise Unsupported(f"vLLM doesn't serve {name}", hint="--engine ideal or --engine transformers")
+        last = SUPPORTED_UNTIL.get(name)
+        if last is not None and rules.version > parse(last):
+            raise Unsupported(
+                f"vLLM {text(rules.version)} doesn't serve {name}",
+                cause=f"vLLM did until {last}",
+                hint=f"--engine vllm@{last}",
+            )
+
+
+def _heads(model: Model, settings: Settings) -> None:
+    tp = settings.parallel.tp
+    for heads in {*model.query_heads, *([model.attention_heads] if model.attention_heads else ())}:
+        if heads % tp:
+            raise CannotSplit(
+                f"vLLM can't split {model.origin.id} by --tp {tp}",
+                cause=f"Total number of attention heads ({heads}) must be divisible by tensor parallel size ({tp})",
+                hint="use a size that divides the heads",
+            )
+    for cache in {cache for layer in model.layers for cache in layer.caches}:
+        if isinstance(cache, Recurrent):
+            _state_groups(cache, settings)
+
+
+def _state_groups(cache: Recurrent, settings: Settings) -> None:
+    """A Mamba-2 group is dealt whole or, when there is only one, copied. Source: layers/mamba/mamba_mixer2.py."""
+    tp = settings.parallel.tp
+    groups = cache.tensors[0].widths[-1][0]
+    if cache.law == "mamba2" and groups % tp and groups > 1:
+        raise CannotSplit(
+            f"--tp {tp} can't split {groups} state groups",
+            cause="If tensor parallel world size does not divide num_groups, then num_groups must equal 1",
+            hint=f"use a size that divides {groups}",
+        )
+    for tensor in cache.tensors:
+        tensor.elements(settings.parallel.shard)
+
+
+def _pipeline(model: Model, settings: Settings) -> None:
+    if settings.parallel.pp > 1 and any(name in NO_PIPELINE for name in model.architectures):
+        raise CannotSplit(
+            f"vLLM can't split {model.origin.id} by --pp {settings.parallel.pp}",
+            cause="Pipeline parallelism is not supported for this model",
+            hint="--pp 1",
+        )
+
+
+def _context_parallel(model: Model, settings: Settings) -> None:
+    """Decode context parallelism needs latents, or more ranks than KV heads."""
+    tp, dcp = settings.parallel.tp, settings.parallel.dcp
+    if dcp == 1:
+        return
+    for cache in {cache for layer in model.layers for cache in layer.caches}:
+        if isinstance(cache, Attention) and cache.cap is not None:
+            raise CannotSplit(
+                f"--dcp {dcp} can't deal out a window", cause="vLLM keeps windows whole on every rank", hint="--dcp 1"
+            )
+        if isinstance(cache, Latent) or not isinstance(cache, Attention):
+            continue
+        most = tp // cache.kv_heads
+        group = (cache.heads or cache.kv_heads) // cache.kv_heads
+        if tp <= cache.kv_heads or dcp > most or group % dcp:
+            raise CannotSplit(
+                f"--dcp {dcp} can't be laid over --tp {tp}",
+                cause=f"with {cache.kv_heads} KV heads vLLM deals tokens over at most {max(most, 1)} ranks, a divisor of "
+                f"the {group} query heads of each",
+                hint="--dcp 1",
+            )

@@ -1,0 +1,117 @@
+"""The flags that decide how vLLM plans, each given or defaulted as vLLM would.
+
+Source: vLLM 0.33 engine/arg_utils.py get_batch_defaults, config/vllm.py max_concurrent_batches, config/model.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvplan.arch.layers import CrossAttention, Recurrent
+from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Options
+from kvplan.engines.vllm.architectures import is_pooling
+from kvplan.engines.vllm.specs import Demand
+from kvplan.engines.vllm.versions import Batches, Rules
+from kvplan.hardware.gpu import Gpu
+from kvplan.units import GIB
+
+HUGE, LARGE = 160 * GIB, 70 * GIB
+SLOW_BUT_LARGE = ("a100",)
+"""GPUs with the memory of a large one that are given a small one's batches."""
+
+GB10 = (12, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every flag resolved.
+
+    length: max_model_len. tokens, sequences: max_num_batched_tokens, max_num_seqs. batches: steps in flight. aligned:
+    whether recurrent state is kept at block boundaries too, for prefix caching. block: --block-size, None for vLLM's
+    own. drafted: speculative tokens.
+    """
+
+    length: int
+    tokens: int
+    sequences: int
+    batches: int
+    aligned: bool
+    hybrid_manager: bool
+    block: int | None
+    drafted: int
+    parallel: Parallel
+    assumed: tuple[tuple[str, str], ...]
+
+    @property
+    def demand(self) -> Demand:
+        """What one request of the longest length may ask for."""
+        return Demand(self.length, self.batches * self.tokens, self.tokens, self.parallel.dcp)
+
+
+def settings(
+    model: Model, gpu: Gpu | None, parallel: Parallel, options: Options, context: int, rules: Rules
+) -> Settings:
+    """Flags as given, and vLLM's defaults for the rest."""
+    batches = default_batches(gpu, rules)
+    pooling = is_pooling(model)
+    chunked = not (pooling and rules.pooling_by_mean) and not _crosses(model)
+    sequences = options.max_num_seqs or batches.sequences
+    tokens = options.max_num_batched_tokens
+    if tokens is None:
+        tokens = batches.tokens if chunked else max(batches.tokens, context)
+        tokens = min(tokens, sequences * context)
+    if options.max_num_seqs is None:
+        sequences = min(sequences, tokens)
+    caching = options.prefix_caching and (pooling or _caches_prefixes(model, rules))
+    return Settings(
+        length=context,
+        tokens=tokens,
+        sequences=sequences,
+        batches=rules.batches_in_flight(parallel.pp, options.async_scheduling and not pooling),
+        aligned=caching and _has_state(model),
+        hybrid_manager=options.hybrid_manager,
+        block=options.block_size,
+        drafted=options.speculative_tokens,
+        parallel=parallel,
+        assumed=_assumed(options, tokens, sequences),
+    )
+
+
+def default_batches(gpu: Gpu | None, rules: Rules) -> Batches:
+    """Default max_num_batched_tokens and max_num_seqs; a large data-centre GPU's when none is named."""
+    if gpu is None:
+        return rules.batches[1]
+    name = gpu.name.lower() + gpu.id.lower()
+    if gpu.memory.value >= HUGE:
+        return rules.batches[0]
+    if (
+        gpu.memory.value >= LARGE
+        and gpu.compute_capability != GB10
+        and not any(slow in name for slow in SLOW_BUT_LARGE)
+    ):
+        return rules.batches[1]
+    return rules.batches[2]
+
+
+def _has_state(model: Model) -> bool:
+    return any(isinstance(cache, Recurrent) for layer in model.layers for cache in layer.caches)
+
+
+def _crosses(model: Model) -> bool:
+    return any(isinstance(cache, CrossAttention) for layer in model.layers for cache in layer.caches)
+
+
+def _caches_prefixes(model: Model, rules: Rules) -> bool:
+    """Models without attention, and encoder-decoders, run without prefix caching; hybrids since they can."""
+    attends = any(not isinstance(cache, Recurrent) for layer in model.layers for cache in layer.caches)
+    return attends and not _crosses(model) and (rules.hybrid_prefix_caching or not _has_state(model))
+
+
+def _assumed(options: Options, tokens: int, sequences: int) -> tuple[tuple[str, str], ...]:
+    defaults = (
+        ("max_num_batched_tokens", options.max_num_batched_tokens, tokens),
+        ("max_num_seqs", options.max_num_seqs, sequences),
+    )
+    return tuple((name, str(used)) for name, given, used in defaults if given is None)
