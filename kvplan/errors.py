@@ -77,7 +77,7 @@ class MissingField(ConfigError):
         super().__init__(
             f"{field} is missing",
             cause=cause,
-            hint=hint or f"add {field.split(' or ')[0]} to the config, or describe the model in a kvplan YAML",
+            hint=hint or f"add {field.split(' or ', maxsplit=1)[0]} to the config, or describe the model in a kvplan YAML",
         )
         self.field = field
 
@@ -85,10 +85,12 @@ class MissingField(ConfigError):
 class BadField(ConfigError):
     """A field holds a value that can't be what it claims to be."""
 
-    def __init__(self, field: str, value: object, wanted: str, *, hint: str | None = None) -> None:
+    def __init__(
+        self, field: str, value: object, wanted: str, *, cause: str | None = None, hint: str | None = None
+    ) -> None:
         shown = repr(value)
         super().__init__(
-            f"{field} is {shown if len(shown) <= 60 else shown[:57] + '...'}, not {wanted}", hint=hint
+            f"{field} is {shown if len(shown) <= 60 else shown[:57] + '...'}, not {wanted}", cause=cause, hint=hint
         )
         self.field = field
 

@@ -29,6 +29,7 @@ class Part:
 _ATTENTION = "K and V of every KV head: GQA, arXiv:2305.13245"
 _MLA = "latent and rotary key, shared by all heads: DeepSeek-V2, arXiv:2405.04434 section 2.1"
 _INDEXER = "lightning indexer keys: DeepSeek-V3.2 reference inference code (fp8 key, one fp32 scale per 128 elements)"
+_POOLED = "pooled indexer keys: vLLM 0.33 models/glm5next/common/attention.py, a ring of one pool"
 _COMPRESSED = "compressed sparse attention: DeepSeek-V4 reference inference code; compressor state in fp32"
 
 
@@ -36,16 +37,25 @@ _COMPRESSED = "compressed sparse attention: DeepSeek-V4 reference inference code
 class Indexer:
     """Keys that choose which tokens sparse attention reads; one per token (or per compressed entry), not split by TP.
 
-    dim: elements of a key. stored: its format, whatever the cache format is.
+    dim: elements of a key. stored: its format, whatever the cache format is. pool: tokens whose keys are pooled into one;
+    the unfinished pool keeps its raw 16-bit keys and gates.
     """
 
     dim: int
     stored: Format
+    pool: int = 1
 
-    def part(self, stride: int, shard: Shard) -> Part:
-        """Growth of the keys, one per `stride` tokens."""
+    def parts(self, stride: int, shard: Shard) -> tuple[Part, ...]:
+        """Growth of the keys, one per `stride` x pool tokens, and the unfinished pool."""
         size = self.stored.row_bytes(self.dim)
-        return Part("indexer", StateGroup(size, stride, spread=shard.dcp), f"{self.dim} in {self.stored.name} = {size} B", _INDEXER)
+        formula = f"{self.dim} in {self.stored.name} = {size} B"
+        keys = Part("indexer", StateGroup(size, stride * self.pool, spread=shard.dcp), formula, _INDEXER)
+        if self.pool == 1:
+            return (keys,)
+        tail = self.pool * 2 * self.dim * 2
+        return keys, Part(
+            "indexer tail", StateGroup(fixed=tail), f"{self.pool} x 2 x {self.dim} x 2 B = {tail} B", _POOLED
+        )
 
 
 FP8_INDEX = Format("fp8 with scale", 8, block=128, scale_bits=32, source=_INDEXER)
@@ -92,7 +102,7 @@ class Attention:
         formula = f"{heads} KV heads x ({self.k_dim} in {kv.k.name} + {self.v_dim} in {kv.v.name}) = {heads * row} B"
         spread = shard.dcp if self.cap is None else 1
         own = Part(self.kind, StateGroup(heads * row, cap=self.cap, spread=spread), formula, _ATTENTION)
-        return (own,) if self.indexer is None else (own, self.indexer.part(1, shard))
+        return (own,) if self.indexer is None else (own, *self.indexer.parts(1, shard))
 
     def reads(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[StateGroup, ...]:
         """Read by one decode step of one rank."""
@@ -106,6 +116,7 @@ class Latent:
 
     rank: kv_lora_rank. rope_dim: qk_rope_head_dim. nope_dim, v_dim: of the heads it expands to, which no cache holds.
     heads, nope_dim and v_dim are None where a config states the latent alone. topk: tokens that sparse attention reads.
+    window: tokens a query sees, itself included.
     """
 
     heads: int | None
@@ -115,18 +126,20 @@ class Latent:
     v_dim: int | None = None
     indexer: Indexer | None = None
     topk: int | None = None
+    window: int | None = None
 
     @property
     def kind(self) -> str:
         """Name of the growth law."""
-        return "latent"
+        return "latent" if self.window is None else "sliding latent"
 
     def parts(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[Part, ...]:
         """Stored by one rank: (rank + rope_dim) elements per token, no factor 2, no head count."""
         row = kv.k.row_bytes(self.rank + self.rope_dim)
         formula = f"(latent {self.rank} + rotary key {self.rope_dim}) in {kv.k.name} = {row} B"
-        own = Part("latent", StateGroup(row, spread=shard.dcp), formula, _MLA)
-        return (own,) if self.indexer is None else (own, self.indexer.part(1, shard))
+        spread = shard.dcp if self.window is None else 1
+        own = Part(self.kind, StateGroup(row, cap=self.window, spread=spread), formula, _MLA)
+        return (own,) if self.indexer is None else (own, *self.indexer.parts(1, shard))
 
     def reads(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[StateGroup, ...]:
         """Read by one decode step: the latent of every token, or of the indexer's top k, and all indexer keys."""
@@ -165,10 +178,12 @@ class Compressed:
             grown = StateGroup(row, self.ratio, spread=shard.dcp)
             parts.append(Part("compressed", grown, f"{per_entry} per {self.ratio} tokens", _COMPRESSED))
             if self.indexer is not None:
-                parts.append(self.indexer.part(self.ratio, shard))
+                parts.extend(self.indexer.parts(self.ratio, shard))
         if self.state_elements:
             size = self.state_elements * 4
-            parts.append(Part("compressor state", StateGroup(fixed=size), f"{self.state_elements} x 4 B = {size} B", _COMPRESSED))
+            parts.append(
+                Part("compressor state", StateGroup(fixed=size), f"{self.state_elements} x 4 B = {size} B", _COMPRESSED)
+            )
         return tuple(parts)
 
     def reads(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[StateGroup, ...]:

@@ -115,7 +115,9 @@ class Model:
             groups += [(group, count) for group in cache.reads(shard, kv, self.dtype)]
         return Curve(tuple(groups))
 
-    def parts(self, kv: KvFormat, shard: Shard = WHOLE, layers: tuple[Layer, ...] | None = None) -> tuple[LayerCount, ...]:
+    def parts(
+        self, kv: KvFormat, shard: Shard = WHOLE, layers: tuple[Layer, ...] | None = None
+    ) -> tuple[LayerCount, ...]:
         """The same, law by law, with formulas."""
         counts: dict[Part, int] = {}
         for cache, count in _counted(self.layers if layers is None else layers):
@@ -149,7 +151,9 @@ class Model:
     def _heads_text(self) -> str:
         caches = [cache for cache, _ in _counted(self.layers)]
         kv = {cache.kv_heads for cache in caches if isinstance(cache, Attention | CrossAttention)}
-        state = {units for cache in caches if isinstance(cache, Recurrent) for t in cache.tensors for units, _ in t.widths}
+        state = {
+            units for cache in caches if isinstance(cache, Recurrent) for t in cache.tensors for units, _ in t.widths
+        }
         named = ((self.query_heads, "query"), (sorted(kv), "KV"), (sorted(state), "state"))
         return ", ".join(f"{_or(counts)} {what}" for counts, what in named if counts)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any
 
 from kvplan.arch.model import Default
@@ -45,8 +46,11 @@ class Fields:
         return self.defaults.model_type
 
     def find(self, *names: str) -> tuple[str, Any] | None:
-        """The first of `names` that is there and not null, with its value. A dot descends: `attn_config.kv_n_heads`."""
-        for name in names:
+        """The first of `names` that is there and not null, with its value. A dot descends: `attn_config.kv_n_heads`.
+
+        The class's own spellings of those names count too.
+        """
+        for name in (*names, *(self.defaults.own_name(name) for name in names)):
             value: Any = self.node
             for step in name.split("."):
                 value = value.get(step) if isinstance(value, Mapping) else None
@@ -78,9 +82,9 @@ class Fields:
         Raises: BadField for text, booleans, fractions, NaN, and what is below `least` or absurdly large.
         """
         wanted = "a positive whole number" if least == 1 else f"a whole number of at least {least}"
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
             raise BadField(self.path + name, value, wanted)
-        if value != value or value in (float("inf"), float("-inf")) or value != int(value) or not least <= value <= LARGEST:
+        if value != int(value) or not least <= value <= LARGEST:
             raise BadField(self.path + name, value, wanted)
         return int(value)
 
@@ -180,6 +184,18 @@ class Fields:
         if not isinstance(found[1], Mapping):
             raise BadField(self.path + name, found[1], "an object")
         return Fields(found[1], f"{self.path}{name}.", self.defaults, self.ledger, (self.node, *self.parents))
+
+    def of_layer(self, layer: int) -> Fields:
+        """The same object with what per_layer_config says of one layer laid over it.
+
+        Source: transformers 5.23 configuration_utils.py, heterogeneous configs.
+        """
+        overrides = self.node.get("per_layer_config")
+        if not isinstance(overrides, Mapping):
+            return self
+        self.ledger.read.add("per_layer_config")
+        own = next((value for key, value in overrides.items() if str(key).isdigit() and int(key) == layer), None)
+        return self if not isinstance(own, Mapping) else replace(self, node={**self.node, **own})
 
     def shared(self, *names: str) -> tuple[str, Any] | None:
         """As find, looking outwards through the enclosing objects too (dtype, quantization_config, tied embeddings)."""

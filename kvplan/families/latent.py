@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kvplan.arch.layers import FP8_INDEX, Compressed, Indexer, Latent, Layer
 from kvplan.errors import BadField, MissingField
 from kvplan.families.attention import query_heads
@@ -24,17 +26,32 @@ def latent_layer(fields: Fields, owns_indexer: bool) -> Latent:  # noqa: FBT001 
 
     Raises: MissingField, BadField.
     """
-    topk = fields.whole("index_topk")
+    topk = fields.whole_or_default("index_topk")
     index_dim = fields.whole_or_default("index_head_dim") if owns_indexer else None
+    pool = fields.whole_or_default("index_kpool") or 1
     return Latent(
         query_heads(fields),
         fields.need("kv_lora_rank"),
-        fields.need("qk_rope_head_dim"),
+        _rope_dim(fields),
         fields.whole_or_default("qk_nope_head_dim"),
         fields.whole_or_default("v_head_dim"),
-        None if index_dim is None else Indexer(index_dim, FP8_INDEX),
+        None if index_dim is None else Indexer(index_dim, FP8_INDEX, pool),
         topk,
     )
+
+
+def _rope_dim(fields: Fields) -> int:
+    """Elements of the rotary key; 0 in models that rotate nothing."""
+    stated = fields.whole("qk_rope_head_dim", least=0)
+    return fields.need("qk_rope_head_dim") if stated is None else stated
+
+
+def sliding_latent(fields: Fields, window: int) -> Latent:
+    """A latent layer that keeps a window, without an indexer.
+
+    Raises: MissingField, BadField.
+    """
+    return replace(latent_layer(fields, owns_indexer=False), topk=None, window=window)
 
 
 def indexer_owners(fields: Fields, count: int) -> tuple[bool, ...]:
@@ -51,7 +68,9 @@ def indexer_owners(fields: Fields, count: int) -> tuple[bool, ...]:
     if types is not None:
         unknown = next((entry for entry in types if entry not in (FULL, SHARED)), None)
         if unknown is not None or len(types) < count:
-            raise BadField(f"{fields.path}indexer_types", unknown or list(types), f'{count} entries of "full" or "shared"')
+            raise BadField(
+                f"{fields.path}indexer_types", unknown or list(types), f'{count} entries of "full" or "shared"'
+            )
         return tuple(entry == FULL for entry in types[:count])
     pattern = fields.text("index_topk_pattern")
     if pattern is not None:
@@ -98,7 +117,9 @@ def compressed_layers(fields: Fields, count: int) -> tuple[Layer, ...]:
         elif ratio == _SPARSE_RATIO:
             index = fields.need("index_head_dim")
             state = 2 * (2 * ratio) * (2 * dim) + 2 * (2 * ratio) * (2 * index)
-            cache = Compressed(heads, dim, window, ratio, Indexer(index, FP8_INDEX), fields.whole_or_default("index_topk"), state)
+            cache = Compressed(
+                heads, dim, window, ratio, Indexer(index, FP8_INDEX), fields.whole_or_default("index_topk"), state
+            )
             kinds[ratio] = Layer((cache,))
         else:
             kinds[ratio] = Layer((Compressed(heads, dim, window, ratio, None, None, 2 * ratio * dim),))

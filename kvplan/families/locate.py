@@ -82,8 +82,6 @@ def refuse_encoder(fields: Fields) -> None:
 
 
 ENCODERS = frozenset(
-    "albert bert camembert clip convnext data2vec-text deberta deberta-v2 distilbert dinov2 electra ernie esm funnel "
-    "longformer modernbert mpnet nomic_bert roberta roberta-prelayernorm siglip siglip2 squeezebert vit wav2vec2 "
-    "xlm-roberta xlm-roberta-xl".split()
+    ["albert", "bert", "camembert", "clip", "convnext", "data2vec-text", "deberta", "deberta-v2", "distilbert", "dinov2", "electra", "ernie", "esm", "funnel", "longformer", "modernbert", "mpnet", "nomic_bert", "roberta", "roberta-prelayernorm", "siglip", "siglip2", "squeezebert", "vit", "wav2vec2", "xlm-roberta", "xlm-roberta-xl"]
 )  # fmt: skip
 """Model types whose class is an encoder in transformers 5.23."""

@@ -33,7 +33,9 @@ def dtype(fields: Fields) -> Format:
         fields.note_default("dtype", "bf16", f"{_ENGINES} ({name} says {value})")
         return FORMATS["bf16"]
     if known is None:
-        raise Unsupported(f"{fields.path}{name} {value!r} is not a known number format", hint="bfloat16, float16 or float32")
+        raise Unsupported(
+            f"{fields.path}{name} {value!r} is not a known number format", hint="bfloat16, float16 or float32"
+        )
     return known
 
 
@@ -72,9 +74,12 @@ def _modelopt_algorithm(config: object, companions: Mapping[str, Mapping[str, An
     return None
 
 
+_SCHEMES = {"float8": "fp8", "int8": "int8", "float4": "nvfp4"}
+
+
 def _by_bits(scheme: Mapping[str, Any]) -> KvFormat | None:
     bits, kind = scheme.get("num_bits"), scheme.get("type")
-    name = {(8, "float"): "fp8", (8, "int"): "int8", (4, "float"): "nvfp4"}.get((bits, kind))
+    name = _SCHEMES.get(f"{kind}{bits}")
     if name is None:
         raise Unsupported(
             f"kv_cache_scheme with {bits} bits of type {kind!r} is not a known cache format",

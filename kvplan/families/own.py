@@ -5,11 +5,14 @@ A type is here only where its fields can't be told from another type's with a di
 
 from __future__ import annotations
 
+from typing import Any
+
 from kvplan.arch.layers import FP32, Attention, Layer, Recurrent, StateTensor
-from kvplan.errors import BadField, MissingField, Unsupported
+from kvplan.errors import BadField, MissingField
 from kvplan.families import attention, patterns, recurrent
 from kvplan.families.attention import Heads
 from kvplan.families.fields import Fields
+from kvplan.families.latent import latent_layers
 
 
 def flagged_heads(fields: Fields) -> tuple[Layer, ...]:
@@ -108,8 +111,6 @@ def doubled_layers(fields: Fields) -> tuple[Layer, ...]:
 
     Raises: MissingField, BadField.
     """
-    from kvplan.families.latent import latent_layers
-
     return latent_layers(fields, 2 * fields.need("num_layers"))
 
 
@@ -126,9 +127,16 @@ def zamba(fields: Fields) -> tuple[Layer, ...]:
     if size is None:
         size = attention.exact_share(fields, 2 * fields.need("hidden_size"), heads)
     kv = fields.whole("num_key_value_heads") or heads
-    state = recurrent.mamba2(fields) if fields.defaults.value("n_mamba_heads") else recurrent.mamba(fields)
+    state = recurrent.mamba2(fields) if fields.has("mamba_ngroups", "mamba_headdim") else _zamba_state(fields)
     both = Layer((Attention(heads, kv, size, size), state))
-    return tuple(both if kind in (patterns.BOTH, patterns.FULL) else Layer((state,)) for kind in patterns.kinds(fields, count))
+    return tuple(
+        both if kind in (patterns.BOTH, patterns.FULL) else Layer((state,)) for kind in patterns.kinds(fields, count)
+    )
+
+
+def _zamba_state(fields: Fields) -> Recurrent:
+    """Mamba-2 where the class has groups, Mamba-1 where it has none."""
+    return recurrent.mamba2(fields) if fields.defaults.value("mamba_ngroups") else recurrent.mamba(fields)
 
 
 def griffin(fields: Fields) -> tuple[Layer, ...]:
@@ -278,20 +286,16 @@ def image_cross_attention(fields: Fields) -> tuple[Layer, ...]:
 
 
 def _image_tokens(fields: Fields) -> int:
-    vision = next((parent["vision_config"] for parent in fields.parents if isinstance(parent.get("vision_config"), dict)), {})
+    vision: dict[str, Any] = next(
+        (parent["vision_config"] for parent in fields.parents if isinstance(parent.get("vision_config"), dict)), {}
+    )
     sizes = {}
     for name, default in (("image_size", 448), ("patch_size", 14), ("max_num_tiles", 4)):
         if vision.get(name) is None:
             fields.note_default(f"vision_config.{name}", default, "transformers 5.23 MllamaVisionConfig")
         sizes[name] = fields.as_whole(f"vision_config.{name}", vision.get(name) or default)
     tokens = sizes["max_num_tiles"] * ((sizes["image_size"] // sizes["patch_size"]) ** 2 + 1)
-    fields.note(f"cross-attention is priced for one image of {sizes['max_num_tiles']} tiles, {tokens} tokens; text alone keeps none")
+    fields.note(
+        f"cross-attention is priced for one image of {sizes['max_num_tiles']} tiles, {tokens} tokens; text alone keeps none"
+    )
     return tokens
-
-
-def refuse(fields: Fields) -> tuple[Layer, ...]:
-    """A type whose cache isn't a function of its config.
-
-    Raises: Unsupported.
-    """
-    raise Unsupported(f"{fields.model_type} models keep a cache that kvplan can't derive from their config")

@@ -7,15 +7,18 @@ from collections.abc import Callable, Sequence
 from kvplan.errors import BadField, MissingField, Unsupported
 from kvplan.families.fields import Fields
 
-FULL, SLIDING, CHUNKED, STATE, BOTH, NONE = "full", "sliding", "chunked", "state", "both", "none"
+FULL, SLIDING, CHUNKED, STATE, NONE = "full", "sliding", "chunked", "state", "none"
+BOTH, BOTH_SLIDING = "full and state", "sliding and state"
 
 WORDS = {
     "full_attention": FULL, "attention": FULL, "full": FULL, "global": FULL, "global_attention": FULL,
+    "dense_attention": FULL,
     "indexed_attention": FULL, "deepseek_sparse_attention": FULL, "minimax_m3_sparse": FULL, "sparse": FULL,
     "sliding_attention": SLIDING, "sliding_window": SLIDING, "swa": SLIDING, "local": SLIDING, "local_attention": SLIDING,
     "chunked_attention": CHUNKED,
     "linear_attention": STATE, "mamba": STATE, "mamba2": STATE, "conv": STATE, "recurrent": STATE, "gated_delta_net": STATE,
-    "hybrid": BOTH, "parallel_hybrid": BOTH,
+    "hybrid": BOTH, "parallel_hybrid": BOTH, "hybrid_sliding": BOTH_SLIDING,
+    "qwen_sparse_attention": FULL,
     "moe": NONE, "mlp": NONE, "dense": NONE,
 }  # fmt: skip
 """Entries of layer_types, layers_block_type and their like. A word that isn't here is refused."""
@@ -96,7 +99,13 @@ def draft_count(fields: Fields) -> int:
 
     Raises: BadField.
     """
-    names = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", "_num_mtp_layers", "mtp_num_layers")
+    names = (
+        "num_nextn_predict_layers",
+        "mtp_num_hidden_layers",
+        "num_mtp_modules",
+        "_num_mtp_layers",
+        "mtp_num_layers",
+    )
     return fields.whole(*names, least=0) or 0
 
 
@@ -124,12 +133,14 @@ def _switches(name: str, off: str, on: str) -> Callable[[Fields, int], tuple[str
 
 
 def _indices(name: str, chosen: str, rest: str) -> Callable[[Fields, int], tuple[str, ...] | None]:
-    """A list of layer numbers from 0."""
+    """A list of layer numbers from 0; a class that knows the field and a config that leaves it out mean none."""
 
     def rule(fields: Fields, count: int) -> tuple[str, ...] | None:
         values = fields.wholes(name)
         if values is None:
-            return None
+            return (
+                (rest,) * count if name in fields.defaults.values and not fields.defaults.values.get("lists") else None
+            )
         beyond = [value for value in values if value >= count]
         if beyond:
             raise BadField(fields.path + name, beyond[0], f"a layer number below {count}")
@@ -140,7 +151,7 @@ def _indices(name: str, chosen: str, rest: str) -> Callable[[Fields, int], tuple
 
 def _kimi(fields: Fields, count: int) -> tuple[str, ...] | None:
     linear = fields.child("linear_attn_config")
-    if linear is None:
+    if linear is None or not linear.node:
         return None
     full, state = linear.wholes("full_attn_layers", least=1) or (), linear.wholes("kda_layers", least=1) or ()
     if sorted((*full, *state)) != list(range(1, count + 1)):  # counted from 1
@@ -170,6 +181,19 @@ def _interval(fields: Fields, count: int) -> tuple[str, ...] | None:
     if every is None:
         return None
     return tuple(FULL if (layer + 1) % every == 0 else STATE for layer in range(count))
+
+
+def _local_list(fields: Fields, count: int) -> tuple[str, ...] | None:
+    """GPT-Neo: attention_layers, or attention_types as [[words], times] pairs."""
+    words = fields.items("attention_layers")
+    if words is None:
+        pairs = fields.items("attention_types")
+        if pairs is None:
+            return None
+        words = tuple(word for cycle, times in pairs for word in list(cycle) * times)
+    return tuple(
+        _word(fields, "attention_layers", word) for word in _one_each(fields, "attention_layers", words, count)
+    )
 
 
 def _parallel(fields: Fields, count: int) -> tuple[str, ...] | None:
@@ -279,11 +303,12 @@ def _class_states(fields: Fields, count: int) -> tuple[str, ...] | None:
 RULES: tuple[Callable[[Fields, int], tuple[str, ...] | None], ...] = (
     _listed,
     _letters,
+    _local_list,
+    _parallel,
     _switches("hybrid_layer_pattern", FULL, SLIDING),
     _switches("attn_type_list", STATE, FULL),
     _indices("attn_layer_indices", FULL, STATE),
     _indices("full_attn_idxs", FULL, STATE),
-    _parallel,
     _kimi,
     _period,
     _interval,

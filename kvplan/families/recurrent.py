@@ -10,7 +10,7 @@ from collections.abc import Callable
 from kvplan.arch.formats import ALIASES, FORMATS, Format
 from kvplan.arch.layers import FP32, Recurrent, StateTensor
 from kvplan.errors import BadField, MissingField, Unsupported
-from kvplan.families.attention import head_dim, query_heads, width
+from kvplan.families.attention import Heads, head_dim, query_heads, width
 from kvplan.families.fields import Fields
 
 _MAMBA = "Mamba, arXiv:2312.00752; shapes of transformers 5.23 models/mamba"
@@ -81,7 +81,9 @@ def mamba2(fields: Fields) -> Recurrent:
     if stated_inner is not None and stated_inner != count * head:
         raise BadField(f"{fields.path}mamba_d_ssm", stated_inner, f"mamba heads x head size = {count * head}")
     conv = _conv(kernel, (count, head), (groups, 2 * state))
-    return Recurrent("mamba2", (conv, StateTensor("recurrent", 1, ((count, head * state),), state_format(fields))), _MAMBA2)
+    return Recurrent(
+        "mamba2", (conv, StateTensor("recurrent", 1, ((count, head * state),), state_format(fields))), _MAMBA2
+    )
 
 
 def _mamba_head(fields: Fields, hidden: int, count: int) -> int:
@@ -120,10 +122,13 @@ def kimi_delta(fields: Fields) -> Recurrent:
     Raises: MissingField, BadField.
     """
     linear = fields.child("linear_attn_config")
-    if linear is None:
-        raise MissingField(f"{fields.path}linear_attn_config")
-    count, size = linear.need("num_heads"), linear.need("head_dim")
-    conv = _conv(linear.need("short_conv_kernel_size"), (count, 3 * size))
+    if linear:
+        count, size = linear.need("num_heads"), linear.need("head_dim")
+        kernel = linear.need("short_conv_kernel_size")
+    else:
+        count, size = fields.need("linear_num_heads"), fields.need("linear_head_dim")
+        kernel = fields.need("linear_conv_kernel_dim")
+    conv = _conv(kernel, (count, 3 * size))
     return Recurrent("kimi delta", (conv, StateTensor("recurrent", 1, ((count, size * size),), FP32)), _KDA)
 
 
@@ -147,6 +152,34 @@ def short_convolution(fields: Fields) -> Recurrent:
     return Recurrent("short convolution", (_conv(fields.need("conv_L_cache"), (_hidden(fields), 1)),), _CONV)
 
 
+def four_convolutions(fields: Fields, heads: Heads) -> Recurrent:
+    """Convolutions over keys, values, attention's output and the MLP's.
+
+    Source: transformers 5.23 models/inkling: k_sconv, v_sconv, attn_sconv, mlp_sconv.
+
+    Raises: MissingField, BadField.
+    """
+    per_head = StateTensor(
+        "conv", fields.need("sconv_kernel_size", "conv_kernel_size") - 1, ((heads.kv_heads, heads.k_dim + heads.v_dim),)
+    )
+    whole = StateTensor("conv", fields.need("conv_kernel_size") - 1, ((1, 2 * _hidden(fields)),))
+    return Recurrent("short convolution", (per_head, whole), _CONV)
+
+
+def mixed_heads(fields: Fields, heads: Heads) -> Recurrent:
+    """Compressed convolutional attention: a convolution over queries and keys, and half of the last token's values.
+
+    Source: arXiv:2510.04476; transformers 5.23 models/zaya.
+
+    Raises: MissingField, BadField.
+    """
+    columns = fields.need("cca_time0") - 1 + fields.need("cca_time1") - 1
+    queries = heads.heads or heads.kv_heads
+    conv = StateTensor("conv", columns, ((queries, heads.k_dim), (heads.kv_heads, heads.k_dim)))
+    delayed = StateTensor("shift", 1, ((heads.kv_heads, heads.v_dim // 2),))
+    return Recurrent("convolutional attention", (conv, delayed), "arXiv:2510.04476; transformers 5.23 models/zaya")
+
+
 def _hidden(fields: Fields) -> int:
     found = width(fields)
     if found is None:
@@ -156,7 +189,7 @@ def _hidden(fields: Fields) -> int:
 
 LAWS: tuple[tuple[tuple[str, ...], Callable[[Fields], Recurrent]], ...] = (
     (("linear_num_value_heads",), gated_delta_net),
-    (("linear_attn_config",), kimi_delta),
+    (("linear_attn_config", "linear_num_heads"), kimi_delta),
     (("conv_L_cache",), short_convolution),
     (("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "mamba_ngroups", "mamba_headdim", "n_groups"), mamba2),
     (("mamba_d_state", "state_size"), mamba),
@@ -166,6 +199,7 @@ LAWS: tuple[tuple[tuple[str, ...], Callable[[Fields], Recurrent]], ...] = (
 
 CLASS_LAWS: tuple[tuple[str, Callable[[Fields], Recurrent]], ...] = (
     ("linear_num_value_heads", gated_delta_net),
+    ("linear_num_heads", kimi_delta),
     ("conv_L_cache", short_convolution),
     ("mamba_n_heads", mamba2),
     ("mamba_num_heads", mamba2),
@@ -176,6 +210,24 @@ CLASS_LAWS: tuple[tuple[str, Callable[[Fields], Recurrent]], ...] = (
     ("block_size", lightning),
 )
 """The same by the fields of the model type's class, for configs that leave them to its defaults."""
+
+
+BESIDE_ATTENTION: tuple[tuple[str, Callable[[Fields, Heads], Recurrent]], ...] = (
+    ("cca_time0", mixed_heads),
+    ("conv_kernel_size", four_convolutions),
+)
+"""States whose shape follows from the attention they stand beside."""
+
+
+def beside(fields: Fields, heads: Heads) -> Recurrent:
+    """The recurrence of a layer that also attends with `heads`.
+
+    Raises: MissingField, BadField.
+    """
+    for name, law in BESIDE_ATTENTION:
+        if fields.has(name) or fields.defaults.value(name) is not None:
+            return law(fields, heads)
+    return by_fields(fields)
 
 
 def by_fields(fields: Fields) -> Recurrent:

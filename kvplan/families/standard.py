@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from kvplan.arch.layers import Cache, Layer
 from kvplan.errors import BadField, MissingField, Unsupported
 from kvplan.families import attention, latent, patterns, recurrent
+from kvplan.families.attention import Heads
 from kvplan.families.fields import Fields
 
 
@@ -20,8 +22,8 @@ def layers(fields: Fields) -> tuple[Layer, ...]:
         return latent.compressed_layers(fields, count)
     kinds = patterns.kinds(fields, count)
     _account_for_states(fields, kinds)
-    build = _builders(fields, count)
-    stack = tuple(Layer(build[kind](layer)) for layer, kind in enumerate(kinds))
+    builder = _Builder(fields, count)
+    stack = tuple(builder.layer(index, kind) for index, kind in enumerate(kinds))
     return shared(fields, kinds, stack)
 
 
@@ -30,9 +32,9 @@ def _account_for_states(fields: Fields, kinds: tuple[str, ...]) -> None:
 
     Raises: Unsupported.
     """
-    if patterns.STATE in kinds or patterns.BOTH in kinds:
+    if fields.has("layer_types", "layers_block_type", "attn_type_list") or {*kinds} & {patterns.STATE, patterns.BOTH}:
         return
-    for names, _ in recurrent.LAWS[:-1]:  # the last one, attn_type_list, says it itself
+    for names, _ in recurrent.LAWS:
         found = fields.find(*names)
         if found is not None:
             raise Unsupported(
@@ -41,85 +43,148 @@ def _account_for_states(fields: Fields, kinds: tuple[str, ...]) -> None:
             )
 
 
-def _builders(fields: Fields, count: int) -> dict[str, Callable[[int], tuple[Cache, ...]]]:
-    """How to make the layer of each kind; what is expensive or may be missing is read when the kind first appears."""
-    made: dict[str, Cache] = {}
+@dataclass(slots=True)
+class _Builder:
+    """Makes layers of each kind; layers that read the same fields share one object."""
 
-    def once(name: str, make: Callable[[], Cache]) -> Cache:
-        if name not in made:
-            made[name] = make()
-        return made[name]
+    fields: Fields
+    count: int
+    made: dict[tuple[object, ...], Layer] = field(default_factory=dict)
+    owners: tuple[bool, ...] = ()
 
-    owners = latent.indexer_owners(fields, count) if latent.is_latent(fields) else ()
+    def __post_init__(self) -> None:
+        if latent.is_latent(self.fields):
+            self.owners = latent.indexer_owners(self.fields, self.count)
 
-    def full(layer: int) -> Cache:
-        if latent.is_latent(fields):
-            owns = owners[layer]
-            return once(f"latent {owns}", lambda: latent.latent_layer(fields, owns))
-        sparse = attention.block_sparse(fields, layer)
-        return once(f"full {sparse}", lambda: _full(fields, sparse))
+    def layer(self, index: int, kind: str) -> Layer:
+        """Layer number `index`, of that kind."""
+        own = self.fields.of_layer(index)
+        key = (
+            kind,
+            self.owners[index : index + 1],
+            _own_heads(own, index),
+            attention.block_sparse(own, index),
+            _key(own),
+        )
+        if key not in self.made:
+            self.made[key] = Layer(_CACHES[kind](self, own, index))
+        return self.made[key]
 
-    def state() -> Cache:
-        return once("state", lambda: recurrent.by_fields(fields))
+    def full(self, fields: Fields, index: int) -> tuple[Cache, ...]:
+        if self.owners:
+            return (latent.latent_layer(fields, self.owners[index]),)
+        ordinary = attention.global_heads(fields, self.heads(fields, index)).attention()
+        sparse = attention.block_sparse(fields, index)
+        return (ordinary if sparse is None else replace(ordinary, indexer=sparse[0], topk=sparse[1]),)
 
-    return {
-        patterns.FULL: lambda layer: (full(layer),),
-        patterns.SLIDING: lambda _: (once("sliding", lambda: _sliding(fields)),),
-        patterns.CHUNKED: lambda _: (once("chunked", lambda: _chunked(fields)),),
-        patterns.STATE: lambda _: (state(),),
-        patterns.BOTH: lambda layer: (full(layer), state()),
-        patterns.NONE: lambda _: (),
-    }
+    def sliding(self, fields: Fields, index: int) -> tuple[Cache, ...]:
+        size = _window(fields)
+        if self.owners:
+            return (latent.sliding_latent(fields, size),)
+        return (attention.sliding_heads(fields, self.heads(fields, index)).attention(window=size),)
+
+    def chunked(self, fields: Fields, index: int) -> tuple[Cache, ...]:
+        return (self.heads(fields, index).attention(chunk=fields.need("attention_chunk_size")),)
+
+    def state(self, fields: Fields, _: int) -> tuple[Cache, ...]:
+        return (recurrent.by_fields(fields),)
+
+    def both(self, fields: Fields, index: int) -> tuple[Cache, ...]:
+        return (*self.full(fields, index), recurrent.beside(fields, self.heads(fields, index)))
+
+    def both_sliding(self, fields: Fields, index: int) -> tuple[Cache, ...]:
+        local = attention.sliding_heads(fields, self.heads(fields, index))
+        return (*self.sliding(fields, index), recurrent.beside(fields, local))
+
+    def nothing(self, _: Fields, __: int) -> tuple[Cache, ...]:
+        return ()
+
+    def heads(self, fields: Fields, index: int) -> Heads:
+        ordinary = attention.heads(fields)
+        own = _own_heads(fields, index)
+        return ordinary if own is None else replace(ordinary, heads=own)
 
 
-def _full(fields: Fields, sparse: tuple[object, int] | None) -> Cache:
-    from dataclasses import replace
+_CACHES: dict[str, Callable[[_Builder, Fields, int], tuple[Cache, ...]]] = {
+    patterns.FULL: _Builder.full,
+    patterns.SLIDING: _Builder.sliding,
+    patterns.CHUNKED: _Builder.chunked,
+    patterns.STATE: _Builder.state,
+    patterns.BOTH: _Builder.both,
+    patterns.BOTH_SLIDING: _Builder.both_sliding,
+    patterns.NONE: _Builder.nothing,
+}
 
-    ordinary = attention.global_heads(fields, attention.heads(fields)).attention()
-    return ordinary if sparse is None else replace(ordinary, indexer=sparse[0], topk=sparse[1])  # type: ignore[arg-type]
+
+def _own_heads(fields: Fields, index: int) -> int | None:
+    """Query heads of one layer where each says its own."""
+    listed = fields.wholes("num_attention_heads_per_layer", least=1)
+    return None if listed is None or index >= len(listed) else listed[index]
 
 
-def _sliding(fields: Fields) -> Cache:
-    size = fields.whole("sliding_window", "sliding_window_size") or patterns.window(fields)
+def _key(fields: Fields) -> int | None:
+    """What tells apart layers that per_layer_config changes."""
+    return id(fields.node) if fields.node.get("per_layer_config") else None
+
+
+def _window(fields: Fields) -> int:
+    size = fields.whole("sliding_window", "sliding_window_size", "window_size") or patterns.window(fields)
+    if size is None:
+        size = fields.whole_or_default("sliding_window", "sliding_window_size", "window_size")
     if size is None:
         raise MissingField(f"{fields.path}sliding_window", cause="some layers see a window whose size isn't stated")
-    return attention.sliding_heads(fields, attention.heads(fields)).attention(window=size)
-
-
-def _chunked(fields: Fields) -> Cache:
-    return attention.heads(fields).attention(chunk=fields.need("attention_chunk_size"))
+    return size
 
 
 def shared(fields: Fields, kinds: tuple[str, ...], stack: tuple[Layer, ...]) -> tuple[Layer, ...]:
-    """The stack with layers that reuse an earlier layer's cache: num_kv_shared_layers, or cla_share_factor.
+    """The stack with layers that reuse an earlier layer's cache.
 
-    The last num_kv_shared_layers layers read the last layer of their own kind before them (transformers 5.23
-    models/gemma3n). With use_cla, each group of cla_share_factor layers reads its first (Hunyuan-Large technical report,
-    arXiv:2411.02265).
+    kv_source_layers names the source of each layer (transformers 5.23 models/mistral_large4). The last
+    num_kv_shared_layers layers read the last layer of their own kind before them (models/gemma3n). With use_cla, each
+    group of cla_share_factor layers reads its first (Hunyuan-Large technical report, arXiv:2411.02265).
 
     Raises: BadField.
     """
-    count = len(stack)
+    sources = _sources(fields, kinds)
+    return tuple(
+        layer if source == index else Layer((), source)
+        for index, (layer, source) in enumerate(zip(stack, sources, strict=True))
+    )
+
+
+def _sources(fields: Fields, kinds: tuple[str, ...]) -> tuple[int, ...]:
+    """For each layer the one whose cache it reads: itself, or an earlier one."""
+    count = len(kinds)
+    named = fields.wholes("kv_source_layers")
+    if named is not None:
+        if len(named) != count or any(source > index or named[source] != source for index, source in enumerate(named)):
+            raise BadField(
+                f"{fields.path}kv_source_layers", list(named), f"{count} layers, each itself or an earlier owner"
+            )
+        return named
+    factor = fields.whole("cla_share_factor") or 1
+    if not (fields.find("use_cla") and fields.flag("use_cla")):
+        factor = 1
+    first_shared = count - _shared_tail(fields, count)
+    return tuple(
+        _last_of_kind(fields, kinds, first_shared, index) if index >= first_shared else index - index % factor
+        for index in range(count)
+    )
+
+
+def _shared_tail(fields: Fields, count: int) -> int:
     tail = fields.whole("num_kv_shared_layers", least=0)
     if tail is None:
         tail = fields.whole_or_default("num_kv_shared_layers") or 0
     if tail >= count:
         raise BadField(f"{fields.path}num_kv_shared_layers", tail, f"a number below the {count} layers")
-    factor = fields.whole("cla_share_factor") or 1
-    if not (fields.find("use_cla") and fields.flag("use_cla")):
-        factor = 1
-    first_shared = count - tail
-    result = []
-    for layer in range(count):
-        if layer >= first_shared:
-            source = max((i for i in range(first_shared) if kinds[i] == kinds[layer]), default=None)
-            if source is None:
-                raise BadField(
-                    f"{fields.path}num_kv_shared_layers", tail, f"few enough that a {kinds[layer]} layer comes before them"
-                )
-            result.append(Layer((), source))
-        elif layer % factor:
-            result.append(Layer((), layer - layer % factor))
-        else:
-            result.append(stack[layer])
-    return tuple(result)
+    return tail
+
+
+def _last_of_kind(fields: Fields, kinds: tuple[str, ...], first_shared: int, index: int) -> int:
+    source = max((i for i in range(first_shared) if kinds[i] == kinds[index]), default=None)
+    if source is None:
+        tail = len(kinds) - first_shared
+        wanted = f"few enough that a {kinds[index]} layer comes before them"
+        raise BadField(f"{fields.path}num_kv_shared_layers", tail, wanted)
+    return source

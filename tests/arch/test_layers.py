@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
-from kvplan.arch.layers import FP8_INDEX, FP32, Attention, Compressed, CrossAttention, Indexer, Latent, Recurrent, StateTensor
+from kvplan.arch.layers import (
+    FP8_INDEX,
+    FP32,
+    Attention,
+    Compressed,
+    CrossAttention,
+    Indexer,
+    Latent,
+    Recurrent,
+    StateTensor,
+)
 from kvplan.arch.parallel import WHOLE, Shard, stage_layers
 from kvplan.errors import CannotSplit, UsageError
 
@@ -88,6 +98,8 @@ def test_heads_that_do_not_split_are_refused_by_name() -> None:
     assert "1, 2, 5, 10" in (caught.value.problem.hint or "")
 
 
-@pytest.mark.parametrize(("layers", "stages", "counts"), [(32, 3, (11, 11, 10)), (61, 2, (31, 30)), (80, 8, (10,) * 8), (7, 4, (2, 2, 2, 1))])
+@pytest.mark.parametrize(
+    ("layers", "stages", "counts"), [(32, 3, (11, 11, 10)), (61, 2, (31, 30)), (80, 8, (10,) * 8), (7, 4, (2, 2, 2, 1))]
+)
 def test_layers_of_pipeline_stages(layers: int, stages: int, counts: tuple[int, ...]) -> None:
     assert stage_layers(layers, stages) == counts

@@ -22,7 +22,10 @@ def test_bytes_that_are_not(text: str) -> None:
         units.parse_bytes(text)
 
 
-@pytest.mark.parametrize(("text", "count"), [("8192", 8192), ("8k", 8192), ("128K", 131072), ("1m", 2**20), ("1.5k", 1536), ("131,072", 131072)])
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("8192", 8192), ("8k", 8192), ("128K", 131072), ("1m", 2**20), ("1.5k", 1536), ("131,072", 131072)],
+)
 def test_tokens(text: str, count: int) -> None:
     assert units.parse_tokens(text) == count
 

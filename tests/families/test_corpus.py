@@ -41,13 +41,17 @@ def growth_without_indexers(model: Model) -> tuple[int, int]:
 
 def state_elements_with_whole_kernels(model: Model) -> int:
     """Elements of recurrent state, convolutions at `kernel` columns as transformers keeps them."""
-    tensors = [t for layer in model.layers for cache in layer.caches if isinstance(cache, Recurrent) for t in cache.tensors]
+    tensors = [
+        t for layer in model.layers for cache in layer.caches if isinstance(cache, Recurrent) for t in cache.tensors
+    ]
     return sum(t.elements(WHOLE) * (t.rows + 1) // t.rows if t.role == "conv" else t.elements(WHOLE) for t in tensors)
 
 
 def test_measured_rows_are_exact_to_the_byte(corpus: Path, count_cases) -> None:
     wrong = {}
-    measured = [row for row in rows(corpus) if row["status"] in ("measured",) or row["status"].startswith("measured at 16")]
+    measured = [
+        row for row in rows(corpus) if row["status"] in ("measured",) or row["status"].startswith("measured at 16")
+    ]
     for row in measured:
         model = load(corpus, row["file"])
         full, sliding = int(row["full_elems_per_token"]) * 2, int(row["sliding_elems_per_token"]) * 2
@@ -114,7 +118,9 @@ def answer(model: Model, kv, query: dict[str, object]) -> int:
         first = query["pp_layers"][query["stage"]]
         layers = layers[:first]
     parts = model.parts(kv, Shard(int(query.get("tp", 1))), layers)
-    total = sum(count.part.group.bytes_at(query["tokens"]) * count.layers for count in parts if count.part.group.fixed == 0)
+    total = sum(
+        count.part.group.bytes_at(query["tokens"]) * count.layers for count in parts if count.part.group.fixed == 0
+    )
     if query.get("part") == "K only":
         total //= 2
     return total * int(query.get("seqs", 1))

@@ -131,7 +131,11 @@ def _dims(cache: Cache) -> Local:
         if cache.heads is not None:
             found["A"] = cache.heads
         if cache.nope_dim is not None and cache.v_dim is not None:
-            found |= {"qk": cache.nope_dim + cache.rope_dim, "expanded": cache.nope_dim + cache.v_dim, "dv": cache.v_dim}
+            found |= {
+                "qk": cache.nope_dim + cache.rope_dim,
+                "expanded": cache.nope_dim + cache.v_dim,
+                "dv": cache.v_dim,
+            }
         return found
     if isinstance(cache, Recurrent):
         return _state_dims(cache)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kvplan.errors import BadField, MissingField
 from kvplan.families.fields import Fields
-from kvplan.families.weights.template import _dimension
+from kvplan.families.weights.template import dimension
 
 SPELLINGS: dict[str, tuple[str, ...]] = {
     "H": ("hidden_size", "n_embd", "d_model", "n_embed", "model_dim", "hidden_dim"),
@@ -29,6 +29,11 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "shared_intermediate_size", "shared_expert_ffn_hidden_size",
     ),
     "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    "channels": ("in_channels", "in_chans", "num_channels"),
+    "conv_bias": ("use_conv_bias", "mamba_conv_bias", "conv_bias"),
+    "in_bias": ("use_bias", "mamba_proj_bias"),
+    "rank": ("time_step_rank", "mamba_dt_rank"),
+    "ple": ("hidden_size_per_layer_input",),
     "A": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
 }  # fmt: skip
 """Symbol to field names, in the order they are tried. Any other symbol is a field of that very name."""
@@ -40,15 +45,17 @@ class ConfigSymbols:
 
     fields: the object. given: values that a layer or the family fixes; a text is an expression in other symbols,
     a field name or a switch. fallback: the same, used when neither the config nor its class says.
+    scopes: other parts of the model, by name.
     """
 
     fields: Fields
     given: Mapping[str, int | bool | str]
     fallback: Mapping[str, int | bool | str] = field(default_factory=dict)
+    scopes: Mapping[str, ConfigSymbols] = field(default_factory=dict)
 
     def also(self, more: Mapping[str, int | bool | str]) -> ConfigSymbols:
         """The same with further symbols fixed."""
-        return ConfigSymbols(self.fields, {**self.given, **more}, self.fallback)
+        return ConfigSymbols(self.fields, {**self.given, **more}, self.fallback, self.scopes)
 
     def number(self, name: str) -> int:
         """Value of a dimension.
@@ -65,9 +72,14 @@ class ConfigSymbols:
 
         Raises: BadField.
         """
+        scope, dot, inner = name.partition(".")
+        if dot and scope in self.scopes:
+            return self.scopes[scope].maybe(inner)
+        if name.startswith("#"):
+            return self._length(name[1:])
         if name in self.given:
             value = self.given[name]
-            return _dimension(value).value(self) if isinstance(value, str) else int(value)
+            return dimension(value).value(self) if isinstance(value, str) else int(value)
         names = SPELLINGS.get(name, (name,))
         for spelled in names:
             found = self.fields.find(spelled)
@@ -80,7 +92,12 @@ class ConfigSymbols:
             if isinstance(value, int | float) and not isinstance(value, bool):
                 return int(value)
         value = self.fallback.get(name)
-        return _dimension(value).value(self) if isinstance(value, str) else value
+        return dimension(value).value(self) if isinstance(value, str) else value
+
+    def _length(self, name: str) -> int:
+        found = self.fields.find(name)
+        value = found[1] if found is not None else self.fields.defaults.value(name)
+        return len(value) if isinstance(value, list | tuple) else 0
 
     def _entry(self, name: str, value: object) -> int:
         """A number, or this layer's entry of a list with one number for each layer."""
@@ -93,10 +110,15 @@ class ConfigSymbols:
 
     def on(self, name: str) -> bool:
         """Whether a flag is on: a switch that is true, or a number that isn't zero. What nothing mentions is off."""
+        scope, dot, inner = name.partition(".")
+        if dot and scope in self.scopes:
+            return self.scopes[scope].on(inner)
+        if name.startswith("#"):
+            return bool(self._length(name[1:]))
         if name in self.given:
             value = self.given[name]
             if isinstance(value, str):
-                return bool(_dimension(value).value(self)) if "*" in value or "+" in value else self.on(value)
+                return bool(dimension(value).value(self)) if set(value) & set("*+-/") else self.on(value)
             return bool(value)
         for spelled in SPELLINGS.get(name, (name,)):
             found = self.fields.find(spelled)

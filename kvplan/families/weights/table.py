@@ -43,9 +43,7 @@ _QWEN3 = Family(attention=attention(norm=HEAD_NORM), dense=gated(""), moe=expert
 _GEMMA = Family(dense=gated(""))
 _GEMMA2 = replace(_GEMMA, norms=NORM4)
 _GEMMA3 = replace(_GEMMA2, attention=attention(norm=HEAD_NORM))
-_DEEPSEEK = Family(
-    attention=attention(), latent=latent(), dense=gated(""), moe=f"{experts()} {shared()}"
-)
+_DEEPSEEK = Family(attention=attention(), latent=latent(), dense=gated(""), moe=f"{experts()} {shared()}")
 _GLM = Family(attention=attention("+attention_bias", ""), dense=gated(""))
 _QWEN_SHARED = f"{experts()} {shared('mlp.shared_expert')} {SHARED_GATE}"
 _QWEN_NEXT = Family(

@@ -8,11 +8,12 @@ A word ending in a colon names the component of what follows. Then, one tensor a
     name(...)            a parameter that is no linear layer, whatever its dimensions
     ~                    before the dimension that tensor parallelism deals out; of a product, the first factor counts
                          the units (heads) that can't be cut
-    E@name[...]          E copies, of which a token uses the symbol `picked`
+    E@name[...]          E copies; of experts, a token uses the symbol `picked`
     +  or  +flag         with a bias: always, or when the flag is on
     ?flag  ?!flag        only when the flag is on (or off); a number is a flag that is on when it isn't zero
 
-Dimensions are sums of products of numbers and symbols: 2*n_groups*state_size+A*d.
+Dimensions are sums of products of numbers and symbols: 2*n_groups*state_size+A*d. `#name` is the length of a list,
+`text.H` the symbol of another part of the model.
 """
 
 from __future__ import annotations
@@ -38,19 +39,20 @@ class Symbols(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A sum of products: terms of (number, symbol names), divided by `over`."""
+    """A sum of products. terms: (sign, factors), a factor being (whether it divides, a number or a symbol's name)."""
 
-    terms: tuple[tuple[int, tuple[str, ...], int], ...]
+    terms: tuple[tuple[int, tuple[tuple[bool, int | str], ...]], ...]
     units: str | None = None
 
     def value(self, symbols: Symbols) -> int:
         """Its value for one config."""
         total = 0
-        for factor, names, over in self.terms:
-            product = factor
-            for name in names:
-                product *= symbols.number(name)
-            total += product // over
+        for sign, factors in self.terms:
+            product = 1
+            for divides, factor in factors:
+                number = factor if isinstance(factor, int) else symbols.number(factor)
+                product = product // number if divides else product * number
+            total += sign * product
         return total
 
 
@@ -68,7 +70,7 @@ class Item:
     copies: Dimension | None
 
 
-_WORD = re.compile(r"(?:([^@\s]+)@)?([\w.\-]+)(\[[^\]]*\]|\([^)]*\))(\+\w*)?((?:\?!?[\w.]+)*)")
+_WORD = re.compile(r"(?:([^@\s]+)@)?([\w.\-]+)(\[[^\]]*\]|\([^)]*\))(\+[\w.]*)?((?:\?!?[\w.#]+)*)")
 
 
 @cache
@@ -91,29 +93,31 @@ def parse(text: str) -> tuple[Item, ...]:
         split = next((index for index, part in enumerate(parts) if part.startswith("~")), None)
         items.append(
             Item(
-                component, name, tuple(_dimension(part) for part in parts), split, dims[0] == "[" and len(parts) == 2,
+                component, name, tuple(dimension(part) for part in parts), split, dims[0] == "[" and len(parts) == 2,
                 None if bias is None else bias[1:],
                 tuple((flag.lstrip("!"), not flag.startswith("!")) for flag in conditions.split("?")[1:]),
-                None if copies is None else _dimension(copies),
+                None if copies is None else dimension(copies),
             )
         )  # fmt: skip
     return tuple(items)
 
 
-def _dimension(text: str) -> Dimension:
+@cache
+def dimension(text: str) -> Dimension:
+    """An expression such as `2*n_groups*state_size+A*d`, worked out from left to right."""
+    body = text.lstrip("~")
     terms = []
-    for term in text.lstrip("~").split("+"):
-        product, _, over = term.partition("/")
-        factor, names = 1, []
-        for part in product.split("*"):
-            if part.isdigit():
-                factor *= int(part)
-            else:
-                names.append(part)
-        terms.append((factor, tuple(names), int(over or 1)))
-    first = text.lstrip("~").split("*")[0]
-    units = first if text.startswith("~") and "*" in text and "+" not in text and not first.isdigit() else None
-    return Dimension(tuple(terms), units)
+    for sign, term in re.findall(r"([+-]?)([^+-]+)", body):
+        factors = re.findall(r"([*/]?)([^*/]+)", term)
+        terms.append(
+            (
+                -1 if sign == "-" else 1,
+                tuple((op == "/", int(part) if part.isdigit() else part) for op, part in factors),
+            )
+        )
+    first = body.split("*")[0]
+    whole = text.startswith("~") and "*" in text and "+" not in text and "-" not in text and not first.isdigit()
+    return Dimension(tuple(terms), first if whole else None)
 
 
 def build(text: str, symbols: Symbols, stored: Callable[[Component], Storage]) -> tuple[Weight, ...]:
@@ -132,7 +136,8 @@ def _weights(item: Item, symbols: Symbols, stored: Storage) -> list[Weight]:
     shape = tuple(dimension.value(symbols) for dimension in item.dimensions)
     copies, picked, units = 1, None, 0
     if item.copies is not None:
-        copies, picked = item.copies.value(symbols), symbols.number("picked")
+        copies = item.copies.value(symbols)
+        picked = symbols.number("picked") if item.component == "experts" else None
     if item.split is not None and (named := item.dimensions[item.split].units) is not None:
         units = symbols.number(named)
     found = [Weight(item.name, shape, item.component, stored, item.split, units, copies, picked, item.linear)]

@@ -1,0 +1,185 @@
+"""Vision and audio towers and what projects their output into the text model, as data.
+
+A tower is a stack of its own beside the text model, read from its own object of the config. Shapes were read from
+transformers 5.23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kvplan.arch.weights import Component
+
+Given = Mapping[str, int | bool | str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tower:
+    """One stack: ends once, layer `count` times. given, fallback: as in a Family."""
+
+    ends: str
+    layer: str = ""
+    count: str = "layers"
+    given: Given = field(default_factory=dict)
+    fallback: Given = field(default_factory=dict)
+    also: tuple[tuple[str, str], ...] = ()
+    """Further stacks, as (count, layer)."""
+
+
+def encoder_layer(
+    bias: str = "+", norm: str = "+", mlp: str = "plain", mlp_bias: str = "+", more: str = "", k_bias: str | None = None
+) -> str:
+    """A transformer layer of width H: four projections, an MLP, two norms."""
+    ffn = (
+        f"mlp.fc1[~I,H]{mlp_bias} mlp.fc2[H,~I]{mlp_bias}"
+        if mlp == "plain"
+        else f"mlp.gate_proj[~I,H]{mlp_bias} mlp.up_proj[~I,H]{mlp_bias} mlp.down_proj[H,~I]{mlp_bias}"
+    )
+    k = bias if k_bias is None else k_bias
+    return (
+        f"attn.q_proj[~H,H]{bias} attn.k_proj[~H,H]{k} attn.v_proj[~H,H]{bias} attn.o_proj[H,~H]{bias}"
+        f" {ffn} norm1[H]{norm} norm2[H]{norm} {more}"
+    )
+
+
+_SIDE = {"side": "image_size/patch_size"}
+_QWEN_VISION = "patch_embed.proj(H,channels,temporal_patch_size,patch_size,patch_size)"
+_MERGED = {"merged": "H*spatial_merge_size*spatial_merge_size"}
+
+SIGLIP = Tower(
+    "patch_embedding(H,num_channels,patch_size,patch_size)+ position_embedding(side*side,H) post_layernorm[H]+"
+    " head.probe(1,1,H)?vision_use_head head.attention.in_proj[3*H,H]+?vision_use_head head.attention.out_proj[H,H]+?vision_use_head"
+    " head.layernorm[H]+?vision_use_head head.mlp.fc1[I,H]+?vision_use_head head.mlp.fc2[H,I]+?vision_use_head",
+    encoder_layer(), fallback=_SIDE,
+)  # fmt: skip
+CLIP = Tower(
+    "class_embedding[H] patch_embedding(H,num_channels,patch_size,patch_size) position_embedding(side*side+1,H)"
+    " pre_layrnorm[H]+ post_layernorm[H]+",
+    encoder_layer(), fallback=_SIDE,
+)  # fmt: skip
+PIXTRAL = Tower("patch_conv(H,num_channels,patch_size,patch_size) ln_pre[H]", encoder_layer("", "", "gated", ""))
+QWEN2_VL = Tower(
+    f"{_QWEN_VISION} merger.ln_q[H]+ merger.mlp.0[merged,merged]+ merger.mlp.2[out,merged]+", encoder_layer(), "depth",
+    given={"H": "embed_dim", "I": "embed_dim*mlp_ratio", "out": "hidden_size", **_MERGED},
+)  # fmt: skip
+QWEN2_5_VL = Tower(
+    f"{_QWEN_VISION} merger.ln_q[H] merger.mlp.0[merged,merged]+ merger.mlp.2[out_hidden_size,merged]+",
+    encoder_layer("+", "", "gated"), "depth", given={**_MERGED},
+)  # fmt: skip
+QWEN3_VL = Tower(
+    f"{_QWEN_VISION}+ pos_embed(num_position_embeddings,H) merger.norm[H]+ merger.linear_fc1[merged,merged]+"
+    " merger.linear_fc2[out_hidden_size,merged]+",
+    encoder_layer(), "depth", given={**_MERGED},
+    also=(
+        ("#deepstack_visual_indexes", "deepstack.norm[merged]+ deepstack.linear_fc1[merged,merged]+ deepstack.linear_fc2[out_hidden_size,merged]+"),
+    ),
+)  # fmt: skip
+QWEN3_5 = Tower(QWEN3_VL.ends, QWEN3_VL.layer, "depth", given=QWEN3_VL.given)
+EXAONE4_5 = Tower(
+    QWEN2_5_VL.ends,
+    "norm1[H] norm2[H] attn.qkv[~H+2*num_key_value_heads*H/num_heads,H]+ attn.proj[H,~H]+"
+    " mlp.gate_proj[~I,H]+ mlp.up_proj[~I,H]+ mlp.down_proj[H,~I]+",
+    "depth", given=QWEN2_5_VL.given,
+)  # fmt: skip
+GLM4V = Tower(
+    "position_embedding(side*side,H) patch_embed.proj(H,channels,temporal_patch_size,patch_size,patch_size)+"
+    " merger.proj[out_hidden_size,out_hidden_size] merger.post_projection_norm[out_hidden_size]+"
+    " merger.gate_proj[I,out_hidden_size] merger.up_proj[I,out_hidden_size] merger.down_proj[out_hidden_size,I]"
+    " post_conv_layernorm[H] downsample(out_hidden_size,H,spatial_merge_size,spatial_merge_size)+ post_layernorm[H]",
+    "norm1[H] norm2[H] attn.qkv[~3*H,H]+attention_bias attn.proj[H,~H]"
+    " mlp.gate_proj[~out_hidden_size,H] mlp.up_proj[~out_hidden_size,H] mlp.down_proj[H,~out_hidden_size]",
+    "depth", fallback=_SIDE,
+)  # fmt: skip
+KIMI = Tower(
+    "patch_embed.proj(H,3,patch_size,patch_size)+ patch_embed.pos_emb(init_pos_emb_height*init_pos_emb_width,H) final_layernorm[H]+",
+    encoder_layer(), "vt_num_hidden_layers", given={"H": "vt_hidden_size", "I": "vt_intermediate_size"},
+)  # fmt: skip
+STEP3P7 = Tower(
+    "patch_embedding(H,num_channels,patch_size,patch_size) position_embedding(side*side,H) pre_layernorm[H]+"
+    " downsampler1(2*H,H,3,3)+ downsampler2(4*H,2*H,3,3)+",
+    encoder_layer(more="lambda_1[H] lambda_2[H]"), fallback=_SIDE,
+)  # fmt: skip
+MINIMAX_M3 = Tower(
+    "patch_embedding(H,num_channels,img_token_compression_config.temporal_patch_size,patch_size,patch_size) pre_layrnorm[H]+",
+    encoder_layer(),
+)
+GEMMA4_VISION = Tower(
+    "patch_embedder.position_embedding_table(2,position_embedding_size,H) patch_embedder.input_proj[H,3*patch_size*patch_size]",
+    encoder_layer("+attention_bias", "", "gated", "", "attn.q_norm[head_dim] attn.k_norm[head_dim] norm3[H] norm4[H]"),
+)
+GEMMA4_AUDIO = Tower(
+    "layer0.conv(first,1,3,3) layer0.norm[first] layer1.conv(second,first,3,3) layer1.norm[second] input_proj_linear[H,first/4*second]"
+    " output_proj[output_proj_dims,H]+",
+    "",
+)
+GEMMA4_UNIFIED_VISION = Tower(
+    "pos_embedding(mm_posemb_size,2,mm_embed_dim) patch_ln1[patch]+ patch_dense[mm_embed_dim,patch]+ patch_ln2[mm_embed_dim]+"
+    " pos_norm[mm_embed_dim]+",
+    given={"patch": "3*model_patch_size*model_patch_size"},
+)
+MLLAMA = Tower(
+    "class_embedding[H] patch_embedding(H,num_channels,patch_size,patch_size) gated_positional_embedding.gate[1]"
+    " gated_positional_embedding.embedding(cells,H) gated_positional_embedding.tile_embedding(ratios,max_num_tiles*cells*H)"
+    " pre_tile.gate[1] pre_tile.embedding(ratios,max_num_tiles*H) post_tile.gate[1] post_tile.embedding(ratios,max_num_tiles*H)"
+    " layernorm_pre[H]+ layernorm_post[H]+",
+    encoder_layer("", "+"), given={"cells": "side*side+1", "ratios": "#supported_aspect_ratios+1"}, fallback=_SIDE,
+    also=(("num_global_layers", encoder_layer("", "+", more="gate_attn[1] gate_ffn[1]")),),
+)  # fmt: skip
+LLAMA4 = Tower(
+    "patch_embedding.linear[H,num_channels*patch_size*patch_size] class_embedding[H] positional_embedding_vlm(side*side+1,H)"
+    " layernorm_pre[H]+ layernorm_post[H]+ vision_adapter.mlp.fc1[projector_input_dim,I]"
+    " vision_adapter.mlp.fc2[projector_output_dim,projector_output_dim]",
+    encoder_layer(), fallback=_SIDE,
+)  # fmt: skip
+WHISPER_ENCODER = Tower(
+    "conv1(H,num_mel_bins,3)+ conv2(H,H,3)+ embed_positions(max_source_positions,H) layer_norm[H]+",
+    encoder_layer(k_bias=""), "encoder_layers", given={"H": "d_model", "I": "encoder_ffn_dim"},
+)  # fmt: skip
+
+TOWERS: dict[str, Tower] = {
+    "siglip_vision_model": SIGLIP, "idefics3_vision": SIGLIP, "smolvlm_vision": SIGLIP, "idefics2_vision": SIGLIP,
+    "clip_vision_model": CLIP, "pixtral": PIXTRAL,
+    "qwen2_vl_vision": QWEN2_VL, "qwen2_5_vl_vision": QWEN2_5_VL, "qwen3_vl_vision": QWEN3_VL, "qwen3_vl_moe_vision": QWEN3_VL,
+    "qwen3_5_vision": QWEN3_5, "qwen3_5_moe_vision": QWEN3_5, "exaone4_5_vision": EXAONE4_5,
+    "glm4v_moe_vision": GLM4V, "glm4v_vision": GLM4V, "kimi_k25_vision": KIMI, "step3p7_vision": STEP3P7,
+    "minimax_m3_vl_vision": MINIMAX_M3, "gemma4_vision": GEMMA4_VISION, "gemma4_audio": GEMMA4_AUDIO,
+    "gemma4_unified_vision": GEMMA4_UNIFIED_VISION, "gemma4_unified_audio": Tower(""),
+    "mllama_vision_model": MLLAMA, "llama4_vision_model": LLAMA4,
+    "qwen2_audio_encoder": WHISPER_ENCODER, "voxtral_encoder": WHISPER_ENCODER,
+}  # fmt: skip
+"""By the tower's model type, as the config's class names it."""
+
+_TWO_LAYERS = "linear_1[text.H,vision.H]+multimodal_projector_bias linear_2[text.H,text.H]+multimodal_projector_bias"
+
+PROJECTORS: dict[str, str] = {
+    "gemma3": "mm_input_projection[text.H,vision.H] mm_soft_emb_norm[vision.H]",
+    "gemma4": "embed_vision.embedding_projection[text.H,vision.H]?vision embed_audio.embedding_projection[text.H,audio.output_proj_dims]?audio",
+    "gemma4_unified": "embed_vision.embedding_projection[text.H,vision.mm_embed_dim]?vision embed_audio.embedding_projection[text.H,audio.H]?audio",
+    "llava": _TWO_LAYERS,
+    "mistral3": (
+        "norm[vision.H] patch_merger.merging_layer[vision.H,vision.H*spatial_merge_size*spatial_merge_size]"
+        f" {_TWO_LAYERS}"
+    ),
+    "idefics3": "modality_projection[text.H,vision.H*scale_factor*scale_factor]",
+    "smolvlm": "modality_projection[text.H,vision.H*scale_factor*scale_factor]",
+    "kimi_k25": "pre_norm[vision.H]+ in_proj[wide,wide]+ out_proj[text.H,wide]+",
+    "step3p7": "projector[text.H,4*vision.H]+projector_bias",
+    "minimax_m3_vl": (
+        "linear_1[projector_hidden_size,vision.H]+ linear_2[text.H,projector_hidden_size]+"
+        " merge_linear_1[projector_hidden_size,4*text.H]+ merge_linear_2[text.H,projector_hidden_size]+"
+    ),
+    "mllama": "multi_modal_projector[text.H,vision.vision_output_dim]+",
+    "llama4": "multi_modal_projector[text.H,vision.vision_output_dim]",
+    **dict.fromkeys(
+        ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "exaone4_5", "glm4v", "glm4v_moe"), ""
+    ),
+    "qwen2_audio": "linear[text.H,audio.d_model]+",
+    "voxtral": "linear_1[text.H,audio.I]+ linear_2[text.H,text.H]+",
+}
+"""By the model type of the whole config. Qwen's and GLM's towers end in their own merger."""
+
+PROJECTOR_GIVEN: dict[str, Given] = {"kimi_k25": {"wide": "4*vision.H"}}
+
+KEYS: tuple[tuple[str, Component], ...] = (("vision_config", "vision"), ("audio_config", "audio"))
+"""Objects of a config that describe a tower."""
