@@ -14,7 +14,7 @@ LONGEST = 2**40
 
 @dataclass(frozen=True, slots=True)
 class StateGroup:
-    """Bytes of one growth law for a sequence of n tokens on one rank:
+    """Bytes of one growth law for a sequence of n tokens on one rank.
 
         bytes(n) = fixed + per_state * ceil((min(n, cap) // stride) / spread)
 
@@ -61,7 +61,7 @@ class Curve:
         return cls(tuple(counts.items()))
 
     def bytes_at(self, tokens: int) -> int:
-        """Bytes that one sequence of `tokens` keeps; bytes_at(0) is what it keeps before the first token."""
+        """Bytes that one sequence of `tokens` keeps; with 0, what it keeps before the first token."""
         return sum(group.bytes_at(tokens) * layers for group, layers in self.terms)
 
     def bytes_over(self, lengths: Sequence[int]) -> list[int]:

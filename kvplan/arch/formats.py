@@ -41,7 +41,7 @@ _GGML = "ggml-common.h: sizes of block_q8_0 ... block_iq4_nl"
 _OCP = "OCP Microscaling Formats specification 1.0: 32 elements share one 8-bit scale"
 _NVFP4 = "vLLM 0.33 v1/kv_cache_interface.py: two elements a byte, one fp8 scale per 16 elements"
 _TURBO = "vLLM 0.33 quantization/turboquant/config.py: packed keys with an fp16 norm (fp8 keys have none), values with fp16 scale and zero"
-_TOKEN_HEAD = "vLLM 0.33 --kv-cache-dtype *_per_token_head: one fp32 scale per head and token"
+_PER_HEAD = "vLLM 0.33 --kv-cache-dtype *_per_token_head: one fp32 scale per head and token"
 
 FORMATS: dict[str, Format] = {
     format_.name: format_
@@ -51,9 +51,9 @@ FORMATS: dict[str, Format] = {
         Format("fp16", 16),
         Format("fp8", 8, source="vLLM 0.33 --kv-cache-dtype fp8: one scale per tensor, none stored in the cache"),
         Format("int8", 8, source="one scale per tensor, none stored in the cache"),
-        Format("fp8_per_token_head", 8, row_bits=32, source=_TOKEN_HEAD),
-        Format("int8_per_token_head", 8, row_bits=32, source=_TOKEN_HEAD),
-        Format("int4_per_token_head", 4, row_bits=32, source=_TOKEN_HEAD),
+        Format("fp8_per_token_head", 8, row_bits=32, source=_PER_HEAD),
+        Format("int8_per_token_head", 8, row_bits=32, source=_PER_HEAD),
+        Format("int4_per_token_head", 4, row_bits=32, source=_PER_HEAD),
         Format("nvfp4", 4, block=16, scale_bits=8, source=_NVFP4),
         Format("turboquant_k8", 8, source=_TURBO),
         Format("turboquant_k4", 4, row_bits=16, source=_TURBO),

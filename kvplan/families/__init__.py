@@ -7,7 +7,7 @@ from typing import Any
 
 from kvplan.arch.layers import Layer
 from kvplan.arch.model import Model, Origin
-from kvplan.families import context, guard, numbers, own, standard
+from kvplan.families import context, guard, numbers, own, standard, weights
 from kvplan.families.attention import HEADS, width
 from kvplan.families.drafts import draft_layers
 from kvplan.families.fields import Fields
@@ -55,6 +55,7 @@ def read(config: Mapping[str, Any], origin: Origin, companions: Mapping[str, Map
         vocab_size=fields.whole_or_default("vocab_size", "padded_vocab_size"),
         kv_hint=numbers.kv_hint(fields, beside),
         draft_layers=drafts,
+        weights=weights.read(fields, layers),
         defaulted=tuple(fields.ledger.defaulted.values()),
         notes=tuple(fields.ledger.notes),
         architectures=_architectures(fields),
