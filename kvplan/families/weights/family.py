@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kvplan.families.weights import parts
 from kvplan.families.weights.symbols import ConfigSymbols
+from kvplan.families.weights.towers import Tower
 
 Given = Mapping[str, int | bool | str]
 
@@ -19,6 +20,8 @@ class Family:
     dense, moe: of the feed-forward. norms: in every layer. first, last: before and after the layers.
     single: whether a layer is attention or recurrence or feed-forward, not one after the other.
     given: what its symbols mean whatever the config says. fallback: where the config and its class say nothing.
+    ffn: which layers have an MLP ("dense"), experts ("moe") or neither (""), where pattern.py doesn't know.
+    more: symbols that take more than an expression. towers: encoders of text, described by the same fields.
     locals: symbols of a layer (its number, and how many layers there are) that no field states as such.
     unsure: why the counts may be off.
     """
@@ -36,5 +39,8 @@ class Family:
     single: bool = False
     given: Given = field(default_factory=dict)
     fallback: Given = field(default_factory=dict)
+    ffn: Callable[[ConfigSymbols, int], tuple[str, ...]] | None = None
+    more: Callable[[ConfigSymbols], Given] | None = None
     locals: Callable[[ConfigSymbols, int, int], Given] | None = None
+    towers: tuple[Tower, ...] = ()
     unsure: str | None = None

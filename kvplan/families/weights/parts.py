@@ -97,3 +97,8 @@ DELTA = (
 SHORT_CONV = (
     "recurrent: conv.conv(~H,1,conv_L_cache)+conv_bias conv.in_proj[~3*H,H]+conv_bias conv.out_proj[H,~H]+conv_bias"
 )
+KDA = (
+    "recurrent: self_attn.q_proj[~N*n,H] self_attn.k_proj[~N*n,H] self_attn.v_proj[~N*n,H] self_attn.conv1d(~3*N*n,1,kda_kernel)"
+    " self_attn.dt_bias[~N*n] self_attn.A_log[~N] self_attn.f_a_proj[n,H] self_attn.f_b_proj[~N*n,n] self_attn.b_proj[~N,H]"
+    " self_attn.g_a_proj[n,H] self_attn.g_b_proj[~N*n,n] self_attn.o_norm[n] self_attn.o_proj[H,~N*n]"
+)

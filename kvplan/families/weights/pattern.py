@@ -27,7 +27,7 @@ def _listed(fields: Fields, count: int) -> tuple[bool, ...] | None:
     """A list with an entry for each layer, or the numbers of the layers with experts."""
     types = fields.find("mlp_layer_types")
     if types is not None and isinstance(types[1], list | tuple) and len(types[1]) >= count:
-        return tuple(entry == "sparse" for entry in types[1][:count])
+        return tuple(entry != "dense" for entry in types[1][:count])
     frequency = fields.find("moe_layer_freq")
     if frequency is not None and isinstance(frequency[1], list | tuple) and len(frequency[1]) >= count:
         return tuple(bool(entry) for entry in frequency[1][:count])
@@ -39,7 +39,7 @@ def _listed(fields: Fields, count: int) -> tuple[bool, ...] | None:
     if types is None and not fields.has("first_k_dense_replace", "moe_layer_freq", "num_dense_layers"):
         law = fields.defaults.pattern("mlp_layer_types", count)
         if law is not None:
-            return tuple(entry == "sparse" for entry in law)
+            return tuple(entry != "dense" for entry in law)
     return None
 
 

@@ -13,6 +13,7 @@ from kvplan.families.weights.pattern import feed_forwards
 from kvplan.families.weights.symbols import ConfigSymbols
 from kvplan.families.weights.table import FAMILIES, LLAMA
 from kvplan.families.weights.template import build
+from kvplan.families.weights.tower_reader import read_towers
 
 Local = dict[str, int | bool | str]
 
@@ -44,12 +45,14 @@ class _Reader:
         if family.unsure is not None:
             self.missing.append(family.unsure)
         base = ConfigSymbols(fields, dict(family.given), dict(family.fallback))
+        if family.more is not None:
+            base = base.also(family.more(base))
         self.symbols = base.also(_experts(base))
 
     def read(self) -> Weights:
         """Ends and layers."""
         count = len(self.layers)
-        ffn = feed_forwards(self.fields, self.symbols, count)
+        ffn = self.family.ffn(self.symbols, count) if self.family.ffn else feed_forwards(self.fields, self.symbols, count)
         cache: dict[object, Block] = {}
         blocks = []
         for index, layer in enumerate(self.layers):
@@ -58,7 +61,9 @@ class _Reader:
                 cache[key] = self._layer(index, layer, ffn[index])
             blocks.append(cache[key])
         first, last = self._part("embedding", self.family.first), self._part("head", self.family.last)
-        return Weights(first, tuple(blocks), last, tied=self._tied(), missing=tuple(dict.fromkeys(self.missing)))
+        towers, gaps = read_towers(self.fields, self.family, self.symbols, _dtype)
+        missing = tuple(dict.fromkeys((*self.missing, *gaps)))
+        return Weights(first, tuple(blocks), last, towers, tied=self._tied(), missing=missing)
 
     def _tied(self) -> bool:
         found = self.fields.shared("tie_word_embeddings", "tie_embedding", "share_input_output_layers")
@@ -88,7 +93,7 @@ class _Reader:
             text += " " + self._mixer(cache)
         if self.family.locals is not None:
             local |= self.family.locals(self.symbols.also(local), index, len(self.layers))
-        if not (self.family.single and caches):
+        if ffn and not (self.family.single and caches):
             text += " " + (self.family.moe if ffn == "moe" else self.family.dense)
         return self._part("layers", text, local)
 
@@ -125,21 +130,17 @@ def _dims(cache: Cache) -> Local:
             found["A"] = cache.heads
         if isinstance(cache, Attention):
             found["windowed"] = cache.window is not None
+            found["indexer"] = cache.indexer is not None
         return found
     if isinstance(cache, Latent):
-        found = {"R": cache.rank, "latent": cache.rank + cache.rope_dim, "indexer": cache.indexer is not None}
-        if cache.heads is not None:
-            found["A"] = cache.heads
-        if cache.nope_dim is not None and cache.v_dim is not None:
-            found |= {
-                "qk": cache.nope_dim + cache.rope_dim,
-                "expanded": cache.nope_dim + cache.v_dim,
-                "dv": cache.v_dim,
-            }
-        return found
+        found = {"R": cache.rank, "latent": cache.rank + cache.rope_dim, "rope": cache.rope_dim}
+        stated = {"A": cache.heads, "nope": cache.nope_dim, "dv": cache.v_dim}
+        found |= {name: value for name, value in stated.items() if value is not None}
+        return found | {"qk": "nope+rope", "expanded": "nope+dv", "indexer": cache.indexer is not None}
     if isinstance(cache, Recurrent):
         return _state_dims(cache)
-    return {"A": cache.heads, "d": cache.dim, "indexer": cache.indexer is not None, "ratio": cache.ratio or 0}
+    indexed = cache.indexer is not None
+    return {"A": cache.heads, "d": cache.dim, "indexer": indexed, "ratio": cache.ratio or 0, "over": 2 if indexed else 1}
 
 
 def _state_dims(cache: Recurrent) -> Local:

@@ -34,6 +34,9 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "in_bias": ("use_bias", "mamba_proj_bias"),
     "rank": ("time_step_rank", "mamba_dt_rank"),
     "ple": ("hidden_size_per_layer_input",),
+    "N": ("linear_attn_config.num_heads", "kda_num_heads", "linear_num_heads"),
+    "n": ("linear_attn_config.head_dim", "kda_head_dim", "linear_head_dim"),
+    "kda_kernel": ("linear_attn_config.short_conv_kernel_size", "short_conv_kernel_size"),
     "A": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
 }  # fmt: skip
 """Symbol to field names, in the order they are tried. Any other symbol is a field of that very name."""
@@ -77,6 +80,8 @@ class ConfigSymbols:
             return self.scopes[scope].maybe(inner)
         if name.startswith("#"):
             return self._length(name[1:])
+        if inner.isdigit():
+            return self._at(scope, int(inner))
         if name in self.given:
             value = self.given[name]
             return dimension(value).value(self) if isinstance(value, str) else int(value)
@@ -93,6 +98,11 @@ class ConfigSymbols:
                 return int(value)
         value = self.fallback.get(name)
         return dimension(value).value(self) if isinstance(value, str) else value
+
+    def _at(self, name: str, index: int) -> int | None:
+        found = self.fields.find(name)
+        value = found[1] if found is not None else self.fields.defaults.value(name)
+        return value[index] if isinstance(value, list | tuple) and index < len(value) else None
 
     def _length(self, name: str) -> int:
         found = self.fields.find(name)

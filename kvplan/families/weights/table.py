@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kvplan.families.weights import special
 from kvplan.families.weights.family import Family
 from kvplan.families.weights.parts import (
     BIASED2,
@@ -16,6 +17,7 @@ from kvplan.families.weights.parts import (
     FULL_NORM,
     HEAD,
     HEAD_NORM,
+    KDA,
     MAMBA,
     MAMBA2,
     NORM1,
@@ -37,6 +39,21 @@ LLAMA = Family()
 NO_BIAS = attention("", "")
 POSITIONS = "embedding: model.embed_positions[P,H]"
 BIASED_HEAD = "norm: model.norm[H]+ head: lm_head[~V,H]"
+
+PER_LAYER_INPUT = (
+    "mlp: per_layer_input_gate[ple,H]?ple per_layer_projection[H,ple]?ple norm: post_per_layer_input_norm[H]?ple"
+)
+PER_LAYER_EMBEDDING = (
+    "embedding: embed_tokens_per_layer[~vocab_size_per_layer_input,layers*ple]?ple mlp: per_layer_model_projection[layers*ple,H]?ple"
+    " norm: per_layer_projection_norm[ple]?ple"
+)
+
+
+def hyper(name: str) -> str:
+    """Hyper-connections of DeepSeek-V4."""
+    rows = "hc_mult*hc_mult+2*hc_mult"
+    return f"attention: {name}.fn({rows},hc_mult*H) {name}.base[{rows}] {name}.scale[3]"
+
 
 _QWEN2 = Family(attention=attention("+", ""), dense=gated(""))
 _QWEN3 = Family(attention=attention(norm=HEAD_NORM), dense=gated(""), moe=experts())
@@ -73,7 +90,7 @@ FAMILIES: dict[str, Family] = {
     **dict.fromkeys(
         (
             "llama", "mistral", "ministral3", "cwm", "internlm", "internlm3", "iquestcoder", "helium", "emu3", "emu3_text_model",
-            "ernie4_5", "aria_text", "csm", "ministral", "yi", "Yi", "aquila", "xverse", "mimo_vl", "smollm3", "diffusion_gemma",
+            "ernie4_5", "aria_text", "csm", "ministral", "yi", "Yi", "aquila", "xverse", "mimo_vl", "smollm3", "llava",
         ),
         LLAMA,
     ),
@@ -83,7 +100,7 @@ FAMILIES: dict[str, Family] = {
     "internlm2": Family(attention=attention("+bias", "+bias"), dense=gated("")),
     "baichuan": Family(attention=NO_BIAS, dense=gated("")),
     "minicpm": Family(attention=attention()),
-    "minicpm3": replace(_DEEPSEEK, latent=latent()),
+    "minicpm3": replace(_DEEPSEEK, fallback={"dv": "H/A"}),
     "mimo": Family(attention=attention("+attention_bias", ""), dense=gated("")),
     "seed_oss": Family(attention=attention("+attention_bias", "+attention_out_bias")),
     "arcee": Family(dense=plain("+mlp_bias")),
@@ -138,6 +155,7 @@ FAMILIES: dict[str, Family] = {
     "olmo3": _OLMO2,
     "olmoe": Family(attention=attention(norm=FULL_NORM), moe=experts()),
     "flex_olmo": replace(_OLMO2, moe=experts()),
+    "exaone4_5_text": Family(attention=attention("", "", HEAD_NORM), dense=gated(""), norms=POST_NORM2),
     "exaone4": Family(attention=attention("", "", HEAD_NORM), dense=gated(""), norms=POST_NORM2),
     "exaone": Family(attention=NO_BIAS, dense=gated("")),
     "exaone_moe": Family(attention=attention("", "", HEAD_NORM), dense=gated(""), moe=f"{experts()} {shared()}"),
@@ -156,6 +174,25 @@ FAMILIES: dict[str, Family] = {
     "gemma2": _GEMMA2,
     "vaultgemma": replace(_GEMMA, norms="input_layernorm[H] pre_feedforward_layernorm[H]"),
     **dict.fromkeys(("gemma3", "gemma3_text"), _GEMMA3),
+    **dict.fromkeys(("gemma4_text", "gemma4_unified_text"), Family(
+        attention=attention(norm=HEAD_NORM), dense=gated("", width="W"),
+        moe=(
+            f"{gated('', width='W')} router: router.proj[E,H] router.scale[H] router.per_expert_scale[E]"
+            " experts: E@experts.0.gate_proj[~M,H] E@experts.0.up_proj[~M,H] E@experts.0.down_proj[H,~M]"
+            " norm: post_feedforward_layernorm_1[H] post_feedforward_layernorm_2[H] pre_feedforward_layernorm_2[H]"
+        ),
+        norms=f"{NORM4} {PER_LAYER_INPUT}", first=f"{EMBEDDING} {PER_LAYER_EMBEDDING}", ffn=special.gemma4_ffn, locals=special.gemma4,
+    )),
+    "gemma3n_text": Family(
+        attention=attention(norm=HEAD_NORM), dense=gated(""),
+        norms=(
+            f"{NORM4} {PER_LAYER_INPUT} mlp: altup.correct_output_scale[H] altup.correction_coefs(streams,streams)"
+            " altup.prediction_coefs(streams*streams,streams) altup.modality_router[streams,H] altup.router_norm[H]"
+            " laurel.linear_left[laurel_rank,H] laurel.linear_right[H,laurel_rank] laurel.post_laurel_norm[H]"
+        ),
+        first=f"{EMBEDDING} {PER_LAYER_EMBEDDING} mlp: streams-1@altup_projections[H,H]",
+        last=f"mlp: streams-1@altup_unembed_projections[H,H] {HEAD}", given={"streams": "altup_num_inputs"},
+    ),
     # GLM and ChatGLM
     "glm": _GLM,
     "glm4": replace(_GLM, norms=f"{NORM2} post_self_attn_layernorm[H] post_mlp_layernorm[H]"),
@@ -166,6 +203,20 @@ FAMILIES: dict[str, Family] = {
     "glm4v_moe_text": replace(_GLM, attention=attention("+attention_bias", ""), moe=f"{experts()} {shared()}"),
     "glm4v_text": replace(_GLM, attention=attention("+", ""), norms=f"{NORM2} post_self_attn_layernorm[H] post_mlp_layernorm[H]"),
     # latent attention
+    "deepseek_v4": Family(
+        compressed=(
+            "attention: self_attn.sinks[~A] self_attn.q_a_proj[q_lora_rank,H] self_attn.q_b_proj[~A*d,q_lora_rank]"
+            " self_attn.kv_proj[d,H] self_attn.o_a_proj[~o_groups*o_lora_rank,A*d/o_groups] self_attn.o_b_proj[H,~o_groups*o_lora_rank]"
+            " self_attn.compressor.position_bias(ratio,over*d)?ratio self_attn.compressor.kv_proj[over*d,H]?ratio"
+            " self_attn.compressor.gate_proj[over*d,H]?ratio"
+            " norm: self_attn.q_a_norm[q_lora_rank] self_attn.kv_norm[d] self_attn.compressor.kv_norm[d]?ratio"
+            " indexer: indexer.position_bias(ratio,2*index_head_dim)?indexer indexer.kv_proj[2*index_head_dim,H]?indexer"
+            " indexer.gate_proj[2*index_head_dim,H]?indexer indexer.kv_norm[index_head_dim]?indexer"
+            " indexer.q_b_proj[index_n_heads*index_head_dim,q_lora_rank]?indexer indexer.weights_proj[index_n_heads,H]?indexer"
+        ),
+        dense=gated(""), norms=f"{NORM2} {hyper('attn_hc')} {hyper('ffn_hc')}",
+        last=f"norm: hc_head.hc_fn(hc_mult,hc_mult*H) hc_head.hc_base[hc_mult] hc_head.hc_scale[1] {HEAD}",
+    ),
     **dict.fromkeys(
         (
             "deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "kimi_k25_text", "glm4_moe_lite", "glm_moe_dsa", "deepseek_vl_v2",
@@ -189,10 +240,13 @@ FAMILIES: dict[str, Family] = {
         attention=attention(norm=HEAD_NORM), moe=f"{experts()} {shared()}",
         norms=f"{NORM2} post_self_attn_layernorm[H] post_mlp_layernorm[H]",
     ),
-    **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan"), Family(
-        attention=attention(norm="norm: self_attn.query_layernorm[d]?qk_norm self_attn.key_layernorm[d]?qk_norm"),
-        moe=f"{experts()} {shared('mlp.shared_mlp')}",
+    **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan_vl_text"), Family(
+        attention=attention(norm=HEAD_NORM), moe=f"{experts()} {shared('mlp.shared_mlp')}",
     )),
+    "hunyuan": Family(
+        attention=attention(norm="norm: self_attn.query_layernorm[d]?use_qk_norm self_attn.key_layernorm[d]?use_qk_norm"),
+        moe=f"{experts()} {shared('mlp.shared_mlp')}",
+    ),
     "afmoe": Family(
         attention=attention(norm=HEAD_NORM, more="self_attn.gate_proj[~A*d,H]"), dense=gated(""),
         moe=f"{experts()} router: mlp.expert_bias[E] {shared()}",
@@ -207,8 +261,28 @@ FAMILIES: dict[str, Family] = {
         attention=attention(norm=HEAD_NORM, more="self_attn.g_proj[A,H]"),
         moe=f"{experts()} router: mlp.gate.e_score_correction_bias[E] {shared()}",
     ),
+    **dict.fromkeys(("step3p7", "step3p7_text", "step3p5"), Family(
+        attention=attention("", "", HEAD_NORM, more="self_attn.g_proj[A,H]"), dense=gated(""),
+        moe=f"{experts()} {shared('share_expert')}",
+    )),
+    **dict.fromkeys(("minimax_m3_vl_text", "minimax_m3"), Family(
+        attention=attention("", "", norm=(
+            f"{HEAD_NORM} indexer: self_attn.indexer.q_proj[sparse_attention_config.sparse_num_index_heads*sparse_attention_config.sparse_index_dim,H]?indexer"
+            " self_attn.indexer.k_proj[sparse_attention_config.sparse_index_dim,H]?indexer self_attn.indexer.q_norm[sparse_attention_config.sparse_index_dim]?indexer"
+            " self_attn.indexer.k_norm[sparse_attention_config.sparse_index_dim]?indexer"
+        )),
+        dense=gated("", width="dense_intermediate_size"), moe=f"{experts()} {shared()}",
+    )),
+    "mllama_text_model": Family(
+        attention=NO_BIAS, dense=gated(""),
+        cross=(
+            "attention: cross_attn_attn_gate[1] cross_attn_mlp_gate[1] cross_attn.q_proj[~A*d,H] cross_attn.k_proj[~G*d,H]"
+            " cross_attn.v_proj[~G*dv,H] cross_attn.o_proj[H,~A*dv] norm: cross_attn.q_norm[d] cross_attn.k_norm[d]"
+        ),
+        first="embedding: model.embed_tokens[~V+8,H]",
+    ),
     "mimo_v2_flash": Family(
-        attention=attention("+attention_bias", "", more="self_attn.sinks[~A]?sinks"), dense=gated(""), moe=experts(),
+        attention=attention("+attention_bias", "", more="self_attn.sinks[~A]?sinks"), dense=gated(""), moe=experts(), locals=special.mimo_sinks,
     ),
     "llama4_text": Family(
         dense=gated("", width="intermediate_size_mlp", prefix="feed_forward"),
@@ -229,11 +303,16 @@ FAMILIES: dict[str, Family] = {
     "bamba": Family(recurrent={"": MAMBA2}, given={"mixer_norm": True}),
     "falcon_h1": Family(recurrent={"": MAMBA2}, given={"mixer_norm": "mamba_rms_norm"}),
     "nemotron_h": Family(
-        attention=attention("+attention_bias", "+attention_bias"), dense=plain("+mlp_bias"),
-        moe=f"{experts(gate='')} shared_experts: mlp.shared_experts.up_proj[~S,H]?S mlp.shared_experts.down_proj[H,~S]?S",
-        norms="norm[H]", recurrent={"": MAMBA2}, single=True, given={"mixer_norm": True},
+        dense=plain("+mlp_bias"),
+        moe=(
+            "router: mlp.gate[E,H] experts: E@mlp.experts.0.up_proj[~M,L] E@mlp.experts.0.down_proj[L,~M]"
+            " shared_experts: mlp.shared_experts.up_proj[~S,H]?S mlp.shared_experts.down_proj[H,~S]?S"
+            " mlp: mlp.fc1_latent_proj[L,H]?compressed mlp.fc2_latent_proj[H,L]?compressed"
+        ),
+        norms="norm[H]", recurrent={"": MAMBA2}, single=True, given={"mixer_norm": True}, more=special.nemotron,
+        ffn=special.nemotron_ffn,
     ),
-    "lfm2": Family(attention=attention("", "", HEAD_NORM), dense=gated("", prefix="feed_forward"), recurrent={"": SHORT_CONV}),
+    "lfm2": Family(more=special.lfm2, last="norm: model.norm[H] head: lm_head[~V,H]", attention=attention("", "", HEAD_NORM), dense=gated("", prefix="feed_forward"), recurrent={"": SHORT_CONV}),
     "lfm2_moe": Family(
         attention=attention("", "", HEAD_NORM), dense=gated("", prefix="feed_forward"),
         moe=f"{experts(prefix='feed_forward')} router: feed_forward.expert_bias[E]?use_expert_bias", recurrent={"": SHORT_CONV},
@@ -268,7 +347,7 @@ FAMILIES: dict[str, Family] = {
     ),
     **dict.fromkeys(("falcon", "RefinedWeb", "RefinedWebModel"), Family(
         attention=attention("+bias", "+bias"), dense=plain("+bias"),
-        norms="input_layernorm[H]+ second_layernorm[H]+?two_norms", last=BIASED_HEAD, fallback={"I": "4*H"},
+        norms="input_layernorm[H]+ second_layernorm[H]+?two_norms", last=BIASED_HEAD, fallback={"I": "4*H"}, more=special.falcon,
     )),
     "mpt": Family(attention=NO_BIAS, dense=plain(""), norms="norm_1[H] norm_2[H]", given={"I": "expansion_ratio*H"}),
     "persimmon": Family(
@@ -276,4 +355,21 @@ FAMILIES: dict[str, Family] = {
         dense=plain("+"), norms=BIASED2, last=BIASED_HEAD,
     ),
     "opt": _OPT,
+    "recurrent_gemma": Family(
+        attention=attention("+attention_bias", "+"), dense=gated("+", width="half"), given={"half": "I/2", "inner": "lru_width"},
+        norms="temporal_pre_norm[H] channel_pre_norm[H]",
+        recurrent={"": (
+            "recurrent: linear_y[~inner,H]+ linear_x[~inner,H]+ linear_out[H,~inner]+ conv_1d(~inner,1,conv1d_width)+"
+            " rg_lru.recurrent_param[~inner] rg_lru.input_gate(inner,inner/A) rg_lru.input_gate_bias[~inner]"
+            " rg_lru.recurrent_gate(inner,inner/A) rg_lru.recurrent_gate_bias[~inner]"
+        )},
+    ),
+    "kimi_linear": replace(_DEEPSEEK, recurrent={"": KDA}),
+    **dict.fromkeys(("minimax", "minimax_text_01"), Family(
+        attention=NO_BIAS, moe=experts(),
+        recurrent={"": (
+            "recurrent: self_attn.norm[A*d] self_attn.qkv_proj[~3*A*d,H] self_attn.out_proj[H,~A*d] self_attn.output_gate[~A*d,H]"
+        )},
+    )),
+    **dict.fromkeys(("bart", "mbart", "mvp", "plbart", "whisper"), LLAMA),
 }  # fmt: skip

@@ -111,7 +111,16 @@ GEMMA4_VISION = Tower(
 GEMMA4_AUDIO = Tower(
     "layer0.conv(first,1,3,3) layer0.norm[first] layer1.conv(second,first,3,3) layer1.norm[second] input_proj_linear[H,first/4*second]"
     " output_proj[output_proj_dims,H]+",
-    "",
+    " ".join(
+        f"feed_forward{n}.ffw_layer_1[4*H,H] feed_forward{n}.ffw_layer_2[H,4*H] feed_forward{n}.pre_layer_norm[H]"
+        f" feed_forward{n}.post_layer_norm[H]"
+        for n in (1, 2)
+    )
+    + " self_attn.per_dim_scale[H/A] self_attn.q_proj[H,H] self_attn.k_proj[H,H] self_attn.v_proj[H,H] self_attn.post[H,H]"
+    " self_attn.relative_k_proj[H,H] lconv1d.linear_start[2*H,H] lconv1d.linear_end[H,H]"
+    " lconv1d.depthwise_conv1d(H,1,conv_kernel_size) lconv1d.pre_layer_norm[H] lconv1d.conv_norm[H]"
+    " norm_pre_attn[H] norm_post_attn[H] norm_out[H]",
+    given={"first": "subsampling_conv_channels.0", "second": "subsampling_conv_channels.1"},
 )
 GEMMA4_UNIFIED_VISION = Tower(
     "pos_embedding(mm_posemb_size,2,mm_embed_dim) patch_ln1[patch]+ patch_dense[mm_embed_dim,patch]+ patch_ln2[mm_embed_dim]+"
@@ -142,7 +151,7 @@ TOWERS: dict[str, Tower] = {
     "clip_vision_model": CLIP, "pixtral": PIXTRAL,
     "qwen2_vl_vision": QWEN2_VL, "qwen2_5_vl_vision": QWEN2_5_VL, "qwen3_vl_vision": QWEN3_VL, "qwen3_vl_moe_vision": QWEN3_VL,
     "qwen3_5_vision": QWEN3_5, "qwen3_5_moe_vision": QWEN3_5, "exaone4_5_vision": EXAONE4_5,
-    "glm4v_moe_vision": GLM4V, "glm4v_vision": GLM4V, "kimi_k25_vision": KIMI, "step3p7_vision": STEP3P7,
+    "glm4v_moe_vision": GLM4V, "glm4v_vision": GLM4V, "kimi_k25_vision": KIMI, "step3p7_vision": STEP3P7, "step3p5_vision": STEP3P7,
     "minimax_m3_vl_vision": MINIMAX_M3, "gemma4_vision": GEMMA4_VISION, "gemma4_audio": GEMMA4_AUDIO,
     "gemma4_unified_vision": GEMMA4_UNIFIED_VISION, "gemma4_unified_audio": Tower(""),
     "mllama_vision_model": MLLAMA, "llama4_vision_model": LLAMA4,

@@ -1,0 +1,67 @@
+"""Symbols that take more than an expression to work out, family by family, each with where the rule stands."""
+
+from __future__ import annotations
+
+from kvplan.families.weights.family import Given
+from kvplan.families.weights.symbols import ConfigSymbols
+
+
+def lfm2(symbols: ConfigSymbols) -> Given:
+    """MLP width of LFM2: two thirds, scaled, rounded up. Source: transformers 5.23 models/lfm2, Lfm2MLP."""
+    width = symbols.maybe("block_ff_dim") or symbols.number("I")
+    if not symbols.on("block_auto_adjust_ff_dim"):
+        return {"I": width}
+    width = int(2 * width / 3)
+    found = symbols.fields.find("block_ffn_dim_multiplier")
+    scale = found[1] if found is not None else symbols.fields.defaults.value("block_ffn_dim_multiplier")
+    if isinstance(scale, int | float):
+        multiple = symbols.number("block_multiple_of")
+        width = multiple * -(-int(scale * width) // multiple)
+    return {"I": width}
+
+
+def falcon(symbols: ConfigSymbols) -> Given:
+    """Falcon's second norm: models of the new decoder, and those that don't run attention beside the MLP.
+
+    Source: transformers 5.23 models/falcon, FalconDecoderLayer.
+    """
+    if not symbols.on("parallel_attn"):
+        return {"two_norms": True}
+    norms = symbols.maybe("num_ln_in_parallel_attn")
+    return {"two_norms": norms == 2 or (norms is None and symbols.on("new_decoder_architecture"))}
+
+
+def mimo_sinks(symbols: ConfigSymbols, layer: int, count: int) -> Given:
+    """Window layers of MiMo-V2 have attention sinks. Source: transformers 5.23 models/mimo_v2_flash."""
+    del layer, count
+    return {"sinks": symbols.on("windowed")}
+
+
+def nemotron_ffn(symbols: ConfigSymbols, count: int) -> tuple[str, ...]:
+    """MLP or experts of Nemotron-H's layers without a mixer. Source: transformers 5.23 models/nemotron_h."""
+    fields = symbols.fields
+    found = fields.find("hybrid_override_pattern", "layers_block_type", "layer_types")
+    entries = found[1] if found is not None else fields.defaults.pattern("layers_block_type", count) or ()
+    words = {"-": "dense", "E": "moe", "mlp": "dense", "moe": "moe", "dense": "dense"}
+    listed = tuple(words.get(entry, "") for entry in list(entries)[:count])
+    return listed + ("dense",) * (count - len(listed))
+
+
+def nemotron(symbols: ConfigSymbols) -> Given:
+    """Experts that work on a compressed hidden state. Source: transformers 5.23 models/nemotron_h."""
+    return {"L": "moe_latent_size" if symbols.maybe("moe_latent_size") else "H", "compressed": bool(symbols.maybe("moe_latent_size"))}
+
+
+def gemma4(symbols: ConfigSymbols, layer: int, count: int) -> Given:
+    """Keys that double as values, and MLPs twice as wide where layers share a cache.
+
+    Source: transformers 5.23 models/gemma4, Gemma4TextAttention and Gemma4TextMLP.
+    """
+    del layer, count
+    wide = symbols.on("use_double_wide_mlp") and not symbols.on("keeps")
+    return {"own_v": symbols.on("windowed") or not symbols.on("attention_k_eq_v"), "W": "2*I" if wide else "I"}
+
+
+def gemma4_ffn(symbols: ConfigSymbols, count: int) -> tuple[str, ...]:
+    """Experts beside the MLP in every layer, where the config switches them on."""
+    return ("moe" if symbols.on("enable_moe_block") else "dense",) * count

@@ -1,0 +1,95 @@
+"""Towers of a config: vision, audio and text encoders, and the projectors behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kvplan.arch.weights import Block, Component, Storage, Weight
+from kvplan.errors import MissingField
+from kvplan.families.defaults import class_defaults
+from kvplan.families.fields import Fields
+from kvplan.families.weights.family import Family
+from kvplan.families.weights.symbols import ConfigSymbols
+from kvplan.families.weights.template import build
+from kvplan.families.weights.towers import KEYS, PROJECTOR_GIVEN, PROJECTORS, TOWERS, Tower
+
+Store = Callable[[Component], Storage]
+GENERIC = frozenset(("clip_vision_model", "siglip_vision_model", "pixtral"))
+"""Towers that a class only suggests: a config may name another."""
+
+
+def read_towers(fields: Fields, family: Family, text: ConfigSymbols, stored: Store) -> tuple[Block, tuple[str, ...]]:
+    """Every tensor of the towers and projectors, and the names of those that can't be derived."""
+    found: list[Weight] = []
+    missing: list[str] = []
+    for tower in family.towers:
+        found += _stack(tower, "encoder", text, stored, missing)
+    top = _top(fields)
+    scopes: dict[str, ConfigSymbols] = {}
+    for key, component in KEYS:
+        read = _tower_fields(top, key, fields)
+        if read is None:
+            continue
+        inner, tower_type = read
+        tower = TOWERS.get(tower_type)
+        if tower is None:
+            missing.append(f"{component} tower ({tower_type or 'of no known type'})")
+            continue
+        scopes[component] = ConfigSymbols(inner, dict(tower.given), dict(tower.fallback))
+        found += _stack(tower, component, scopes[component], stored, missing)
+    if scopes:
+        found += _projector(top, fields, {**scopes, "text": text}, stored, missing)
+    return tuple(found), tuple(missing)
+
+
+def _top(fields: Fields) -> Mapping[str, Any]:
+    """The nearest enclosing object that describes a tower, else the outermost."""
+    for node in (fields.node, *fields.parents):
+        if any(node.get(key) is not None for key, _ in KEYS):
+            return node
+    return fields.parents[-1] if fields.parents else fields.node
+
+
+def _tower_fields(top: Mapping[str, Any], key: str, text: Fields) -> tuple[Fields, str] | None:
+    defaults = class_defaults(top.get("model_type"))
+    suggested = dict(defaults.values.get("sub_configs", {}).get(key, {}))
+    stated = top.get(key)
+    if (key in top and stated is None) or (stated is None and not suggested):
+        return None
+    node = {**suggested, **(stated if isinstance(stated, Mapping) else {})}
+    by_class, by_config = suggested.get("model_type"), node.get("model_type")
+    own = by_config if by_class is None or (by_class in GENERIC and by_config in TOWERS) else by_class
+    tower_type = own if isinstance(own, str) else ""
+    return Fields(node, f"{key}.", class_defaults(tower_type), text.ledger, core_defaults=True), tower_type
+
+
+def _stack(tower: Tower, component: Component, symbols: ConfigSymbols, stored: Store, missing: list[str]) -> list[Weight]:
+    try:
+        found = list(build(f"{component}: {tower.ends}", symbols, stored))
+        for count, layer in ((tower.count, tower.layer), *tower.also):
+            if layer:
+                repeated = symbols.number(count)
+                found += [replace(weight, copies=repeated) for weight in build(f"{component}: {layer}", symbols, stored)]
+    except MissingField as gap:
+        missing.append(f"{component} tower ({gap.field})")
+        return []
+    return [weight for weight in found if weight.copies]
+
+
+def _projector(
+    top: Mapping[str, Any], fields: Fields, scopes: Mapping[str, ConfigSymbols], stored: Store, missing: list[str]
+) -> list[Weight]:
+    kind = str(top.get("model_type") or "")
+    template = PROJECTORS.get(kind)
+    if template is None:
+        missing.append("projector")
+        return []
+    own = Fields(top, "", class_defaults(kind), fields.ledger)
+    given = {**PROJECTOR_GIVEN.get(kind, {}), **{name: name in scopes for name in ("vision", "audio")}}
+    try:
+        return list(build(f"projector: {template}", ConfigSymbols(own, given, {}, scopes), stored))
+    except MissingField as gap:
+        missing.append(f"projector ({gap.field})")
+        return []
