@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
+
+from kvplan.errors import MissingField
 
 Kind = Literal["vendor", "measured", "derived", "given"]
 
@@ -13,23 +15,37 @@ class Fact:
     """One number in base units, who it comes from, and how much that is worth.
 
     kind: vendor (a datasheet), measured (what a driver or a benchmark printed), derived (worked out from other facts),
-    given (typed on the command line).
+    given (typed on the command line). note: how it was derived or read. alternates: what other sources say instead.
+
+    Raises: MissingField when nobody is named as its source. A number without one can't be planned on.
     """
 
     value: int
     kind: Kind
     sources: tuple[str, ...]
+    note: str | None = None
+    alternates: tuple[Fact, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not any(source.strip() for source in self.sources):
+            raise MissingField("source", cause=f"the number {self.value} names no source", hint="name who states it")
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One device, or one MIG slice of it.
+    """One device, or one MIG slice of it. A package that software lists as two devices (MI250X) is two of these.
 
     memory: bytes that a process sees before it takes any (CUDA's total, HIP's total ...): the default of every plan.
+    memory_os: the system it was read under; Windows shows a few hundred MiB more than Linux on the same card.
+    memory_smi: bytes that nvidia-smi, rocm-smi, hl-smi or npu-smi prints as the total.
     memory_marketed: bytes as sold, GB = 10^9. bandwidth: bytes/s from the datasheet. bandwidth_measured: best bytes/s
     that a streaming kernel reached in public. flops: dense FLOP/s by format (bf16, fp8, fp4, int8), vendor figures.
-    link: bytes/s to the other GPUs of a node, both directions together. compute_capability: NVIDIA's, as (9, 0).
-    unified: memory shared with the operating system. fp8_kv_native: whether fp8 KV needs no software conversion.
+    link: bytes/s to the other GPUs of a node, both directions together; link_name says over what, link_domain how many
+    GPUs it joins. bridge: the same over a bridge that is sold apart. pcie: bytes/s to the host, both directions.
+    compute_capability: NVIDIA's, as (9, 0). fp8_kv_native: whether fp8 KV needs no software conversion.
+    unified: memory shared with the operating system; host_share: bytes that the host was seen to keep of it.
+    devices_per_package: devices that software lists for one package. mig_of: the id of the GPU this is a slice of.
+    driver_names: the names its driver reports.
     """
 
     id: str
@@ -50,3 +66,30 @@ class Gpu:
     aliases: tuple[str, ...] = ()
     mig_of: str | None = None
     notes: tuple[str, ...] = ()
+    memory_smi: Fact | None = None
+    memory_os: str | None = None
+    host_share: Fact | None = None
+    devices_per_package: int = 1
+    link_name: str | None = None
+    link_domain: Fact | None = None
+    bridge: Fact | None = None
+    pcie: Fact | None = None
+    driver_names: tuple[str, ...] = ()
+
+
+def overrides(gpu: Gpu, *, memory: int | None = None, bandwidth: int | None = None) -> Gpu:
+    """The GPU with `memory` (bytes) or `bandwidth` (bytes/s) given by hand; what was known stays as an alternate.
+
+    The way to plan on a slice that kvplan doesn't list: a scheduler's share of a card, Windows or WSL, a power limit.
+    """
+    if memory is not None:
+        gpu = replace(gpu, memory=_given(memory, "--gpu-memory", gpu.memory), memory_os=None)
+    if bandwidth is not None:
+        # A measured figure belongs to the datasheet's: it says nothing about a bandwidth that was typed.
+        given = _given(bandwidth, "--gpu-bandwidth", gpu.bandwidth)
+        gpu = replace(gpu, bandwidth=given, bandwidth_measured=None)
+    return gpu
+
+
+def _given(value: int, flag: str, known: Fact) -> Fact:
+    return Fact(value, "given", (flag,), alternates=(replace(known, alternates=()),))

@@ -1,0 +1,172 @@
+"""The GPUs that come with kvplan: configs/gpus, one YAML file each, found by whatever people call them.
+
+index.json holds what all those files say, compiled by tools/gpu_index.py: one file opens in two milliseconds where a
+hundred YAML files take a tenth of a second. A YAML file of your own works in place of a name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from kvplan.errors import BadFile, UnknownName, UsageError
+from kvplan.hardware.gpu import Gpu
+from kvplan.hardware.names import Catalogue, Shared, check_count, likely_name, readings, resolve, split_profile
+from kvplan.hardware.record import Record, Tree, read_record
+from kvplan.sources.paths import configs_dir
+
+AUTO = "auto"
+"""What stands for the GPUs of this machine."""
+
+
+def load_gpu(text: str) -> Gpu:
+    """The GPU of that name, in any spelling (`h100`, `H100 80GB`, `4090`, `h100:3g.40gb`), a YAML file, or `auto`.
+
+    Raises: UnknownName with the nearest names or the choices; BadFile, BadField or MissingField for a file;
+    UsageError if `auto` finds no GPU.
+    """
+    gpu, count = parse_gpu(text)
+    if count is not None and text.strip().lower() != AUTO:
+        raise UsageError(f"{text!r} is a number of GPUs where one is needed", hint=f"write {gpu.id}")
+    return gpu
+
+
+def parse_gpu(text: str) -> tuple[Gpu, int | None]:
+    """The GPU and how many of it: `h100x8`, `8xh100` or `h100:8`; None where nothing says how many.
+
+    `auto` counts the GPUs that this machine shows.
+
+    Raises: as load_gpu, and UsageError for a number that can't be planned for or for several kinds of GPU.
+    """
+    for name, count in readings(text):
+        if name.lower() == AUTO:
+            from kvplan.sources.nvml import auto_gpu
+
+            gpu, present = auto_gpu()
+            return gpu, check_count(count, text) or present
+        if _is_file(name):
+            return _from_file(Path(name)), check_count(count, text)
+        try:
+            gpu = _named(name)
+        except UnknownName as unknown:
+            if unknown.problem.cause is not None:  # the name is known, and refused: other readings would hide why
+                raise
+            continue
+        return gpu, check_count(count, text)
+    return _named(likely_name(text)), None
+
+
+def gpu_ids() -> tuple[str, ...]:
+    """Ids of all whole devices, by vendor and age: what `--gpu` takes."""
+    return tuple(gpu.id for gpu in all_gpus())
+
+
+def slice_ids() -> tuple[str, ...]:
+    """Ids of all MIG slices, `h100-sxm:3g.40gb`."""
+    return tuple(gpu.id for gpu in all_slices())
+
+
+@cache
+def all_gpus() -> tuple[Gpu, ...]:
+    """Every whole device, by vendor and name."""
+    return tuple(gpu for name in _index()["records"] for gpu in _record(name).gpus)
+
+
+@cache
+def all_slices() -> tuple[Gpu, ...]:
+    """Every MIG slice of every GPU."""
+    return tuple(gpu for name in _index()["records"] for gpu in _record(name).slices.values())
+
+
+def gpus_of_driver_name(name: str) -> tuple[Gpu, ...]:
+    """The devices whose driver reports `name`: several where a card was sold with two sizes of memory."""
+    wanted = name.strip().lower()
+    return tuple(gpu for gpu in all_gpus() if wanted in (known.lower() for known in gpu.driver_names))
+
+
+def _named(text: str) -> Gpu:
+    parent, profile = split_profile(text)
+    found = resolve(parent, _catalogue())
+    record = _record(_home(found))
+    gpu = next(gpu for gpu in record.gpus if gpu.id == found)
+    return gpu if profile is None else _slice(record, gpu, profile)
+
+
+def _slice(record: Record, gpu: Gpu, profile: str) -> Gpu:
+    if profile in record.slices:
+        return record.slices[profile]
+    others = [found.id for found in all_slices() if found.id.endswith(f":{profile}")]
+    known = ", ".join(record.slices)
+    raise UnknownName(
+        f"{gpu.id} has no MIG profile {profile}",
+        cause=f"its profiles: {known}" if known else "kvplan knows no MIG profiles of it",
+        hint=f"{' and '.join(others)} have it" if others else "`kvplan gpus` lists MIG profiles",
+    )
+
+
+def _is_file(name: str) -> bool:
+    return name.lower().endswith((".yaml", ".yml"))
+
+
+def _from_file(path: Path) -> Gpu:
+    """A GPU that a user describes.
+
+    Raises: BadFile, BadField, MissingField.
+    """
+    record = read_record(read_yaml(path))
+    if len(record.gpus) != 1:
+        raise BadFile(f"{path} describes several devices", hint="keep one size of memory in it")
+    return record.gpus[0]
+
+
+def read_yaml(path: Path) -> dict[str, object]:
+    """The mapping in a YAML file, read as strictly as a model's.
+
+    Raises: BadFile.
+    """
+    from kvplan.sources.strict import decoded, parse_yaml_mapping
+
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise BadFile(f"{path} can't be read", cause=error.strerror, hint="docs/adding-a-gpu.md shows a file") from None
+    tree, _ = parse_yaml_mapping(decoded(raw, str(path)), str(path))
+    return tree
+
+
+@cache
+def _index() -> dict[str, dict[str, Tree]]:
+    path = configs_dir() / "gpus" / "index.json"
+    try:
+        found: dict[str, dict[str, Tree]] = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise BadFile(f"{path} can't be read", cause=str(error), hint="install kvplan again") from None
+    return found
+
+
+@cache
+def _record(name: str) -> Record:
+    return read_record(_index()["records"][name])
+
+
+@cache
+def _catalogue() -> Catalogue:
+    index = _index()
+    names: Mapping[str, object] = index["names"]
+    withheld: Mapping[str, object] = index["withheld"]
+    return Catalogue(
+        {key: str(found) for key, found in names.items()},
+        {key: Shared(tuple(_strings(node["ids"])), str(node["reason"])) for key, node in index["shared"].items()},
+        {key: str(reason) for key, reason in withheld.items()},
+    )
+
+
+def _strings(found: object) -> list[str]:
+    return [str(item) for item in found] if isinstance(found, list) else []
+
+
+def _home(found: str) -> str:
+    """The record that holds the device: `m3-max-64gb` is in m3-max."""
+    return found if found in _index()["records"] else found.rpartition("-")[0]

@@ -1,0 +1,25 @@
+"""Where kvplan's own facts lie: configs/ of a checkout, kvplan/configs of an installed wheel."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from kvplan.errors import BadFile
+
+
+@cache
+def configs_dir() -> Path:
+    """The folder with gpus/, models/ and budgets/.
+
+    Raises: BadFile if it isn't there.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "configs", package.parent / "configs"):
+        if (folder / "gpus" / "index.json").is_file():
+            return folder
+    raise BadFile(
+        f"{package / 'configs'} is missing",
+        cause="kvplan's own descriptions of GPUs and models didn't come along",
+        hint="install kvplan again: pip install --force-reinstall kvplan",
+    )
