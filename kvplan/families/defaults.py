@@ -71,8 +71,9 @@ def _table() -> dict[str, Any]:
     return table
 
 
-def class_defaults(model_type: str | None) -> ClassDefaults:
-    """Defaults for a model type; an empty, unknown one when the table has no such type."""
+def class_defaults(model_type: object) -> ClassDefaults:
+    """Defaults for a model type; an empty, unknown one for what isn't text or isn't in the table."""
     table = _table()
-    values = table["types"].get(model_type)
-    return ClassDefaults(model_type or "", f"{table['source']}, {model_type}", values or {}, values is not None)
+    name = model_type if isinstance(model_type, str) else ""
+    values = table["types"].get(name)
+    return ClassDefaults(name, f"{table['source']}, {name}", values or {}, values is not None)

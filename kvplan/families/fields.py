@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from math import isfinite
 from typing import Any
 
@@ -119,6 +120,24 @@ class Fields:
     def note_default(self, name: str, value: object, source: str | None = None) -> None:
         """Write down that `value` was used for a field the config leaves out."""
         self.ledger.defaulted.setdefault(name, Default(self.path + name, value, source or self.defaults.source))
+
+    def ratio(self, name: str) -> Fraction | None:
+        """A positive number, exactly; None when it isn't there.
+
+        Raises: BadField.
+        """
+        found = self.find(name)
+        if found is None:
+            return None
+        value = found[1]
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not isfinite(value)
+            or not 0 < value <= LARGEST
+        ):
+            raise BadField(self.path + name, value, "a positive number")
+        return Fraction(value)
 
     def flag(self, *names: str) -> bool | None:
         """A switch from the config, else from the class; None when neither says.

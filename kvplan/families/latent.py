@@ -110,6 +110,10 @@ def compressed_layers(fields: Fields, count: int) -> tuple[Layer, ...]:
     if heads is None:
         raise MissingField(f"{fields.path}num_attention_heads")
     dim, window = fields.need("head_dim"), fields.need("sliding_window")
+    if (fields.whole("num_key_value_heads") or 1) != 1:
+        raise BadField(
+            f"{fields.path}num_key_value_heads", fields.whole("num_key_value_heads"), "1: all heads share one latent"
+        )
     kinds: dict[int, Layer] = {}
     for ratio in set(ratios):
         if ratio == 0:

@@ -196,8 +196,7 @@ def fla_delta_net(fields: Fields) -> tuple[Layer, ...]:
     heads = fields.need("num_heads")
     k_dim = fields.whole("head_dim") or attention.exact_share(fields, fields.need("hidden_size"), heads)
     v_heads = fields.whole("num_v_heads") or heads
-    expand = fields.find("expand_v")
-    v_dim = k_dim if expand is None else int(k_dim * float(expand[1]))
+    v_dim = int(k_dim * (fields.ratio("expand_v") or 1))
     state = StateTensor("recurrent", 1, ((v_heads, k_dim * v_dim),), FP32)
     conv = StateTensor("conv", fields.need("conv_size") - 1, ((heads, 2 * k_dim), (v_heads, v_dim)))
     short = fields.find("use_short_conv") is None or fields.flag("use_short_conv")

@@ -70,6 +70,8 @@ def _listed(fields: Fields, count: int) -> tuple[str, ...] | None:
         entries = fields.items(name)
         if entries is None:
             continue
+        if not entries:
+            raise BadField(fields.path + name, [], "a list of layer types")
         if name.endswith("block_types"):  # a cycle, not one entry a layer
             entries = tuple(entries[layer % len(entries)] for layer in range(count))
         return tuple(_word(fields, name, entry) for entry in _one_each(fields, name, entries, count))

@@ -116,7 +116,9 @@ def test_refusals_name_the_field(change: dict, error: type[KvplanError], named: 
         model({**LLAMA, **change})
 
 
-@pytest.mark.parametrize("config", [{}, {"text_config": {}}, {"text_config": None, "hidden_size": 8}, {"vision_config": {}}])
+@pytest.mark.parametrize(
+    "config", [{}, {"text_config": {}}, {"text_config": None, "hidden_size": 8}, {"vision_config": {}}]
+)
 def test_configs_of_something_else(config: dict) -> None:
     with pytest.raises(MissingField) as caught:
         model(config)
