@@ -1,0 +1,116 @@
+"""The models that come with kvplan: configs/models, one JSON file each.
+
+A file is {"name", "aliases", "source", "config"}, where config is what the Hub's config.json says, or
+{"name", "aliases", "source", "kvplan"} with kvplan's own description. index.json lists names and aliases, so that one
+model is found without opening all of them; `python -m kvplan.sources.bundled` writes it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kvplan.arch.model import Origin
+from kvplan.errors import BadFile
+from kvplan.sources.document import Document
+from kvplan.sources.paths import configs_dir
+
+
+@dataclass(frozen=True, slots=True)
+class Bundled:
+    """One model that comes along: its name, what else it is called, and who published its description."""
+
+    name: str
+    aliases: tuple[str, ...]
+    source: str
+
+    @property
+    def hub_id(self) -> str | None:
+        """Its repository on the Hub, if it has one."""
+        return next((alias for alias in self.aliases if "/" in alias), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """names: of all models, in order. aliases: every lower-case spelling, names included, to its name."""
+
+    names: tuple[str, ...]
+    aliases: Mapping[str, str]
+
+
+def model_names() -> tuple[str, ...]:
+    """Names of all bundled models, in alphabetical order."""
+    return index().names
+
+
+def bundled_models() -> tuple[Bundled, ...]:
+    """Every bundled model, in alphabetical order."""
+    found = []
+    for name in model_names():
+        record = _record(name)
+        found.append(Bundled(name, tuple(record["aliases"]), str(record["source"])))
+    return tuple(found)
+
+
+def name_of(text: str) -> str | None:
+    """The bundled name that `text` (a name, an alias, a Hub id; any case) stands for."""
+    return index().aliases.get(text.strip().lower())
+
+
+def bundled_document(name: str) -> Document:
+    """The description of the bundled model of that exact name.
+
+    Raises: BadFile if the installation is damaged.
+    """
+    record = _record(name)
+    config = record["kvplan"] if "kvplan" in record else record["config"]
+    return Document(config, Origin(name, f"bundled: {record['source']}"))
+
+
+@cache
+def index() -> Index:
+    """Names and aliases from index.json.
+
+    Raises: BadFile if the installation is damaged.
+    """
+    found = _load(_folder() / "index.json")
+    return Index(tuple(found["names"]), found["aliases"])
+
+
+def _folder() -> Path:
+    return configs_dir() / "models"
+
+
+def _record(name: str) -> dict[str, Any]:
+    return _load(_folder() / f"{name}.json")
+
+
+def _load(path: Path) -> dict[str, Any]:
+    """Read one of our own files; they are checked by tests, so this is plain json."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise BadFile(f"{path} can't be read", cause=str(error), hint="install kvplan again") from None
+    return found
+
+
+def index_text() -> str:
+    """What index.json should hold.
+
+    Raises: ValueError if two models claim the same spelling.
+    """
+    aliases: dict[str, str] = {}
+    names = sorted(path.stem for path in _folder().glob("*.json") if path.stem != "index")
+    for name in names:
+        for spelling in (name, *_record(name)["aliases"]):
+            if aliases.setdefault(spelling.lower(), name) != name:
+                raise ValueError(f"{spelling} stands for both {aliases[spelling.lower()]} and {name}")
+    return json.dumps({"names": names, "aliases": dict(sorted(aliases.items()))}, indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    (_folder() / "index.json").write_text(index_text(), encoding="utf-8")

@@ -1,0 +1,176 @@
+"""Descriptions from a file, a folder or standard input."""
+
+from __future__ import annotations
+
+import stat
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from kvplan.arch.model import Origin
+from kvplan.errors import BadFile, Unsupported, UsageError
+from kvplan.sources.document import COMPANIONS, Document, says_quantisation
+from kvplan.sources.strict import (
+    MAX_JSON_BYTES,
+    MAX_YAML_BYTES,
+    Lines,
+    decoded,
+    parse_json_object,
+    parse_yaml_mapping,
+)
+from kvplan.units import MIB
+
+CONFIG_NAMES = ("config.json", "params.json")
+"""Names a model's folder may give its description, the one to prefer first; params.json is Mistral's own."""
+
+
+def read_path(path: Path, name: str) -> Document:
+    """The description in a file, or in a folder's config.json.
+
+    path: where it is. name: as typed, for messages and as the model's id.
+
+    Raises: BadFile, Unsupported.
+    """
+    return _folder(path, name) if path.is_dir() else _file(path, name)
+
+
+def read_stdin() -> Document:
+    """The description on standard input: JSON if it starts with `{`, else YAML.
+
+    Raises: UsageError if nobody is sending anything; BadFile.
+    """
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UsageError("nothing is piped into standard input", hint="kvplan size - < config.json")
+    raw = _at_most(sys.stdin.buffer, MAX_JSON_BYTES, "standard input")
+    return text_document(raw, "standard input", Origin("stdin", "standard input"))
+
+
+def text_document(raw: bytes, name: str, origin: Origin) -> Document:
+    """The description in bytes whose name doesn't tell the format.
+
+    Raises: BadFile.
+    """
+    if raw.startswith(b"GGUF"):
+        raise gguf_refused(name)
+    text = decoded(raw, name)
+    if text.lstrip().startswith(("{", "[")):
+        return Document(parse_json_object(text, name), origin)
+    config, lines = _yaml(text, name)
+    return Document(config, origin, lines=lines)
+
+
+def gguf_refused(name: str) -> Unsupported:
+    """The error for GGUF files, which kvplan can't read yet."""
+    return Unsupported(
+        f"{name} is a GGUF file, which kvplan can't read yet",
+        cause="it holds the description in its own format, beside the weights",
+        hint="give the config.json, or the Hub id, of the model it was converted from",
+    )
+
+
+def _folder(path: Path, name: str) -> Document:
+    for config_name in CONFIG_NAMES:
+        found = path / config_name
+        if found.is_file():
+            return _with_companions(_file(found, f"{name.rstrip('/')}/{config_name}", model=name), path)
+    names = _listing(path, name)
+    ggufs = [entry for entry in names if entry.lower().endswith(".gguf")]
+    if ggufs:
+        raise gguf_refused(f"{name.rstrip('/')}/{ggufs[0]}")
+    raise BadFile(
+        f"the folder {name} has no config.json",
+        cause=f"it holds {listed(names)}" if names else "it is empty",
+        hint="give the folder that holds the model's config.json, or a kvplan YAML",
+    )
+
+
+def listed(names: Iterable[str], most: int = 8) -> str:
+    """The first names, and how many more there are."""
+    every = list(names)
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more
+
+
+def _listing(path: Path, name: str) -> list[str]:
+    try:
+        return sorted(entry.name for entry in path.iterdir() if not entry.name.startswith("."))
+    except OSError as error:
+        raise BadFile(f"the folder {name} can't be read", cause=error.strerror) from None
+
+
+def _file(path: Path, name: str, *, model: str | None = None) -> Document:
+    if path.suffix.lower() == ".gguf":
+        raise gguf_refused(name)
+    if path.suffix.lower() in WEIGHTS:
+        raise BadFile(f"{name} holds weights, not a description", hint="give the config.json beside it")
+    origin = Origin(model or name, name)
+    raw = read_bytes(path, name, MAX_JSON_BYTES)
+    if path.suffix.lower() == ".json":
+        document = Document(parse_json_object(decoded(raw, name), name), origin)
+    elif path.suffix.lower() in {".yaml", ".yml"}:
+        config, lines = _yaml(decoded(raw, name), name)
+        document = Document(config, origin, lines=lines)
+    else:
+        document = text_document(raw, name, origin)
+    if path.name == "config.json" and model is None:
+        return _with_companions(document, path.parent)
+    return document
+
+
+WEIGHTS = frozenset({".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".onnx", ".npz"})
+
+
+def _yaml(text: str, name: str) -> tuple[dict[str, object], Lines]:
+    if len(text) > MAX_YAML_BYTES:
+        raise _too_large(name, len(text), MAX_YAML_BYTES)
+    config, lines = parse_yaml_mapping(text, name)
+    if "kvplan" not in config:
+        raise BadFile(
+            f"{name} is not a kvplan description",
+            cause="it has no `kvplan: 1`",
+            hint="YAML is for kvplan's own descriptions; give the config.json of a model as JSON",
+        )
+    return config, lines
+
+
+def _with_companions(document: Document, folder: Path) -> Document:
+    if says_quantisation(document.config) or "kvplan" in document.config:
+        return document
+    found: dict[str, Mapping[str, object]] = {}
+    for name in COMPANIONS:
+        path = folder / name
+        if path.is_file():
+            found[name] = parse_json_object(decoded(read_bytes(path, str(path), MAX_JSON_BYTES), str(path)), str(path))
+    return Document(document.config, document.origin, found, document.lines, document.notes)
+
+
+def read_bytes(path: Path, name: str, most: int) -> bytes:
+    """A file's bytes, without reading one that is too large.
+
+    Raises: BadFile.
+    """
+    try:
+        with path.open("rb") as file:
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode) and status.st_size > most:
+                raise _too_large(name, status.st_size, most)
+            return _at_most(file, most, name)
+    except OSError as error:
+        raise BadFile(f"{name} can't be read", cause=error.strerror) from None
+
+
+def _at_most(file: BinaryIO, most: int, name: str) -> bytes:
+    raw = file.read(most + 1)
+    if len(raw) > most:
+        raise _too_large(name, None, most)
+    return raw
+
+
+def _too_large(name: str, size: int | None, most: int) -> BadFile:
+    has = f"{size / MIB:.0f} MiB" if size else f"more than {most / MIB:.0f} MiB"
+    return BadFile(
+        f"{name} is too large to describe a model",
+        cause=f"it has {has}; kvplan reads {most / MIB:.0f} MiB at most, and the largest published config has 3 MiB",
+        hint="give the model's config.json",
+    )

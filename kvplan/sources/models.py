@@ -1,0 +1,206 @@
+"""From what a person types for MODEL to a description, and to a Model.
+
+    -                       standard input
+    a path that exists      a config.json, Mistral's params.json, a kvplan YAML or JSON, or a folder with one of them
+    a bundled name          configs/models: llama-3-70b
+    org/name[@revision]     the Hugging Face Hub, or its cache; offline, a bundled model published under that id
+    https://huggingface.co/org/name[/tree/revision]     the same
+
+The first that fits is taken. Anything else is an UnknownName with the nearest bundled names, or, for what looks like a
+path, an error that says it isn't there. Code from a repository is never run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kvplan.errors import BadFile, ConfigError, Gated, Offline, SourceError, UnknownName, Unreachable, UsageError
+from kvplan.sources.bundled import bundled_document, index, model_names, name_of
+from kvplan.sources.document import Document
+
+if TYPE_CHECKING:
+    from kvplan.arch.model import Model
+
+__all__ = ["Document", "load_document", "load_model", "model_names"]
+
+_URL = re.compile(
+    r"(?:https?://(?:www\.)?(?:huggingface\.co|hf\.co)/|hf://)(?P<repo>[^/\s]+/[^/\s@?#]+)"
+    r"(?:@(?P<at>[^/\s]+)|/(?:tree|blob|resolve)/(?P<revision>[^/\s?#]+))?[^\s]*",
+    re.ASCII,
+)
+_FILE_ENDINGS = (".json", ".yaml", ".yml", ".gguf", ".safetensors")
+
+
+def load_model(name: str, *, revision: str | None = None, offline: bool = False) -> Model:
+    """The model that `name` stands for: see the module's docstring for what it may be.
+
+    Raises: UnknownName, UsageError; ConfigError for a description that can't be answered for; SourceError for the Hub.
+    """
+    return model_of(load_document(name, revision=revision, offline=offline))
+
+
+def model_of(document: Document) -> Model:
+    """The model that a document describes.
+
+    Raises: ConfigError.
+    """
+    config = document.config
+    if "kvplan" in config:
+        from kvplan.sources.description import model_from_description
+
+        model = model_from_description(config, document.origin, document.lines)
+    else:
+        from kvplan import families
+        from kvplan.sources.mistral import is_params, transformers_config
+
+        if is_params(config):
+            config = transformers_config(config)
+        model = families.read(config, document.origin, document.companions)
+    return replace(model, notes=model.notes + document.notes) if document.notes else model
+
+
+def load_document(name: str, *, revision: str | None = None, offline: bool = False) -> Document:
+    """The description that `name` stands for, parsed but not interpreted.
+
+    revision: of a Hub repository. offline: never ask the Hub.
+
+    Raises: UnknownName, UsageError, BadFile, Unsupported, SourceError.
+    """
+    name = name.strip()
+    if not name:
+        raise UsageError("the model's name is empty", hint="kvplan models lists the bundled ones")
+    local = _local(name)
+    if local is not None:
+        _no_revision(revision, "a file")
+        return local
+    bundled = name_of(name)
+    if bundled is not None and "/" not in name:
+        _no_revision(revision, f"the bundled {bundled}")
+        return bundled_document(bundled)
+    return _from_hub(name, revision, offline=offline)
+
+
+def _local(name: str) -> Document | None:
+    if name == "-":
+        from kvplan.sources.files import read_stdin
+
+        return read_stdin()
+    path = Path(name)
+    try:
+        path = path.expanduser()
+        there = path.exists()
+    except (OSError, RuntimeError, ValueError):
+        there = False
+    if there:
+        from kvplan.sources.files import read_path
+
+        try:
+            return read_path(path, name)
+        except BadFile as error:
+            if name_of(name) is not None:
+                hint = f"the bundled {name} is hidden by this; type ./{name} for the path, or rename it"
+                error.problem = replace(error.problem, hint=hint)
+            raise
+    if _looks_like_path(name):
+        raise _not_there(name, path)
+    return None
+
+
+def _looks_like_path(name: str) -> bool:
+    if _URL.fullmatch(name):
+        return False
+    starts = name.startswith((".", "/", "~", "\\")) or "\\" in name
+    return starts or name.lower().endswith(_FILE_ENDINGS) or name.partition("@")[0].count("/") > 1
+
+
+def _not_there(name: str, path: Path) -> ConfigError:
+    from kvplan.sources.files import gguf_refused, listed
+
+    if name.lower().endswith(".gguf") and not name.startswith((".", "/", "~")):
+        return gguf_refused(name)  # also org/name/file.gguf on the Hub
+    try:
+        names = sorted(entry.name for entry in path.parent.iterdir() if entry.suffix in _FILE_ENDINGS)
+    except (OSError, ValueError):
+        return BadFile(f"there is no file or folder {name}", cause=f"the folder {path.parent} doesn't exist either")
+    near = _nearest(path.name, names)
+    hint = f"did you mean {path.parent / near[0]}?" if near else f"it holds {listed(names)}" if names else None
+    return BadFile(
+        f"there is no file or folder {name}", cause=f"the folder {path.parent} has nothing by that name", hint=hint
+    )
+
+
+def _no_revision(revision: str | None, what: str) -> None:
+    if revision is not None:
+        raise UsageError(f"--revision {revision} needs a Hub id", cause=f"{what} has no revisions")
+
+
+def _from_hub(name: str, revision: str | None, *, offline: bool) -> Document:
+    from kvplan.sources.hub import HUB_ID, HubName, hub_document
+
+    url = _URL.fullmatch(name)
+    if url is not None:
+        at = url["at"] or url["revision"]
+        name = url["repo"] + (f"@{at}" if at else "")
+    match = HUB_ID.fullmatch(name)
+    if match is None:
+        raise _unknown(name)
+    if revision is not None and match["revision"] not in {None, revision}:
+        raise UsageError(f"{name} and --revision {revision} name two revisions", hint="give one of them")
+    hub_name = HubName(match["repo"], revision or match["revision"])
+    bundled = name_of(hub_name.repo)
+    try:
+        return hub_document(hub_name, offline=offline)
+    except Offline:
+        if bundled is None or hub_name.revision is not None:
+            raise
+        document = bundled_document(bundled)
+        return replace(document, notes=(f"offline and not in the Hub cache: the bundled {bundled} was used",))
+    except (Gated, Unreachable) as error:
+        if bundled is not None:
+            _also(error, f"kvplan brings this model along: {bundled}")
+        raise
+
+
+def _also(error: SourceError, hint: str) -> None:
+    before = error.problem.hint
+    error.problem = replace(error.problem, hint=f"{before}; {hint}" if before else hint)
+
+
+def _unknown(name: str) -> UnknownName:
+    near = _suggestions(name.partition("@")[0])
+    hint = "give a bundled name (kvplan models lists them), a Hub id like org/name, or the path of a config.json"
+    if near:
+        hint = f"did you mean {' or '.join(near)}? Or " + hint
+    shown = name if len(name) <= _SHOWN else name[:_SHOWN] + "..."
+    return UnknownName(f"no model is called {shown!r}", cause="it is not a bundled name, a path or a Hub id", hint=hint)
+
+
+_SHOWN = 80
+
+
+def _suggestions(name: str) -> list[str]:
+    """Up to three bundled names that `name` may have meant, by its spelling without signs or by an alias."""
+    known = index()
+    near = _nearest(name, known.aliases)
+    return list(dict.fromkeys(known.aliases[spelling] for spelling in near))[:3]
+
+
+def _nearest(name: str, known: Iterable[str]) -> list[str]:
+    from difflib import get_close_matches
+
+    plain: dict[str, str] = {}
+    for spelling in known:
+        plain.setdefault(_plain(spelling), spelling)
+    target = _plain(name)[:_SHOWN]
+    starts = [spelling for bare, spelling in plain.items() if len(target) > 2 and bare.startswith(target)]  # noqa: PLR2004
+    close = [plain[bare] for bare in get_close_matches(target, plain, n=6, cutoff=0.7)]
+    return list(dict.fromkeys(close[:1] + starts + close))
+
+
+def _plain(name: str) -> str:
+    """Letters and digits only, the organisation dropped: `Meta-Llama/Llama 3_70B` and `llama3-70b` are alike."""
+    return re.sub(r"[^a-z0-9]", "", name.lower().rpartition("/")[2])
