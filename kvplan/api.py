@@ -1,0 +1,332 @@
+"""The public functions: what `import kvplan` offers and every command calls.
+
+    load_model, load_gpu           descriptions from wherever they are
+    size, fit, fit_all, compare    answers, as the documents that --json prints (kvplan.report.schema)
+    models, gpus, engines, env     what kvplan knows and where it runs
+    to_json                        a document as the command line prints it
+
+Models and GPUs may be given as objects or as whatever names them on the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from kvplan.arch.formats import KvFormat, parse_kv_format
+from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Options
+from kvplan.errors import CannotSplit, KvplanError, UsageError
+from kvplan.hardware.gpu import Gpu, overrides
+from kvplan.plan.request import NO_FLAGS, ONE_GPU, End, Request
+from kvplan.plan.size import SizeRequest, default_length
+from kvplan.report import build, schema
+
+__all__ = [
+    "Gpu", "KvplanError", "Model", "Options", "Parallel", "compare", "engines", "env", "fit", "fit_all", "gpus",
+    "load_gpu", "load_model", "models", "size", "to_json",
+]  # fmt: skip
+
+PACKAGES = ("pydantic", "huggingface_hub", "pyyaml", "nvidia-ml-py", "torch", "transformers", "vllm", "sglang")
+"""Whose versions `env` reports."""
+
+DEFAULT_ENGINE = "vllm"
+"""Whose rules decide a fit unless another is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class FitQuestion:
+    """What `fit` and `fit_all` ask besides model and GPU.
+
+    context: tokens of one sequence, None for the model's own maximum. kv_dtype: None for auto. engine: a name, or
+    `vllm@0.33`; None for vLLM. weights: bytes of the whole model instead of the computed ones. concurrency: sequences
+    that must be admitted. batch: sequences of the decode step that is timed. end: what decides when it is uncertain.
+    """
+
+    context: int | None = None
+    parallel: Parallel = ONE_GPU
+    kv_dtype: KvFormat | str | None = None
+    engine: str | None = None
+    options: Options = NO_FLAGS
+    weights: int | None = None
+    concurrency: int | None = None
+    batch: int | None = None
+    end: End = "safe"
+
+
+PLAINLY = FitQuestion()
+
+
+def load_model(name: str, *, revision: str | None = None, offline: bool = False) -> Model:
+    """The model that a bundled name, Hub id, path, folder, YAML or `-` stands for.
+
+    Raises: UnknownName, ConfigError, SourceError.
+    """
+    from kvplan.sources.models import load_model as load
+
+    return load(name, revision=revision, offline=offline)
+
+
+def load_gpu(name: str, *, memory: int | None = None, bandwidth: int | None = None) -> Gpu:
+    """The GPU of that name, its visible memory (bytes) and bandwidth (bytes/s) replaced if given.
+
+    Raises: UnknownName.
+    """
+    from kvplan.sources.gpus import load_gpu as load
+
+    return overrides(load(name), memory=memory, bandwidth=bandwidth)
+
+
+def size(
+    model: Model | str,
+    *,
+    contexts: Sequence[int] = (),
+    kv_dtype: KvFormat | str | None = None,
+    parallel: Parallel = ONE_GPU,
+    engine: str = "ideal",
+    gpu: Gpu | str | None = None,
+    options: Options = NO_FLAGS,
+    prompt: int | None = None,
+) -> schema.SizeReport:
+    """What sequences of `contexts` tokens keep; by default one of the model's own maximum.
+
+    gpu: for engines whose rules depend on it. prompt: how many of the longest context's tokens are the prompt, for the
+    arithmetic of what the cache saves.
+
+    Raises: CannotSplit, UnknownName; ConfigError and SourceError when the model has to be loaded.
+    """
+    from kvplan.engines.registry import find
+    from kvplan.plan.size import size as plan
+
+    known = _model(model)
+    lengths = tuple(contexts) or (default_length(known),)
+    request = SizeRequest(
+        known, find(engine).engine, lengths, parallel, _format(kv_dtype), options, None if gpu is None else _gpu(gpu)
+    )
+    return build.size_report(plan(request), prompt)
+
+
+def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> schema.FitReport:
+    """Whether it fits, how many at once, how long, how fast, and what would help.
+
+    Raises: CannotSplit, UsageError, UnknownName; ConfigError and SourceError when the model has to be loaded.
+    """
+    from kvplan.plan.fit import fit as plan
+    from kvplan.plan.suggest import suggest
+
+    request = _request(_model(model), _gpu(gpu), question)
+    found = plan(request)
+    others = () if found.fits else _all_gpus()
+    return build.fit_report(found, suggest(found, others), warnings(request, question.engine))
+
+
+def fit_all(gpu: Gpu | str, question: FitQuestion = PLAINLY, names: Iterable[str] | None = None) -> schema.FitTable:
+    """The same for every bundled model (or `names`), without trees and suggestions; what can't be planned is listed."""
+    from kvplan.plan.fit import fit as plan
+    from kvplan.sources.models import model_names
+
+    device, rows, skipped = _gpu(gpu), [], []
+    for name in model_names() if names is None else names:
+        try:
+            request = _request(load_model(name, offline=True), device, question)
+            rows.append(build.fit_report(plan(request), (), warnings(request, question.engine), explain=False))
+        except KvplanError as error:
+            skipped.append(schema.Skipped(name, error.problem.what))
+    return schema.FitTable(schema.schema_id("fit_table"), tuple(rows), tuple(skipped))
+
+
+def compare(
+    compared: Iterable[Model | str],
+    *,
+    context: int | None = None,
+    kv_dtypes: Sequence[KvFormat | str] = (),
+    attentions: Sequence[str] = (),
+    parallel: Parallel = ONE_GPU,
+) -> schema.CompareReport:
+    """Models, cache formats and attention kinds side by side, at one length: the shortest of the models' own maxima.
+
+    Raises: CannotSplit, UnknownName, UsageError; ConfigError and SourceError when a model has to be loaded.
+    """
+    from kvplan.plan.compare import compare as plan
+
+    known = [_model(model) for model in compared]
+    if not known:
+        raise UsageError("nothing to compare", hint="kvplan compare llama-3-8b deepseek-v3")
+    tokens = context or min(default_length(model) for model in known)
+    formats = tuple(_format(kv) for kv in kv_dtypes) or (None,)
+    return build.compare_report(plan(known, tokens, formats, tuple(attentions), parallel), parallel)
+
+
+def models(names: Iterable[str] | None = None) -> schema.ModelsReport:
+    """The bundled models, or those named."""
+    from kvplan.sources.bundled import bundled_models
+
+    wanted = None if names is None else set(names)
+    return schema.ModelsReport(
+        schema.schema_id("models"),
+        tuple(
+            build.listed_model(load_model(known.name, offline=True), known.aliases, known.source)
+            for known in bundled_models()
+            if wanted is None or known.name in wanted
+        ),
+    )
+
+
+def gpus(names: Sequence[str] = ()) -> schema.GpusReport:
+    """All known accelerators, or those named.
+
+    Raises: UnknownName.
+    """
+    from kvplan.sources.gpus import all_gpus
+
+    found = tuple(_gpu(name) for name in names) or all_gpus()
+    return schema.GpusReport(schema.schema_id("gpus"), tuple(build.listed_gpu(gpu) for gpu in found))
+
+
+def engines() -> schema.EnginesReport:
+    """The engines whose rules are known."""
+    from kvplan.engines.registry import engines as registered
+
+    return schema.EnginesReport(
+        schema.schema_id("engines"), tuple(build.listed_engine(about) for about in registered())
+    )
+
+
+def env(settings: Iterable[schema.Setting] = ()) -> schema.EnvReport:
+    """Versions, platform and GPUs of this machine, for a bug report. settings: what else is in force, and from where."""
+    import platform
+
+    from kvplan import __version__
+    from kvplan.sources.gpus import all_gpus
+    from kvplan.sources.models import model_names
+
+    driver, here = _machine()
+    return schema.EnvReport(
+        schema=schema.schema_id("env"),
+        kvplan=__version__,
+        python=f"{platform.python_version()} ({platform.python_implementation()})",
+        platform=platform.platform(),
+        packages={name: _installed(name) for name in PACKAGES},
+        bundled_models=len(model_names()),
+        bundled_gpus=len(all_gpus()),
+        driver=driver,
+        gpus_here=here,
+        settings=tuple(settings),
+    )
+
+
+def _machine() -> tuple[str, tuple[str, ...]]:
+    """The driver, or why there is none, and the GPUs it shows."""
+    from kvplan.sources.nvml import read_machine
+
+    try:
+        machine = read_machine()
+    except KvplanError as error:
+        return error.problem.what, ()
+    return f"{machine.driver}, CUDA {machine.cuda or 'unknown'}", tuple(local.name for local in machine.gpus)
+
+
+def _installed(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def to_json(document: schema.Document) -> str:
+    """The document as `--json` prints it."""
+    from kvplan.report.data import as_json
+
+    return as_json(document)
+
+
+def layout(parallel: Parallel, count: int | None, *, tp_given: bool) -> Parallel:
+    """The parallel sizes for `count` GPUs: the tensor size takes what the others leave, unless it is given.
+
+    Raises: CannotSplit when the sizes don't make that number.
+    """
+    if count is None or parallel.gpus == count:
+        return parallel
+    others = parallel.pp * parallel.dp
+    if tp_given or count % others:
+        raise CannotSplit(
+            f"tp {parallel.tp} x pp {parallel.pp} x dp {parallel.dp} is {parallel.gpus} GPUs, not {count}",
+            hint="leave the number of GPUs out, or make the sizes multiply to it",
+        )
+    return replace(parallel, tp=count // others)
+
+
+def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
+    """What about a request deserves a word, whatever the answer. engine: as it was asked for."""
+    from kvplan.engines.registry import find
+
+    found, kv, own = [], request.kv_format, request.model.context.tokens
+    note = find(engine).note if engine is not None else None
+    if note is not None:
+        found.append(f"{note}.")
+    if own is not None and request.context > own:
+        found.append(f"{request.context:,} tokens are more than the model's own maximum of {own:,}.")
+    if kv.k.bits <= 4:
+        found.append(
+            f"{kv.k.name} keys: below 8 bits long-context recall degrades, and keys, with their outlier channels, are "
+            "in most measurements the more sensitive side."
+        )
+    if kv.k.name == "fp8" and request.gpu.fp8_kv_native is False:
+        found.append(f"{request.gpu.id} converts fp8 in software: half the bytes, not twice the speed.")
+    return tuple(found)
+
+
+def _request(model: Model, gpu: Gpu, question: FitQuestion) -> Request:
+    from kvplan.engines.registry import find
+
+    context = question.context or model.context.tokens
+    if context is None:
+        raise UsageError(
+            f"{model.origin.id} states no maximum context", cause=model.context.reason, hint="give one: --ctx 8k"
+        )
+    options, parallel = question.options, question.parallel
+    if question.weights is not None:
+        options = replace(options, weights=-(-question.weights // (parallel.tp * parallel.pp)))
+    return Request(
+        model=model,
+        gpu=gpu,
+        engine=find(question.engine or default_engine()).engine,
+        context=context,
+        parallel=parallel,
+        kv=_format(question.kv_dtype),
+        options=options,
+        concurrency=question.concurrency,
+        batch=question.batch,
+        end=question.end,
+    )
+
+
+def default_engine() -> str:
+    """vLLM; the formula until its rules are complete."""
+    from kvplan.engines.registry import engine
+
+    return DEFAULT_ENGINE if hasattr(engine(DEFAULT_ENGINE), "budget") else "ideal"
+
+
+def _model(model: Model | str) -> Model:
+    return load_model(model) if isinstance(model, str) else model
+
+
+def _gpu(gpu: Gpu | str) -> Gpu:
+    return load_gpu(gpu) if isinstance(gpu, str) else gpu
+
+
+def _format(kv: KvFormat | str | None) -> KvFormat | None:
+    if isinstance(kv, str):
+        return None if kv == "auto" else parse_kv_format(kv)
+    return kv
+
+
+def _all_gpus() -> tuple[Gpu, ...]:
+    """What else could be used; only a plan that fails asks."""
+    from kvplan.sources.gpus import all_gpus
+
+    return all_gpus()

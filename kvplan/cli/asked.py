@@ -1,0 +1,74 @@
+"""From a command's values to what the API takes: the same for every command."""
+
+from __future__ import annotations
+
+from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
+from kvplan.cli import options as o
+from kvplan.cli.option import Values
+from kvplan.engines.base import Options
+from kvplan.errors import UsageError
+from kvplan.hardware.gpu import Gpu, overrides
+
+
+def model(name: str, values: Values) -> Model:
+    """The model that was named.
+
+    Raises: UnknownName, ConfigError, SourceError.
+    """
+    from kvplan import api
+
+    return api.load_model(name, revision=values.get(o.REVISION), offline=values.on(o.OFFLINE))
+
+
+def parallel(values: Values) -> Parallel:
+    """The parallel sizes.
+
+    Raises: UsageError, CannotSplit.
+    """
+    tp, pp, dp, ep, dcp = (values.get(option) or 1 for option in o.PARALLEL)
+    return Parallel(tp, pp, dp, ep, dcp)
+
+
+def gpu(values: Values) -> tuple[Gpu, int | None]:
+    """The GPU with its facts as given, and how many were asked for; None where nothing says.
+
+    Raises: UsageError, UnknownName.
+    """
+    from kvplan.sources.gpus import AUTO, parse_gpu
+
+    name = values.get(o.GPU)
+    if name is None:
+        raise UsageError("which GPU?", cause="a plan needs one", hint="--gpu h100, --gpu h100x8, or --gpu auto")
+    known, count = parse_gpu(name)
+    if name.strip().lower() == AUTO and values.was_given(o.TP):
+        count = None
+    return overrides(known, memory=values.get(o.GPU_MEMORY), bandwidth=values.get(o.GPU_BANDWIDTH)), count
+
+
+def gpus_and_layout(values: Values) -> tuple[Gpu, Parallel]:
+    """The GPU, and parallel sizes that use as many as were asked for.
+
+    Raises: UsageError, UnknownName, CannotSplit.
+    """
+    from kvplan import api
+
+    known, count = gpu(values)
+    return known, api.layout(parallel(values), count, tp_given=values.was_given(o.TP))
+
+
+def engine_options(values: Values) -> Options:
+    """The engine's own flags."""
+    return Options(
+        utilization=values.get(o.UTILIZATION),
+        kv_memory=values.get(o.KV_MEMORY),
+        overhead=values.get(o.OVERHEAD),
+        block_size=values.get(o.BLOCK_SIZE),
+        max_num_batched_tokens=values.get(o.MAX_NUM_BATCHED_TOKENS),
+        max_num_seqs=values.get(o.MAX_NUM_SEQS),
+        prefix_caching=not values.on(o.NO_PREFIX_CACHING),
+        graphs=not values.on(o.ENFORCE_EAGER),
+        async_scheduling=not values.on(o.NO_ASYNC_SCHEDULING),
+        hybrid_manager=not values.on(o.NO_HYBRID),
+        speculative_tokens=values.get(o.SPECULATIVE_TOKENS) or 0,
+    )

@@ -1,0 +1,56 @@
+"""A command: what it is called, what it takes, what it answers. One file each; this is what such a file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kvplan.cli.option import Argument, Option, Values
+
+if TYPE_CHECKING:
+    from kvplan.report.schema import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A document to be printed, or plain text. exit_code: 1 for an answer that is no."""
+
+    document: Document | None = None
+    text: str = ""
+    exit_code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command. about: a sentence. examples: command lines. more: what the help says at its end."""
+
+    name: str
+    about: str
+    run: Callable[[Values], Answer]
+    examples: tuple[str, ...] = ()
+    arguments: tuple[Argument, ...] = ()
+    options: tuple[Option[Any], ...] = ()
+    more: str = ""
+
+
+MODULES = {
+    "size": "what one sequence costs, in bytes",
+    "fit": "whether it fits on these GPUs, how many at once, how long, how fast",
+    "compare": "models, cache formats and attention kinds side by side",
+    "models": "the bundled models",
+    "gpus": "the known accelerators, every fact with its source",
+    "engines": "the engines whose rules are known, and their versions",
+    "env": "versions, files and settings, for a bug report",
+    "schema": "the JSON Schema of a document",
+    "completion": "shell completion: bash, zsh or fish",
+}
+"""Commands in the order of the help; each is COMMAND in kvplan/cli/commands/<name>.py, imported when it is used."""
+
+
+def load(name: str) -> Command:
+    """The command of that name, which must be one of MODULES."""
+    from importlib import import_module
+
+    command: Command = import_module(f"kvplan.cli.commands.{name}").COMMAND
+    return command

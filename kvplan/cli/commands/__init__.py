@@ -1,0 +1,1 @@
+"""One file a command: what it takes, one call of kvplan.api, what it answers."""

@@ -1,0 +1,91 @@
+"""Every flag of every command, defined once. They mean the same everywhere."""
+
+from __future__ import annotations
+
+from kvplan.arch.formats import KvFormat, parse_kv_format
+from kvplan.cli.option import Option, fraction, natural, switch, whole, words
+from kvplan.units import parse_bandwidth, parse_bytes, parse_token_list, parse_tokens
+
+
+def kv_dtype(text: str) -> KvFormat | None:
+    """A cache format; None for `auto`.
+
+    Raises: UnknownName.
+    """
+    return None if text.strip().lower() == "auto" else parse_kv_format(text)
+
+
+# the model
+REVISION = Option("revision", "branch, tag or commit on the Hub", str, "REV", "main")
+OFFLINE = Option("offline", "never ask the network", switch)
+
+# what is asked
+CTX = Option(
+    "ctx", "tokens of one sequence, prompt and output: 8k, 8k,32k or 8k..128k", parse_token_list, "TOKENS",
+    "the model's own maximum",
+)  # fmt: skip
+CTX_ONE = Option(
+    "ctx", "tokens of one sequence, prompt and output: 8192, 8k, 1m", parse_tokens, "TOKENS", "the model's own maximum"
+)
+PROMPT = Option("prompt", "of those tokens, how many are the prompt (for --explain)", parse_tokens, "TOKENS", "half")
+CONCURRENCY = Option("concurrency", "sequences that must be admitted at once", whole, "N", "as many as fit")
+BATCH = Option("batch", "sequences of the decode step that is timed", whole, "N", "as many as fit")
+KV_DTYPE = Option(
+    "kv_dtype", "cache format: bf16, fp8, int8, nvfp4, q8_0, q4_0 ..., or K:V", kv_dtype, "T", "auto",
+    completes="dtypes",
+)  # fmt: skip
+KV_DTYPES = Option("kv_dtype", "cache formats to compare: bf16,fp8,q8_0:q4_0", words, "T,T", "auto", completes="dtypes")
+ATTENTION = Option(
+    "attention", "the same shape under these: mha,gqa,mqa,mla", words, "KIND,KIND", "its own", completes="attentions"
+)
+WINDOW = Option("window", "keep only this many recent tokens (StreamingLLM; lossy)", parse_tokens, "TOKENS")
+SINKS = Option("sinks", "and this many first ones", natural, "TOKENS", "0")
+
+# where it runs
+GPU = Option("gpu", "accelerator, h100 or h100x8, or auto for this machine's", str, "ID[xN]", completes="gpus")
+GPU_MEMORY = Option("gpu_memory", "memory of one GPU instead of the known one", parse_bytes, "80GB")
+GPU_BANDWIDTH = Option("gpu_bandwidth", "its bandwidth instead of the known one", parse_bandwidth, "3.35TB/s")
+TP = Option("tp", "tensor parallel size", whole, "N", "1")
+PP = Option("pp", "pipeline stages", whole, "N", "1")
+DP = Option("dp", "replicas (data parallel size)", whole, "N", "1")
+EP = Option("ep", "ranks that experts are dealt over", whole, "N", "1")
+DCP = Option("dcp", "tensor ranks that tokens are dealt over (decode context parallel)", whole, "N", "1")
+
+# the engine and its memory
+ENGINE = Option("engine", "whose rules decide: ideal, vllm, ..., or vllm@0.33", str, "NAME[@V]", completes="engines")
+UTILIZATION = Option("utilization", "share of the memory it may use", fraction, "F", "the engine's own")
+KV_MEMORY = Option("kv_memory", "cache memory per GPU; skips the budget", parse_bytes, "40GiB")
+WEIGHTS = Option("weights", "weights of the whole model instead of the computed ones", parse_bytes, "140GB")
+OVERHEAD = Option("overhead", "activations and runtime per GPU instead of the estimate", parse_bytes, "2GiB")
+BLOCK_SIZE = Option("block_size", "tokens of one cache block", whole, "N", "the engine's own")
+MAX_NUM_BATCHED_TOKENS = Option("max_num_batched_tokens", "tokens of one step", whole, "N", "the engine's own")
+MAX_NUM_SEQS = Option("max_num_seqs", "sequences of one step", whole, "N", "the engine's own")
+SPECULATIVE_TOKENS = Option("speculative_tokens", "drafted by the model's own MTP layers", natural, "N", "0")
+NO_PREFIX_CACHING = Option("no_prefix_caching", "no prefix caching", switch)
+ENFORCE_EAGER = Option("enforce_eager", "no CUDA graphs", switch)
+NO_ASYNC_SCHEDULING = Option("no_async_scheduling", "no asynchronous scheduling", switch)
+NO_HYBRID = Option("disable_hybrid_kv_cache_manager", "window layers keep every token", switch)
+SAFE = Option("safe", "the low end of an uncertain budget decides (the default)", switch)
+LIKELY = Option("likely", "the likely value decides instead of the safe end", switch)
+
+# what is printed
+EXPLAIN = Option("explain", "the tree of terms, formulas, inputs and sources", switch)
+JSON = Option("json", "one JSON document on stdout", switch)
+FORMAT = Option("format", "table, json, markdown, csv; several with commas", words, "F,F", "table", completes="formats")
+OUTPUT = Option(
+    "output", "write there instead, in the format of its ending; may be repeated", str, "FILE", short="o",
+    repeats=True, completes="files", settable=False,
+)  # fmt: skip
+COLOUR = Option("color", "auto, always or never", str, "WHEN", "auto", completes="colours")
+DEBUG = Option("debug", "a traceback with every error", switch)
+CONFIG = Option("config", "settings from this file alone", str, "FILE", completes="files", settable=False)
+NO_CONFIG = Option("no_config", "no settings from files", switch, settable=False)
+HELP = Option("help", "this text", switch, short="h", settable=False)
+
+FROM_HUB = (REVISION, OFFLINE)
+PARALLEL = (TP, PP, DP, EP, DCP)
+ENGINE_FLAGS = (
+    BLOCK_SIZE, MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS, SPECULATIVE_TOKENS, NO_PREFIX_CACHING, ENFORCE_EAGER,
+    NO_ASYNC_SCHEDULING, NO_HYBRID,
+)  # fmt: skip
+PRINTING = (JSON, FORMAT, OUTPUT, COLOUR, DEBUG, CONFIG, NO_CONFIG, HELP)

@@ -1,0 +1,185 @@
+"""Where answers and errors go: stdout for the answer alone, stderr for the rest, files written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from kvplan.cli import options
+from kvplan.cli.command import Answer
+from kvplan.cli.option import Values
+from kvplan.errors import BadFile, KvplanError, Problem, UnknownName, UsageError
+from kvplan.report.text import WIDTH, Canvas
+
+DRAWN = "─█▓▒░│├└"
+COLOURS = ("auto", "always", "never")
+
+
+def canvas(stream: TextIO, variables: Mapping[str, str], colour: str = "auto") -> Canvas:
+    """What can be drawn on a stream."""
+    return Canvas(_width(stream, variables), _colours(stream, variables, colour), _draws(stream))
+
+
+def _width(stream: TextIO, variables: Mapping[str, str]) -> int:
+    """The terminal's columns, at most 100; 100 for a file or a pipe, so that output doesn't depend on a window."""
+    text = variables.get("COLUMNS", "")
+    if text.isascii() and text.isdigit():
+        return min(WIDTH, max(40, int(text)))
+    try:
+        return min(WIDTH, max(40, os.get_terminal_size(stream.fileno()).columns))
+    except (OSError, ValueError):
+        return WIDTH
+
+
+def _colours(stream: TextIO, variables: Mapping[str, str], wish: str) -> bool:
+    """--color, then NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE, TERM=dumb, and whether it is a terminal."""
+    if wish != "auto":
+        return wish == "always"
+    if variables.get("NO_COLOR"):
+        return False
+    if variables.get("FORCE_COLOR", "0") != "0" or variables.get("CLICOLOR_FORCE", "0") != "0":
+        return True
+    return variables.get("TERM") != "dumb" and variables.get("CLICOLOR") != "0" and stream.isatty()
+
+
+def _draws(stream: TextIO) -> bool:
+    try:
+        DRAWN.encode(stream.encoding or "ascii")
+    except (UnicodeError, LookupError):
+        return False
+    return True
+
+
+def deliver(answer: Answer, values: Values) -> None:
+    """Write the files, then stdout. Everything is rendered before anything is written.
+
+    Raises: UsageError, UnknownName, BadFile; then nothing was printed.
+    """
+    if answer.document is None:
+        say(answer.text)
+        return
+    from kvplan.report.render import render
+
+    colour = values.get(options.COLOUR) or "auto"
+    if colour not in COLOURS:
+        raise UnknownName(
+            f"{options.COLOUR.flag} {colour}: there is no such choice", hint="known: " + ", ".join(COLOURS)
+        )
+    on_screen, files = destinations(values)
+    explain = values.on(options.EXPLAIN)
+    page = canvas(sys.stdout, os.environ, colour)
+    pages = [render(answer.document, name, page, explain=explain) for name in on_screen]
+    written = [(path, render(answer.document, name, Canvas(), explain=explain)) for path, name in files]
+    for path, text in written:
+        write_whole(path, text)
+    say("\n".join(pages))
+
+
+def destinations(values: Values) -> tuple[tuple[str, ...], tuple[tuple[Path, str], ...]]:
+    """Formats for stdout, and files with theirs.
+
+    A file takes the format of its ending. What --format names and no file took goes to stdout; --json is stdout's.
+
+    Raises: UsageError, UnknownName.
+    """
+    from kvplan.report.render import ENDINGS, FORMATS
+
+    named = values.get(options.FORMAT) or ()
+    for name in named:
+        if name not in FORMATS:
+            raise UnknownName(f"--format: there is no format {name!r}", hint="known: " + ", ".join(FORMATS))
+    files = []
+    for text in values.all(options.OUTPUT):
+        path = Path(text)
+        ending = ENDINGS.get(path.suffix.lower())
+        if ending is None and len(named) != 1:
+            raise UsageError(f"-o {text}: which format?", hint=f"end it in {', '.join(ENDINGS)}, or give one --format")
+        files.append((path, ending or named[0]))
+    if values.on(options.JSON):
+        if named and named != ("json",):
+            raise UsageError("--json and --format say different things", hint="leave one of them out")
+        return ("json",), tuple(files)
+    taken = {name for _, name in files}
+    if not named and not files:
+        return ("table",), ()
+    return tuple(name for name in named if name not in taken), tuple(files)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that nobody ever sees half of it.
+
+    Raises: BadFile.
+    """
+    import tempfile
+
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
+        ) as file:
+            draft = Path(file.name)
+            file.write(text)
+        draft.chmod(0o666 & ~_umask())
+        draft.replace(path)
+    except OSError as error:
+        raise BadFile(f"{path} can't be written", cause=error.strerror) from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def say(text: str) -> None:
+    """Print on stdout. A reader who has gone away is nobody's error."""
+    quietly(lambda: _put(sys.stdout, text))
+
+
+def complain(error: KvplanError) -> None:
+    """error:, cause:, hint: on stderr."""
+    problem = error.problem
+    pen = canvas(sys.stderr, os.environ)
+    said = (("error", problem.what, "31"), ("cause", problem.cause, "33"), ("hint", problem.hint, "36"))
+    lines = [f"{pen.paint(name + ':', '1', colour)} {printable(text)}" for name, text, colour in said if text]
+    quietly(lambda: _put(sys.stderr, "\n".join(lines) + "\n"))
+
+
+def bug(error: BaseException) -> Problem:
+    """What to say when kvplan itself is wrong."""
+    return Problem(
+        f"kvplan failed: {type(error).__name__}",
+        cause=str(error) or None,
+        hint="this is a bug: run it again with --debug and report what it prints, with `kvplan env`",
+    )
+
+
+def printable(text: str) -> str:
+    """Text without anything that could steer a terminal."""
+    return "".join(sign if sign.isprintable() or sign == "\n" else repr(sign)[1:-1] for sign in text)
+
+
+def _put(stream: TextIO, text: str) -> None:
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()
+
+
+def quietly(write: Callable[[], None]) -> None:
+    """Write, and if the pipe is closed, see to it that Python's own last flush doesn't complain either."""
+    try:
+        write()
+    except BrokenPipeError:
+        for stream in _standard():
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream)
+            os.close(nowhere)
+
+
+def _standard() -> Sequence[int]:
+    try:
+        return (sys.stdout.fileno(),)
+    except (OSError, ValueError):
+        return ()

@@ -1,0 +1,210 @@
+"""The formula as an engine: no blocks, no pools, nothing reserved that a sequence doesn't hold.
+
+    KV budget     = memory x utilization - weights - activations - runtime        on the fullest GPU
+    max sequences = floor(KV budget / bytes of one sequence)                      on the stage where that is least
+
+It is what every other engine is compared with. What it can't know exactly (activations, runtime) is a stated range,
+wide enough to hold what public start-up logs print; `overhead` replaces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from kvplan.arch.curve import LONGEST
+from kvplan.arch.formats import KvFormat
+from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Budget, Capacity, Options, Range, Refusal, Term
+from kvplan.errors import UsageError
+from kvplan.hardware.gpu import Gpu
+from kvplan.units import GIB, MIB, format_bytes
+
+UTILIZATION = 0.9
+"""Share of the memory a process sees that the formula spends; a tenth stays for contexts and other processes."""
+
+LARGE_GPU = 70 * GIB
+"""From here on engines profile with bigger batches. Source: vLLM 0.33 engine/arg_utils.py get_batch_defaults."""
+
+VOCABULARIES = Range(32_000, 128_256, 262_144)
+"""Used when a config states no vocabulary: Llama-2's, Llama-3's, Gemma-3's."""
+
+HIDDEN = 8192
+"""Width of hidden states where a config states none: a 70B model's."""
+
+UNKNOWN_PARTS = 10
+"""Per cent added to the high end when parts of a model (a vision tower) can't be counted from its config."""
+
+_LOGITS = Range(4, 12, 39)
+_STEP = Range(3, 6, 8)
+_RUNTIME = Range(256 * MIB, 768 * MIB, 1536 * MIB)
+_COLLECTIVES = Range(128 * MIB, 358 * MIB, 614 * MIB)
+
+_BUDGET = "KV budget = usable memory - weights - activations - runtime"
+_ACTIVATION = (
+    "the sampler's copies of the logits (4 to 39 B per row and word: vLLM 0.33 v1/sample and older start-up logs) and "
+    "the step's hidden states (3 to 8 copies); range checked against public vLLM logs from 0.11 to 0.33"
+)
+_RUNTIME_SOURCE = (
+    "CUDA graphs, library workspaces, and collectives when there are several ranks: public vLLM start-up logs print "
+    "0.13 to 2.1 GiB outside the allocator and 0.1 to 2.5 GiB of graphs"
+)
+_COUNTED = "tensor shapes that follow from the config, in the checkpoint's own formats"
+_GIVEN = "given on the command line"
+
+
+@dataclass(frozen=True, slots=True)
+class Ideal:
+    """The textbook's formula; it has no version because nobody can change it."""
+
+    name: str = "ideal"
+    version: str | None = None
+
+    def kv_format(self, model: Model, asked: KvFormat | None, gpu: Gpu | None) -> KvFormat:  # noqa: ARG002
+        """What was asked, or the checkpoint's own format, or the model's 16 bit."""
+        return asked or model.kv_auto
+
+    def budget(self, model: Model, gpu: Gpu, parallel: Parallel, options: Options, context: int) -> Budget:  # noqa: ARG002
+        """Memory left for the cache on the fullest GPU, term by term.
+
+        Raises: UsageError if the weights are needed and neither known nor given.
+        """
+        memory = Term("memory", Range.exactly(gpu.memory.value), gpu.memory.kind, ", ".join(gpu.memory.sources))
+        usable = _usable(gpu, options)
+        weights = weights_term(model, parallel, options)
+        activation, runtime = _overhead(model, gpu, parallel, options)
+        left = _difference(usable, weights, activation, runtime)
+        return Budget(
+            memory=memory,
+            usable=usable,
+            weights=weights,
+            activation=activation,
+            runtime=runtime,
+            kv=left if options.kv_memory is None else Range.exactly(options.kv_memory),
+            assumed=() if options.utilization is not None else (("utilization", str(UTILIZATION)),),
+        )
+
+    def capacity(
+        self,
+        model: Model,
+        gpu: Gpu | None,
+        parallel: Parallel,
+        kv: KvFormat,
+        options: Options,
+        context: int,
+        kv_bytes: int,
+    ) -> Capacity | Refusal:
+        """Whole sequences of `context` tokens in `kv_bytes` on each GPU: the least of all stages, times the replicas."""
+        found = formula(model, parallel, kv, context, kv_bytes)
+        if found.max_sequences == 0:
+            need = self.reserved(model, gpu, parallel, kv, options, context)
+            said = f"one sequence of {context:,} tokens needs {format_bytes(need)} on the fullest GPU"
+            return Refusal("longest_request", said, need, kv_bytes, found.max_context)
+        if options.max_num_seqs is None or found.max_sequences <= options.max_num_seqs * parallel.dp:
+            return found
+        return replace(found, max_sequences=options.max_num_seqs * parallel.dp, binding="max_num_seqs")
+
+    def reserved(
+        self,
+        model: Model,
+        gpu: Gpu | None,  # noqa: ARG002
+        parallel: Parallel,
+        kv: KvFormat,
+        options: Options,  # noqa: ARG002
+        tokens: int,
+    ) -> int:
+        """Exactly what the sequence holds on the fullest GPU."""
+        return max(curve.bytes_at(tokens) for curve in model.rank_curves(parallel, kv))
+
+
+def formula(model: Model, parallel: Parallel, kv: KvFormat, context: int, kv_bytes: int) -> Capacity:
+    """What the textbook says `kv_bytes` on each GPU hold, however little that is.
+
+    kv_tokens: in a cache full of sequences of `context` tokens, the last one cut short.
+
+    Raises: CannotSplit.
+    """
+    curves = model.rank_curves(parallel, kv)
+    room, needs = max(kv_bytes, 0), [curve.bytes_at(context) for curve in curves]
+    most = max(needs)
+    return Capacity(
+        kv_bytes=kv_bytes,
+        blocks=None,
+        block_tokens=None,
+        kv_tokens=parallel.dp * (room * context // most if most else LONGEST),
+        max_concurrency=parallel.dp * (room / most if most else float(LONGEST)),
+        max_sequences=parallel.dp * (room // most if most else LONGEST),
+        max_context=min(curve.tokens_that_fit(room) for curve in curves),
+        binding="rank" if len(set(needs)) > 1 else "pool",
+    )
+
+
+def weights_term(model: Model, parallel: Parallel, options: Options) -> Term:
+    """Bytes of weights on the fullest GPU: given, or the model's own.
+
+    Raises: UsageError if they are neither known nor given, unless the cache's memory is given and nobody needs them.
+    """
+    if options.weights is not None:
+        return Term("weights", Range.exactly(options.weights), f"{options.weights:,} B per GPU", _GIVEN)
+    if model.weights is None:
+        if options.kv_memory is not None:
+            return Term("weights", Range.exactly(0), "not needed: the cache's memory is given", _GIVEN)
+        raise UsageError(
+            f"the weights of {model.origin.id} aren't known",
+            cause="its description doesn't say enough to count its parameters",
+            hint="--weights 140GB (all checkpoint files together), or --kv-memory 40GiB (the cache alone, per GPU)",
+        )
+    size = model.weights.bytes_fullest(parallel)
+    if model.weights.exact:
+        return Term("weights", Range.exactly(size), _layout(size, model, parallel), _COUNTED)
+    missing = ", ".join(model.weights.missing)
+    spare = Range(size, size, size + size * UNKNOWN_PARTS // 100)
+    return Term(
+        "weights", spare, f"{_layout(size, model, parallel)}, up to {UNKNOWN_PARTS} % more for {missing}", _COUNTED
+    )
+
+
+def _layout(size: int, model: Model, parallel: Parallel) -> str:
+    if model.weights is None or parallel.gpus == 1:
+        return f"{size:,} B"
+    return f"{size:,} B on the fullest GPU, of {model.weights.bytes:,} B in all"
+
+
+def _usable(gpu: Gpu, options: Options) -> Term:
+    share = UTILIZATION if options.utilization is None else options.utilization
+    source = "assumed: a tenth stays for contexts and other processes" if options.utilization is None else _GIVEN
+    size = int(gpu.memory.value * share)
+    return Term("usable", Range.exactly(size), f"{gpu.memory.value:,} B x {share:g}", source)
+
+
+def _overhead(model: Model, gpu: Gpu, parallel: Parallel, options: Options) -> tuple[Term, Term]:
+    """Activations and runtime; together they are what `overhead` replaces."""
+    if options.overhead is not None:
+        given = Term("runtime", Range.exactly(options.overhead), f"{options.overhead:,} B per GPU", _GIVEN)
+        return Term("activation", Range.exactly(0), "part of the overhead given", _GIVEN), given
+    rows, tokens = (1024, 8192) if gpu.memory.value >= LARGE_GPU else (256, 2048)
+    words = VOCABULARIES if model.vocab_size is None else Range.exactly(model.vocab_size)
+    step = tokens * (model.hidden_size or HIDDEN) * 2
+    activation = _each(lambda logits, copies, size: logits * rows * size + copies * step, _LOGITS, _STEP, words)
+    formula = f"4..12..39 B x {rows} rows x {words.likely:,} words + 3..6..8 x {tokens:,} tokens x {model.hidden_size or HIDDEN:,} x 2 B"
+    runtime = _RUNTIME
+    graphs = "0.25..0.75..1.5 GiB"
+    if parallel.tp * parallel.pp > 1:
+        runtime = _each(lambda alone, more: alone + more, _RUNTIME, _COLLECTIVES)
+        graphs += " + 0.125..0.35..0.6 GiB for collectives"
+    return Term("activation", activation, formula, _ACTIVATION), Term("runtime", runtime, graphs, _RUNTIME_SOURCE)
+
+
+def _each(rule: Callable[..., int], *ranges: Range) -> Range:
+    """The same arithmetic at each end; every rule here only adds and multiplies, so ends stay in order."""
+    return Range(*(rule(*ends) for ends in zip(*((r.low, r.likely, r.high) for r in ranges), strict=True)))
+
+
+def _difference(usable: Term, *spent: Term) -> Range:
+    """What is left; its low end is after every term's high end."""
+    return Range(
+        usable.bytes.low - sum(term.bytes.high for term in spent),
+        usable.bytes.likely - sum(term.bytes.likely for term in spent),
+        usable.bytes.high - sum(term.bytes.low for term in spent),
+    )

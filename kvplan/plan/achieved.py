@@ -1,0 +1,106 @@
+"""How much of a datasheet decoding really reaches, by class of GPU: a table, every row with its source.
+
+    step = weights / (f_weights x bandwidth) + cache / (f_cache x bandwidth) + compute / f_compute
+           + collectives + per step + per layer
+
+These make `step_s_likely`, an estimate. `step_s_low` uses none of them: it is the datasheet alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvplan.hardware.gpu import Gpu
+
+
+@dataclass(frozen=True, slots=True)
+class Achieved:
+    """Fractions of the datasheet's peak, and times nobody can avoid.
+
+    weights16, weights8, weights4: reading weights of that many bits. cache: reading the KV cache. compute: of the dense
+    FLOP/s. step_us: per step. layer_us: per layer (launches, norms, small kernels). slot_us: added to each all-reduce
+    when tensors are split. expert_us: added per layer that routes tokens to experts.
+    """
+
+    weights16: float
+    weights8: float
+    weights4: float
+    cache: float
+    compute: float
+    step_us: float
+    layer_us: float
+    slot_us: float
+    expert_us: float
+    source: str
+
+    def weights(self, bits: int) -> float:
+        """Fraction for weights of that many bits an element."""
+        return next(
+            fraction
+            for most, fraction in ((4, self.weights4), (8, self.weights8), (bits, self.weights16))
+            if bits <= most
+        )
+
+
+_KERNELS = "kernel tables of NVIDIA aiconfigurator 0.12 (working set above 300 MB)"
+_VLLM = "vLLM 0.19.1 and 0.6.3 batch-1 runs on H100, B200 and A100 in public"
+_LLAMA_CPP = "llama.cpp GPU benchmark tables by XiongjieDai and ggml-org in public"
+_INFERENCE_MAX = "InferenceMAX results in public"
+
+CLASSES: dict[str, Achieved] = {
+    "a100": Achieved(0.77, 0.62, 0.45, 0.75, 0.5, 500, 70, 30, 40, f"{_KERNELS}; {_VLLM}; gpt-fast README"),
+    "hopper": Achieved(0.84, 0.70, 0.50, 0.87, 0.5, 300, 45, 18, 50, f"{_KERNELS}; {_VLLM}; {_INFERENCE_MAX}"),
+    "blackwell": Achieved(0.80, 0.70, 0.50, 0.87, 0.5, 300, 45, 18, 50, f"{_KERNELS}; {_VLLM}; {_INFERENCE_MAX}"),
+    "gddr": Achieved(0.88, 0.82, 0.75, 0.85, 0.5, 300, 50, 45, 50, f"{_KERNELS}; {_LLAMA_CPP}"),
+    "instinct": Achieved(
+        0.60, 0.50, 0.40, 0.60, 0.4, 500, 100, 40, 150, "ROCm vLLM and InferenceMAX results in public"
+    ),
+    "unified": Achieved(0.84, 0.82, 0.78, 0.80, 0.5, 500, 60, 60, 60, f"{_LLAMA_CPP}, GB10 and Strix Halo"),
+    "other": Achieved(
+        0.70, 0.60, 0.45, 0.70, 0.4, 500, 80, 50, 80, "no public measurement: the low side of the others"
+    ),
+}
+
+COLLECTIVE_US: dict[str, dict[int, float]] = {
+    "a100": {2: 5.3, 4: 6.0, 8: 6.5},
+    "hopper": {2: 4.5, 4: 4.8, 8: 5.3},
+    "blackwell": {2: 7.1, 4: 7.4, 8: 8.1},
+    "gddr": {2: 6.2, 4: 17.5, 8: 27.4},
+    "other": {2: 12.8, 4: 16.3, 8: 22.6},
+}
+"""One all-reduce of 16 KB by the ranks that take part, in microseconds: vLLM's own under CUDA graphs, by aiconfigurator
+0.12's collector (A100, H100, B200, and L40S over PCIe); NCCL on A100 for the others."""
+
+
+def class_of(gpu: Gpu) -> str:
+    """Row of the tables that a GPU belongs to."""
+    architecture, memory = gpu.architecture.lower(), (gpu.memory_type or "").lower()
+    if gpu.unified:
+        return "unified"
+    if gpu.vendor == "amd":
+        return "instinct" if "hbm" in memory else "other"
+    if gpu.vendor != "nvidia":
+        return "other"
+    if "gddr" in memory:
+        return "gddr"
+    for name in ("hopper", "blackwell"):
+        if name in architecture:
+            return name
+    return "a100"
+
+
+def achieved(gpu: Gpu) -> Achieved:
+    """What GPUs of its class reach."""
+    return CLASSES[class_of(gpu)]
+
+
+def collective_s(gpu: Gpu, ranks: int) -> float:
+    """Latency of one small all-reduce, in seconds; beyond eight ranks, eight's for each doubling."""
+    if ranks == 1:
+        return 0.0
+    table = COLLECTIVE_US.get(class_of(gpu), COLLECTIVE_US["other"])
+    known = next((size for size in sorted(table) if size >= ranks), None)
+    if known is not None:
+        return table[known] * 1e-6
+    doublings = (ranks - 1).bit_length() - 3
+    return table[8] * 1e-6 * (1 + doublings)

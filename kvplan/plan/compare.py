@@ -1,0 +1,72 @@
+"""Models, cache formats and attention kinds side by side, one sequence of one length each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kvplan.arch.formats import KvFormat
+from kvplan.arch.layers import Latent
+from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
+from kvplan.plan.shapes import MLA_RANK, MLA_ROPE, as_attention, attention_label
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One model in one format under one attention: bytes of the whole model, one copy, and of the fullest GPU."""
+
+    model: Model
+    attention: str
+    kv: KvFormat
+    tokens: int
+    bytes_per_token: int
+    bytes_per_token_full: int
+    fixed: int
+    bytes: int
+    on_gpu: int
+    notes: tuple[str, ...]
+
+
+def compare(
+    models: Iterable[Model],
+    tokens: int,
+    formats: tuple[KvFormat | None, ...],
+    attentions: tuple[str, ...],
+    parallel: Parallel,
+) -> tuple[Row, ...]:
+    """A row for each combination; no attention named: the model's own.
+
+    Raises: CannotSplit; UnknownName for an attention kind; UsageError for a format that can't store its heads.
+    """
+    return tuple(
+        _row(model, tokens, kv or model.kv_auto, attention, parallel)
+        for model in models
+        for attention in attentions or (None,)
+        for kv in formats
+    )
+
+
+def _row(model: Model, tokens: int, kv: KvFormat, attention: str | None, parallel: Parallel) -> Row:
+    shaped = model if attention is None else as_attention(model, attention)
+    curve = shaped.curve(kv)
+    return Row(
+        model=model,
+        attention=attention or attention_label(model),
+        kv=kv,
+        tokens=tokens,
+        bytes_per_token=curve.bytes_at(1) - curve.bytes_at(0),
+        bytes_per_token_full=curve.slope_at(curve.full_after),
+        fixed=curve.bytes_at(0),
+        bytes=curve.bytes_at(tokens),
+        on_gpu=max(rank.bytes_at(tokens) for rank in shaped.rank_curves(parallel, kv)),
+        notes=_notes(model, attention),
+    )
+
+
+def _notes(model: Model, attention: str | None) -> tuple[str, ...]:
+    if attention != "mla" or any(isinstance(cache, Latent) for layer in model.layers for cache in layer.caches):
+        return ()
+    return (
+        f"{model.origin.id} has no latent of its own: mla is shown with DeepSeek's, {MLA_RANK} + {MLA_ROPE} elements.",
+    )

@@ -1,0 +1,132 @@
+"""Whether it fits, as a value; how many at once; how long alone.
+
+Two capacities stand side by side, from the same cache memory: the formula's and the engine's. The engine decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvplan.arch.curve import LONGEST
+from kvplan.arch.formats import KvFormat
+from kvplan.engines.base import Budget, Capacity, Refusal
+from kvplan.engines.ideal import formula
+from kvplan.plan.request import Request
+from kvplan.plan.roofline import Decode, decode
+from kvplan.units import format_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Yes: `binding` is what limits how many."""
+
+    binding: str
+    max_sequences: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoFit:
+    """No. binding: what is missing. short_by_bytes: how much of it on the fullest GPU. reason: in words.
+
+    what_would_fit: the longest single sequence, in tokens; 0 when there is no memory for any.
+    """
+
+    binding: str
+    short_by_bytes: int
+    reason: str
+    what_would_fit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The answer to a Request.
+
+    kv_bytes: cache memory of the fullest GPU that the plan counts on; negative when the weights are too large. ideal:
+    the formula's capacity with it. own: what the engine asked about answers. decode: a step's time, None when nothing
+    runs or the weights are unknown.
+    """
+
+    request: Request
+    kv: KvFormat
+    budget: Budget
+    kv_bytes: int
+    outcome: Fit | NoFit
+    ideal: Capacity
+    own: Capacity | Refusal
+    decode: Decode | None
+
+    @property
+    def reserved(self) -> Capacity | None:
+        """What the engine reserves; None for the formula itself, and when the engine would refuse to start."""
+        return self.own if isinstance(self.own, Capacity) and self.request.engine.name != "ideal" else None
+
+    @property
+    def max_sequences(self) -> int:
+        """Sequences admitted at once."""
+        return self.own.max_sequences if isinstance(self.own, Capacity) else 0
+
+    @property
+    def max_context(self) -> int | None:
+        """Longest single sequence; None when nothing stops it."""
+        return None if self.own.max_context >= LONGEST else self.own.max_context
+
+    @property
+    def fits(self) -> bool:
+        """Whether the answer is yes."""
+        return isinstance(self.outcome, Fit)
+
+
+def fit(request: Request) -> Plan:
+    """Plan the request: budget, both capacities, verdict, and the time of a decode step.
+
+    Raises: CannotSplit for a layout the model has no pieces for; UsageError when the weights are unknown.
+    """
+    model, parallel, options = request.model, request.parallel, request.options
+    engine, context, kv = request.engine, request.context, request.kv_format
+    model.check_split(parallel)
+    budget = engine.budget(model, request.gpu, parallel, options, context)
+    kv_bytes = request.decide(budget.kv)
+    own = engine.capacity(model, request.gpu, parallel, kv, options, context, kv_bytes)
+    batch = request.batch or (own.max_sequences if isinstance(own, Capacity) else None)
+    return Plan(
+        request=request,
+        kv=kv,
+        budget=budget,
+        kv_bytes=kv_bytes,
+        outcome=_judge(request, budget, kv_bytes, own),
+        ideal=formula(model, parallel, kv, context, kv_bytes),
+        own=own,
+        decode=None if batch is None else decode(request, kv, min(batch, LONGEST)),
+    )
+
+
+def _judge(request: Request, budget: Budget, kv_bytes: int, own: Capacity | Refusal) -> Fit | NoFit:
+    if isinstance(own, Refusal):
+        short = own.needed_bytes - kv_bytes
+        if kv_bytes <= 0:
+            return NoFit("weights", short, _no_room(budget, request), own.max_context)
+        return NoFit(own.binding, short, own.message, own.max_context)
+    wanted = request.concurrency
+    if wanted is not None and own.max_sequences < wanted:
+        if own.binding == "max_num_seqs":
+            reason = f"the engine admits {own.max_sequences:,} sequences at once, not {wanted:,}"
+            return NoFit("max_num_seqs", 0, reason, own.max_context)
+        return _too_many(request, own, kv_bytes, wanted)
+    return Fit(own.binding, own.max_sequences)
+
+
+def _too_many(request: Request, own: Capacity, kv_bytes: int, wanted: int) -> NoFit:
+    each = request.engine.reserved(
+        request.model, request.gpu, request.parallel, request.kv_format, request.options, request.context
+    )
+    on_one = -(-wanted // request.parallel.dp)
+    reason = f"{own.max_sequences:,} sequences of {request.context:,} tokens fit at once, not {wanted:,}"
+    return NoFit("concurrency", max(1, on_one * each - kv_bytes), reason, own.max_context)
+
+
+def _no_room(budget: Budget, request: Request) -> str:
+    usable, weights = request.decide(budget.usable.bytes), budget.weights.bytes.likely
+    if weights > usable:
+        return f"its weights take {format_bytes(weights)} of a GPU's {format_bytes(usable)}"
+    taken = format_bytes(usable - request.decide(budget.kv))
+    return f"weights and overhead take {taken} of a GPU's {format_bytes(usable)}, nothing is left for the cache"

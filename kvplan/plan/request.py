@@ -1,0 +1,47 @@
+"""The question: this model, on these GPUs, split so, cached so, for requests this long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kvplan.arch.formats import KvFormat
+from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Engine, Options, Range
+from kvplan.hardware.gpu import Gpu
+
+End = Literal["safe", "likely"]
+
+ONE_GPU = Parallel()
+NO_FLAGS = Options()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything a plan depends on.
+
+    kv: the format asked for, None for auto. context: tokens of one sequence, prompt and output together.
+    concurrency: sequences that must be admitted at once, None to ask how many can. batch: sequences of the decode step
+    that is timed, None for as many as fit. end: which end of an uncertain budget decides.
+    """
+
+    model: Model
+    gpu: Gpu
+    engine: Engine
+    context: int
+    parallel: Parallel = ONE_GPU
+    kv: KvFormat | None = None
+    options: Options = NO_FLAGS
+    concurrency: int | None = None
+    batch: int | None = None
+    end: End = "safe"
+
+    @property
+    def kv_format(self) -> KvFormat:
+        """The format in use once the engine has had its say."""
+        return self.engine.kv_format(self.model, self.kv, self.gpu)
+
+    def decide(self, size: Range) -> int:
+        """The end of an uncertain amount of memory that counts as promised."""
+        return size.low if self.end == "safe" else size.likely

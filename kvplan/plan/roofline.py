@@ -1,0 +1,223 @@
+"""The time of one decode step, from bytes and a datasheet.
+
+    step_low    = max((weights of one token's experts + cache read) / peak bandwidth, FLOP / peak)
+    step_likely = weights / (f x bandwidth) + cache / (f x bandwidth) + collectives + launches, compute if it is longer
+
+No public measurement beats the first; the second is an estimate (kvplan.plan.achieved holds its fractions). With
+pipeline stages a token passes all of them in turn while as many micro-batches are on their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kvplan.arch.curve import LONGEST, Curve
+from kvplan.arch.formats import KvFormat
+from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent
+from kvplan.arch.model import Model
+from kvplan.arch.weights import Reads
+from kvplan.plan.achieved import Achieved, achieved, collective_s
+from kvplan.plan.request import Request
+
+SIXTEEN_BIT = 16
+
+MOST = 2**30
+"""Largest batch asked about when looking for the crossover."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decode:
+    """One decode step of `batch` sequences of `context` tokens.
+
+    weight_read_s, kv_read_s: bytes of one rank over the datasheet's bandwidth, all pipeline stages in turn; for experts
+    the expected number of distinct ones if routing is uniform (weight_read_s_low: those of one token). kv_share: of the
+    two. crossover_batch, crossover_context: smallest at which the cache is read longer than the weights, the other held.
+    """
+
+    batch: int
+    context: int
+    weight_bytes: Reads
+    kv_bytes: int
+    weight_read_s: float
+    weight_read_s_low: float
+    kv_read_s: float
+    compute_s: float | None
+    communication_s: float
+    overhead_s: float
+    step_s_low: float
+    step_s_likely: float
+    kv_share: float
+    crossover_batch: int | None
+    crossover_context: int | None
+    tokens_per_s: float
+    achieved: Achieved
+
+
+def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
+    """Time a step of `batch` sequences over all replicas; None when the weights are unknown.
+
+    Raises: CannotSplit.
+    """
+    parallel, gpu = request.parallel, request.gpu
+    replicas = parallel.dp * parallel.pp
+    micro = -(-batch // replicas)
+    weights = _weights_read(request, micro)
+    if weights is None:
+        return None
+    reads = _cache_reads(request.model, request, kv)
+    kv_bytes = micro * sum(curve.bytes_at(request.context) for curve in reads)
+    peak = gpu.bandwidth.value
+    compute = _compute_s(request, micro)
+    talking = _communication_s(request, micro)
+    reached = achieved(gpu)
+    overhead = _overhead_s(request, reached)
+    bits = _weight_bits(request.model)
+    moving = weights.likely / (peak * reached.weights(bits)) + kv_bytes / (peak * reached.cache)
+    likely = max(moving, (compute or 0.0) / reached.compute) + talking + overhead
+    low = max((weights.low + kv_bytes) / peak, compute or 0.0)
+    at_peak, cache_s = weights.likely / peak, kv_bytes / peak
+    return Decode(
+        batch=batch,
+        context=request.context,
+        weight_bytes=weights,
+        kv_bytes=kv_bytes,
+        weight_read_s=at_peak,
+        weight_read_s_low=weights.low / peak,
+        kv_read_s=cache_s,
+        compute_s=compute,
+        communication_s=talking,
+        overhead_s=overhead,
+        step_s_low=low,
+        step_s_likely=max(low, likely),
+        kv_share=cache_s / (cache_s + at_peak) if cache_s + at_peak else 0.0,
+        crossover_batch=_crossover_batch(request, reads, replicas),
+        crossover_context=_crossover_context(weights.likely, reads, micro),
+        tokens_per_s=batch / max(low, likely),
+        achieved=reached,
+    )
+
+
+def _weights_read(request: Request, micro: int) -> Reads | None:
+    """Bytes of weights that one tensor rank reads for a micro-batch, over all stages."""
+    weights, given, parallel = request.model.weights, request.options.weights, request.parallel
+    if weights is None:
+        return None if given is None else Reads(given * parallel.pp, given * parallel.pp, given * parallel.pp)
+    reads = weights.read_bytes(micro, parallel)
+    if given is None:
+        return reads
+    if weights.active == weights.total:
+        return Reads(given * parallel.pp, given * parallel.pp, given * parallel.pp)
+    whole = sum(weights.bytes_on_rank(parallel, stage) for stage in range(parallel.pp))
+    return Reads(*(part * given * parallel.pp // whole for part in reads))
+
+
+def _cache_reads(model: Model, request: Request, kv: KvFormat) -> tuple[Curve, ...]:
+    """What one rank of each stage reads of one sequence's cache."""
+    return tuple(model.reads(kv, request.parallel.shard, stage) for stage in model.stages(request.parallel))
+
+
+def _crossover_batch(request: Request, reads: tuple[Curve, ...], replicas: int) -> int | None:
+    """Smallest batch whose cache takes at least as long to read as the weights."""
+    each = sum(curve.bytes_at(request.context) for curve in reads)
+
+    def overtaken(micro: int) -> bool:
+        weights = _weights_read(request, micro)
+        return weights is not None and micro * each >= weights.likely
+
+    micro = _smallest(overtaken, MOST)
+    return None if micro is None else (micro - 1) * replicas + 1
+
+
+def _crossover_context(weights: int, reads: tuple[Curve, ...], micro: int) -> int | None:
+    """Smallest context at which this batch's cache takes at least as long to read as the weights."""
+    return _smallest(lambda tokens: micro * sum(curve.bytes_at(tokens) for curve in reads) >= weights, LONGEST)
+
+
+def _smallest(holds: Callable[[int], bool], most: int) -> int | None:
+    """Smallest whole number from 1 to `most` for which `holds`, which stays true once it is; None if none."""
+    if not holds(most):
+        return None
+    low, high = 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _weight_bits(model: Model) -> int:
+    """Bits of an element in the matrices that hold most of the model."""
+    if model.weights is None:
+        return model.dtype.bits
+    sizes: dict[int, int] = {}
+    for layer in {id(layer): layer for layer in model.weights.layers}.values():
+        for weight in layer:
+            sizes[weight.stored.bits] = sizes.get(weight.stored.bits, 0) + weight.parameters
+    return max(sizes, key=lambda bits: sizes[bits], default=model.dtype.bits)
+
+
+def _compute_s(request: Request, micro: int) -> float | None:
+    """Time of the multiplications of one micro-batch at the datasheet's rate; None when either is unknown."""
+    weights, rate = request.model.weights, _flop_per_s(request)
+    if weights is None or rate is None:
+        return None
+    looked_up = 0 if weights.tied else weights.by_component().get("embedding", 0)
+    per_token = 2 * (weights.active - looked_up) + sum(
+        _attention_flop(cache, request.context) for layer in request.model.layers for cache in layer.caches
+    )
+    return micro * per_token / (request.parallel.tp * rate)
+
+
+def _flop_per_s(request: Request) -> int | None:
+    """The datasheet's dense rate for 16-bit numbers, or its best when the weights have fewer bits."""
+    rates = {name: fact.value for name, fact in request.gpu.flops}
+    if _weight_bits(request.model) < SIXTEEN_BIT:
+        return max(rates.values(), default=None)
+    return rates.get("bf16", rates.get("fp16"))
+
+
+def _attention_flop(cache: Cache, tokens: int) -> int:
+    """Multiplications and additions of one token's scores and sums, over the tokens it reads."""
+    if isinstance(cache, Attention):
+        seen = min(tokens, cache.topk or tokens, tokens if cache.cap is None else cache.cap)
+        return 2 * (cache.heads or 0) * (cache.k_dim + cache.v_dim) * seen
+    if isinstance(cache, Latent):
+        return 2 * (cache.heads or 0) * (2 * cache.rank + cache.rope_dim) * min(tokens, cache.topk or tokens)
+    if isinstance(cache, Compressed):
+        return 4 * (cache.heads or 0) * cache.dim * min(tokens, cache.window)
+    if isinstance(cache, CrossAttention):
+        return 2 * (cache.heads or 0) * (cache.k_dim + cache.v_dim) * cache.tokens
+    return 0
+
+
+def _communication_s(request: Request, micro: int) -> float:
+    """Two all-reduces a layer among the tensor ranks, and one hand-over between stages, latency and bytes.
+
+    A ring moves 2 (n - 1) / n of the message through each link; half of a link's figure is one direction.
+    """
+    parallel, gpu, model = request.parallel, request.gpu, request.model
+    message = micro * (model.hidden_size or 0) * 2
+    one_way = gpu.link.value / 2 if gpu.link is not None else None
+    total = 0.0
+    if parallel.tp > 1:
+        wire = 2 * (parallel.tp - 1) / parallel.tp * message / one_way if one_way else 0.0
+        total += 2 * len(model.layers) * (collective_s(gpu, parallel.tp) + wire)
+    if parallel.pp > 1:
+        total += (parallel.pp - 1) * (collective_s(gpu, 2) + (message / one_way if one_way else 0.0))
+    return total
+
+
+def _overhead_s(request: Request, reached: Achieved) -> float:
+    """Launches and gaps that no bandwidth explains."""
+    model, split = request.model, request.parallel.tp > 1
+    layers = len(model.layers)
+    routed = _routed_layers(model)
+    microseconds = reached.step_us + layers * (reached.layer_us + (2 * reached.slot_us if split else 0.0))
+    return (microseconds + routed * reached.expert_us) * 1e-6
+
+
+def _routed_layers(model: Model) -> int:
+    """Layers that send tokens to some of their experts."""
+    if model.weights is None:
+        return 0
+    return sum(any(weight.routed for weight in layer) for layer in model.weights.layers)

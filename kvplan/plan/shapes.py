@@ -1,0 +1,122 @@
+"""The same model under another attention: what its cache would cost as MHA, GQA, MQA or MLA, or with a window.
+
+The question of a textbook, answered on real layers: heads and widths stay, only what is cached changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent
+from kvplan.arch.model import Model, map_caches
+from kvplan.errors import UnknownName, UsageError
+
+KINDS = ("mha", "gqa", "mqa", "mla")
+
+GQA_HEADS = 8
+"""KV heads of the usual grouping: Llama 2 and 3, Mistral, Qwen."""
+
+MLA_RANK, MLA_ROPE = 512, 64
+"""DeepSeek-V2's and V3's latent and rotary key (arXiv:2405.04434), for a model that has no latent of its own."""
+
+
+def attention_label(model: Model) -> str:
+    """What its attention is called: `gqa`, `mla`, `gqa + gated delta net`; each distinct name once."""
+    names = dict.fromkeys(_label(cache) for layer in model.layers for cache in layer.caches)
+    return " + ".join(names) or "none"
+
+
+def as_attention(model: Model, kind: str) -> Model:
+    """The same shape with every attention layer cached as `kind`; recurrent and cross-attention layers stay.
+
+    Windows and chunks stay too. MLA uses the model's own latent, or DeepSeek's 512 + 64.
+
+    Raises: UnknownName; UsageError if the config doesn't say enough about the heads.
+    """
+    changes: dict[str, Callable[[Cache], Cache]] = {
+        "mha": lambda cache: _with_heads(cache, model, lambda heads, _: heads),
+        "gqa": lambda cache: _with_heads(cache, model, _grouped),
+        "mqa": lambda cache: _with_heads(cache, model, lambda _heads, _own: 1),
+        "mla": _latent,
+    }
+    if kind not in changes:
+        raise UnknownName(f"{kind!r} is not an attention kind", hint="known: " + ", ".join(KINDS))
+    return map_caches(model, changes[kind])
+
+
+def shown_kinds(model: Model) -> tuple[str, ...]:
+    """Kinds worth showing beside the model's own: those its config says enough for, and MLA where it is one."""
+    caches = [cache for layer in model.layers for cache in layer.caches]
+    latent = any(isinstance(cache, Latent) for cache in caches)
+    if not any(isinstance(cache, Attention | Latent) for cache in caches):
+        return ()
+    if any(isinstance(cache, Attention | Latent) and not _describes_heads(cache) for cache in caches):
+        return ()
+    return KINDS if latent else KINDS[:3]
+
+
+def keep_recent(model: Model, window: int, sinks: int) -> Model:
+    """The model with every attention layer cut to the first `sinks` and the last `window` tokens (StreamingLLM).
+
+    Lossy: what falls out can't be recalled. Source: arXiv:2309.17453.
+
+    Raises: UsageError for latent and compressed attention, for which nobody has defined it.
+    """
+
+    def cut(cache: Cache) -> Cache:
+        if isinstance(cache, Latent | Compressed):
+            raise UsageError(
+                f"{model.origin.id} caches latents, and --window is defined for keys and values",
+                hint="compare --attention mha,mla shows what the latent already saves",
+            )
+        if not isinstance(cache, Attention) or (cache.cap is not None and cache.cap <= window + sinks):
+            return cache
+        return replace(cache, window=window, sinks=sinks, chunk=None)
+
+    return map_caches(model, cut)
+
+
+def _label(cache: Cache) -> str:
+    if isinstance(cache, Attention):
+        if cache.kv_heads == 1:
+            return "mqa"
+        return "mha" if cache.kv_heads == cache.heads else "gqa"
+    if isinstance(cache, Latent):
+        return "mla"
+    if isinstance(cache, Compressed):
+        return "compressed"
+    return "cross" if isinstance(cache, CrossAttention) else cache.law
+
+
+def _describes_heads(cache: Attention | Latent) -> bool:
+    if isinstance(cache, Attention):
+        return cache.heads is not None
+    return None not in (cache.heads, cache.nope_dim, cache.v_dim)
+
+
+def _grouped(heads: int, own: int | None) -> int:
+    """The model's own groups; for a model without, the usual eight, or as many as divide its heads."""
+    if own is not None and 1 < own < heads:
+        return own
+    return next(groups for groups in range(min(GQA_HEADS, heads), 0, -1) if heads % groups == 0)
+
+
+def _with_heads(cache: Cache, model: Model, kv_heads: Callable[[int, int | None], int]) -> Cache:
+    if not isinstance(cache, Attention | Latent):
+        return cache
+    if cache.heads is None or (isinstance(cache, Latent) and (cache.nope_dim is None or cache.v_dim is None)):
+        raise UsageError(
+            f"{model.origin.id} doesn't say how many heads it has, or how wide they are",
+            cause="other attention kinds of the same shape need them",
+        )
+    if isinstance(cache, Attention):
+        return replace(cache, kv_heads=kv_heads(cache.heads, cache.kv_heads), indexer=None, topk=None)
+    k_dim, v_dim = (cache.nope_dim or 0) + cache.rope_dim, cache.v_dim or 0
+    return Attention(cache.heads, kv_heads(cache.heads, None), k_dim, v_dim)
+
+
+def _latent(cache: Cache) -> Cache:
+    if not isinstance(cache, Attention):
+        return cache
+    return Latent(cache.heads, MLA_RANK, MLA_ROPE, cache.k_dim, cache.v_dim)

@@ -1,0 +1,133 @@
+"""What a model's cache costs, whole and per GPU, by the formula and by an engine; no GPU is needed to ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvplan.arch.curve import Curve
+from kvplan.arch.formats import KvFormat
+from kvplan.arch.model import LayerCount, Model
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Engine, Options
+from kvplan.errors import UsageError
+from kvplan.hardware.gpu import Gpu
+from kvplan.plan.request import NO_FLAGS, ONE_GPU
+from kvplan.plan.shapes import as_attention, attention_label, shown_kinds
+
+LADDER = tuple(2**power for power in (11, 13, 15, 17, 19, 20))
+UNSTATED_CONTEXT = 8192
+"""Length shown for a model whose config justifies none: a question, not a fact about the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRequest:
+    """What is asked. lengths: tokens of a sequence. kv: None for auto. gpu: for engines whose rules depend on it."""
+
+    model: Model
+    engine: Engine
+    lengths: tuple[int, ...]
+    parallel: Parallel = ONE_GPU
+    kv: KvFormat | None = None
+    options: Options = NO_FLAGS
+    gpu: Gpu | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """Bytes of one sequence of `tokens`. whole: the model, one copy. on_gpu: on the fullest GPU. slope: of one more token.
+
+    engine_on_gpu: what the engine takes on the fullest GPU. engine_whole: on all GPUs of one replica, copies included.
+    """
+
+    tokens: int
+    whole: int
+    slope: int
+    on_gpu: int
+    engine_on_gpu: int
+    engine_whole: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """The same shape under another attention: bytes that token 1 adds, and bytes at the longest length asked."""
+
+    attention: str
+    bytes_per_token: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """The answer: growth laws, bytes at each length, and the same shape otherwise."""
+
+    request: SizeRequest
+    kv: KvFormat
+    attention: str
+    curve: Curve
+    parts: tuple[LayerCount, ...]
+    lengths: tuple[Length, ...]
+    ladder: tuple[tuple[int, int], ...]
+    alternatives: tuple[Alternative, ...]
+
+    @property
+    def bytes_per_token(self) -> int:
+        """What token 1 adds."""
+        return self.curve.bytes_at(1) - self.curve.bytes_at(0)
+
+    @property
+    def bytes_per_token_full(self) -> int:
+        """What one more token adds once every window is full."""
+        return self.curve.slope_at(self.curve.full_after)
+
+
+def size(request: SizeRequest) -> Sizing:
+    """Size the sequences asked about.
+
+    Raises: CannotSplit for a layout the model has no pieces for.
+    """
+    model, parallel = request.model, request.parallel
+    kv = request.engine.kv_format(model, request.kv, request.gpu)
+    curve, ranks = model.curve(kv), model.rank_curves(parallel, kv)
+    longest = max(request.lengths)
+    alternatives = (_alternative(model, kv, kind, longest) for kind in shown_kinds(model))
+    return Sizing(
+        request=request,
+        kv=kv,
+        attention=attention_label(model),
+        curve=curve,
+        parts=model.parts(kv),
+        lengths=tuple(_length(tokens, curve, ranks, request, kv) for tokens in request.lengths),
+        ladder=_ladder(model, curve, longest),
+        alternatives=tuple(found for found in alternatives if found is not None),
+    )
+
+
+def default_length(model: Model) -> int:
+    """The model's own maximum; UNSTATED_CONTEXT for a model that states none."""
+    return model.context.tokens or UNSTATED_CONTEXT
+
+
+def _length(tokens: int, curve: Curve, ranks: tuple[Curve, ...], request: SizeRequest, kv: KvFormat) -> Length:
+    on_gpu = [rank.bytes_at(tokens) for rank in ranks]
+    engine, parallel = request.engine, request.parallel
+    if engine.name == "ideal":
+        reserved, everywhere = max(on_gpu), sum(on_gpu) * parallel.tp
+    else:
+        reserved = engine.reserved(request.model, request.gpu, parallel, kv, request.options, tokens)
+        everywhere = reserved * parallel.tp * parallel.pp
+    return Length(tokens, curve.bytes_at(tokens), curve.slope_at(tokens), max(on_gpu), reserved, everywhere)
+
+
+def _ladder(model: Model, curve: Curve, longest: int) -> tuple[tuple[int, int], ...]:
+    top = max(longest, model.context.tokens or 0)
+    lengths = sorted({tokens for tokens in LADDER if tokens < top} | {top})
+    return tuple(zip(lengths, curve.bytes_over(lengths), strict=True))
+
+
+def _alternative(model: Model, kv: KvFormat, kind: str, tokens: int) -> Alternative | None:
+    """None when the cache format can't store heads of that width."""
+    try:
+        curve = as_attention(model, kind).curve(kv)
+    except UsageError:
+        return None
+    return Alternative(kind, curve.bytes_at(1) - curve.bytes_at(0), curve.bytes_at(tokens))

@@ -1,0 +1,88 @@
+"""Documents as JSON and as CSV: every number in base units, nothing rounded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from kvplan.report.schema import SCHEMAS, Document, FitReport, FitTable, schema_id
+
+ROWS = {
+    "size": "sequences", "compare": "rows", "models": "models", "gpus": "gpus", "engines": "engines", "env": "settings",
+}  # fmt: skip
+"""Which list of a document makes the rows of its CSV; a fit is one row."""
+
+NOT_IN_CSV = ("schema", "explain", "suggestions", "defaulted", "notes", "warnings", "sources", "assumed")
+
+
+def as_json(document: Document) -> str:
+    """The document, indented, ending with a newline. Infinite and not-a-number values can't occur."""
+    return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def plain(value: object) -> Any:
+    """Dictionaries, lists and scalars."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(inner) for inner in value]
+    return value
+
+
+def as_csv(document: Document) -> str:
+    """One header and one row per sequence, model, GPU or plan; nested keys joined with dots."""
+    import csv
+    import io
+
+    rows = [dict(_flat(row, "")) for row in _rows(document)]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, names, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def json_schema(name: str) -> str:
+    """JSON Schema of one document, by the name in its `schema` key: `size`, `fit`, `fit_table` ...
+
+    Raises: UnknownName.
+    """
+    from kvplan.errors import UnknownName
+
+    if name not in SCHEMAS:
+        raise UnknownName(f"{name!r} is not a document", hint="known: " + ", ".join(SCHEMAS))
+    from pydantic import TypeAdapter
+
+    described = TypeAdapter(SCHEMAS[name]).json_schema(mode="serialization")
+    described["$id"] = schema_id(name)
+    described["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    return json.dumps(described, indent=2) + "\n"
+
+
+def _rows(document: Document) -> Sequence[object]:
+    if isinstance(document, FitReport):
+        return (document,)
+    if isinstance(document, FitTable):
+        return document.rows
+    name = document.schema.removeprefix("kvplan.").partition("/")[0]
+    rows: Sequence[object] = getattr(document, ROWS[name])
+    return rows
+
+
+def _flat(value: object, prefix: str) -> Iterator[tuple[str, object]]:
+    if is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            if field.name not in NOT_IN_CSV:
+                yield from _flat(getattr(value, field.name), f"{prefix}.{field.name}" if prefix else field.name)
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{prefix}.{key}")
+    elif isinstance(value, tuple):
+        yield prefix, " ".join(str(inner) for inner in value if not is_dataclass(inner))
+    else:
+        yield prefix, value

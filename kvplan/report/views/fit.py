@@ -1,0 +1,200 @@
+"""The page of `kvplan fit`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kvplan.report import schema
+from kvplan.report.blocks import Bar, Block, Column, Facts, Heading, Note, Table, Tree, Verdict
+from kvplan.report.views import words
+from kvplan.report.views.size import notes
+from kvplan.units import format_bytes
+
+BINDING = {
+    "weights": "weights are what is too large",
+    "longest_request": "one request of that length is what doesn't fit",
+    "concurrency": "the number of sequences is what doesn't fit",
+    "pool": "cache memory is what limits it",
+    "rank": "the fullest pipeline stage is what limits it",
+    "max_num_seqs": "the engine's own limit on sequences is what limits it",
+}
+
+
+def view(report: schema.FitReport, *, explain: bool) -> tuple[Block, ...]:
+    """Verdict, memory of a GPU, both capacities, a decode step, what would help."""
+    return tuple(_blocks(report, explain=explain))
+
+
+def _blocks(report: schema.FitReport, *, explain: bool) -> Iterator[Block]:
+    yield Heading(_question(report))
+    yield Verdict(_answer(report), good=report.verdict == "fits")
+    yield Heading(f"Memory of one GPU, {format_bytes(report.per_gpu.memory_bytes)} visible")
+    yield _bar(report.per_gpu)
+    yield _memory(report.per_gpu)
+    yield Heading("What it holds")
+    yield Facts(tuple(_capacity(report)))
+    if report.decode is not None:
+        yield Heading(f"A decode step of {words.plural(report.decode.batch, 'sequence')}")
+        yield Facts(tuple(_decode(report.decode)))
+    if report.suggestions:
+        yield Heading("What a single change would do")
+        columns = (Column("change", right=False), Column("effect", right=False, shrink=True))
+        yield Table(columns, tuple((found.change, found.effect) for found in report.suggestions))
+    if explain and report.explain is not None:
+        yield Tree(report.explain)
+    yield from (Note(text) for text in _notes(report))
+
+
+def _question(report: schema.FitReport) -> str:
+    layout = words.layout_text(report.parallel)
+    where = f"{report.gpu.count} x {report.gpu.id}" + (f" ({layout})" if layout else "")
+    return f"{words.model_line(report.model)} on {where}, {words.kv_text(report.kv_dtype)} cache"
+
+
+def _answer(report: schema.FitReport) -> str:
+    holder = words.engine_text(report.engine)
+    if report.verdict == "fits":
+        admitted = report.reserved.max_sequences if report.reserved is not None else report.ideal.max_sequences
+        sequences = words.plural(admitted, "sequence")
+        return f"Fits: {sequences} of {report.context:,} tokens by {holder}; {BINDING[report.binding]}."
+    short = f" by {format_bytes(report.short_by_bytes)} per GPU" if report.short_by_bytes else ""
+    return f"Does not fit{short}, by {holder}: {report.reason or BINDING[report.binding]}."
+
+
+def _bar(memory: schema.PerGpu) -> Bar:
+    """What the plan counts on, and what the memory beyond it is left for."""
+    scenario = _scenarios(memory)[0 if memory.decides == "low" else 1]
+    spent = [
+        ("weights", scenario.weights_bytes or 0),
+        ("activations", scenario.activation_bytes),
+        ("runtime", scenario.runtime_bytes),
+        ("KV cache", max(scenario.kv_bytes, 0)),
+    ]
+    spent.append(("left alone", max(memory.memory_bytes - sum(size for _, size in spent), 0)))
+    parts = tuple((name, size, format_bytes(size)) for name, size in spent)
+    return Bar(parts, max(memory.memory_bytes, sum(size for _, size in spent)))
+
+
+def _scenarios(memory: schema.PerGpu) -> tuple[schema.Memory | schema.PerGpu, ...]:
+    """The terms so that each column adds up: everything at its worst, likely, everything at its best."""
+    low, high = memory.low, memory.high
+    worst = replace(high, memory_bytes=low.memory_bytes, usable_bytes=low.usable_bytes, kv_bytes=low.kv_bytes)
+    best = replace(low, memory_bytes=high.memory_bytes, usable_bytes=high.usable_bytes, kv_bytes=high.kv_bytes)
+    return worst, memory, best
+
+
+def _memory(memory: schema.PerGpu) -> Table:
+    names = (
+        ("usable", "usable_bytes"),
+        ("- weights", "weights_bytes"),
+        ("- activations", "activation_bytes"),
+        ("- runtime", "runtime_bytes"),
+        ("= KV cache", "kv_bytes"),
+    )
+    columns = _scenarios(memory)
+    rows = [(label, *(_size(getattr(column, name)) for column in columns)) for label, name in names]
+    safe, likely = ("safe (decides)", "likely") if memory.decides == "low" else ("safe", "likely (decides)")
+    if memory.low == memory.high:
+        return Table((Column("", right=False), Column("per GPU")), tuple(row[:2] for row in rows))
+    return Table((Column("", right=False), Column(safe), Column(likely), Column("at best")), tuple(rows))
+
+
+def _size(count: int | None) -> str:
+    return "unknown" if count is None else format_bytes(count)
+
+
+def _capacity(report: schema.FitReport) -> Iterator[tuple[str, str]]:
+    ideal, reserved = report.ideal, report.reserved
+    held = "" if ideal.kv_tokens is None else f", {ideal.kv_tokens:,} tokens"
+    yield "by the formula", f"{words.plural(ideal.max_sequences, 'sequence')} in {format_bytes(ideal.kv_bytes)}{held}"
+    if reserved is not None:
+        yield f"by {words.engine_text(report.engine)}", _reserved(reserved)
+        if reserved.gap:
+            said = ", ".join(f"{reason.name} {format_bytes(reason.bytes)}" for reason in reserved.gap)
+            yield "the gap, a sequence", said
+    longest = "nothing stops it" if report.max_context is None else f"{report.max_context:,} tokens by memory"
+    own = report.model.max_context
+    yield "longest sequence", longest + (f"; the model's own maximum is {own:,}" if own is not None else "")
+
+
+def _reserved(reserved: schema.Reserved) -> str:
+    text = f"{words.plural(reserved.max_sequences, 'sequence')}, {reserved.kv_tokens:,} tokens"
+    if reserved.blocks is not None:
+        text += f" in {reserved.blocks:,} blocks of {reserved.block_tokens}"
+    return f"{text}, {reserved.max_concurrency:.2f} x at full length"
+
+
+def _decode(step: schema.DecodeInfo) -> Iterator[tuple[str, str]]:
+    low = f"at least {words.seconds(step.weight_read_s_low)}, " if step.weight_read_s_low < step.weight_read_s else ""
+    expected = " with the experts that uniform routing touches" if low else ""
+    yield "weights read", f"{low}{words.seconds(step.weight_read_s)}{expected}"
+    yield "cache read", f"{words.seconds(step.kv_read_s)}, {words.share(step.kv_share)} of the reading"
+    yield (
+        "a step takes",
+        (
+            f"at least {words.seconds(step.step_s_low)} (datasheet), likely about {words.seconds(step.step_s_likely)}: "
+            f"{step.tokens_per_s:,.0f} tokens/s together, {step.tokens_per_s / step.batch:,.1f} each"
+        ),
+    )
+    yield (
+        "also in it",
+        (
+            f"compute {words.seconds(step.compute_s)}, communication {words.seconds(step.communication_s)}, "
+            f"launches and gaps {words.seconds(step.overhead_s)}"
+        ),
+    )
+    batch = (
+        "never at this length"
+        if step.crossover_batch is None
+        else f"from {step.crossover_batch:,} sequences of this length"
+    )
+    context = "" if step.crossover_context is None else f", or this many from {step.crossover_context:,} tokens each"
+    yield "cache over weights", batch + context
+
+
+def _notes(report: schema.FitReport) -> Iterator[str]:
+    yield from report.warnings
+    if report.per_gpu.assumed:
+        yield "Assumed: " + ", ".join(f"{name} {value}" for name, value in report.per_gpu.assumed.items()) + "."
+    yield from notes(report.model)
+
+
+def table_view(report: schema.FitTable) -> tuple[Block, ...]:
+    """One row a model."""
+    columns = (
+        Column("model", right=False, shrink=True),
+        Column("context"),
+        Column("weights/GPU"),
+        Column("KV/GPU"),
+        Column("one sequence"),
+        Column("at once"),
+        Column("step, likely"),
+        Column("", right=False),
+    )
+    blocks: list[Block] = []
+    if report.rows:
+        first = report.rows[0]
+        blocks.append(
+            Heading(f"{first.gpu.count} x {first.gpu.id}, {words.engine_text(first.engine)}, all bundled models")
+        )
+    blocks.append(Table(columns, tuple(_row(row) for row in report.rows)))
+    blocks += [Note(f"{skipped.id}: {skipped.error}") for skipped in report.skipped]
+    return tuple(blocks)
+
+
+def _row(row: schema.FitReport) -> tuple[str, ...]:
+    admitted = row.reserved.max_sequences if row.reserved is not None else row.ideal.max_sequences
+    memory = row.per_gpu
+    kept = (memory.low if memory.decides == "low" else memory).kv_bytes
+    each = row.ideal.kv_bytes // row.ideal.max_sequences if row.ideal.max_sequences else None
+    return (
+        row.model.id,
+        f"{row.context:,}",
+        _size(memory.weights_bytes),
+        format_bytes(max(kept, 0)),
+        "-" if each is None else format_bytes(each),
+        f"{admitted:,}" if row.verdict == "fits" else "0",
+        "-" if row.decode is None else words.seconds(row.decode.step_s_likely),
+        "fits" if row.verdict == "fits" else f"no: {row.binding}",
+    )

@@ -1,0 +1,105 @@
+"""The page of `kvplan size`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvplan.report import schema
+from kvplan.report.blocks import Block, Column, Facts, Heading, Note, Table, Tree
+from kvplan.report.views import words
+from kvplan.units import format_bytes
+
+SHOWN_DEFAULTS = 6
+
+
+def view(report: schema.SizeReport, *, explain: bool) -> tuple[Block, ...]:
+    """Facts, lengths, groups of layers, a ladder of lengths, the same shape otherwise."""
+    return tuple(_blocks(report, explain=explain))
+
+
+def _blocks(report: schema.SizeReport, *, explain: bool) -> Iterator[Block]:
+    yield Heading(words.model_line(report.model))
+    yield Facts(tuple(_facts(report)))
+    yield _lengths(report)
+    yield _groups(report.cache)
+    yield Heading("One sequence, whole model, at other lengths")
+    yield Table(
+        (Column("tokens"), Column("cache")), tuple((f"{r.tokens:,}", format_bytes(r.bytes)) for r in report.ladder)
+    )
+    if report.same_shape:
+        yield Heading(f"The same shape under another attention, at {report.sequences[-1].tokens:,} tokens")
+        yield _same_shape(report)
+    if explain:
+        yield Tree(report.explain)
+    yield from (Note(text) for text in notes(report.model))
+    yield Note(f"Rule of thumb: {report.rule_of_thumb}.")
+
+
+def notes(model: schema.ModelInfo) -> Iterator[str]:
+    """What about the model was assumed."""
+    if model.defaulted:
+        shown = ", ".join(f"{field.field} = {field.value}" for field in model.defaulted[:SHOWN_DEFAULTS])
+        more = len(model.defaulted) - SHOWN_DEFAULTS
+        yield f"Not in the config, so its class's defaults: {shown}{f' and {more} more (--json)' if more > 0 else ''}."
+    yield from model.notes
+
+
+def _facts(report: schema.SizeReport) -> Iterator[tuple[str, str]]:
+    model, cache = report.model, report.cache
+    yield "source", model.source + (f" @ {model.revision}" if model.revision else "")
+    yield "attention", f"{cache.attention}, {sum(group.layers for group in cache.groups):,} caching layers"
+    yield "cache format", words.kv_text(report.kv_dtype)
+    yield "per token", words.exact(cache.bytes_per_token)
+    if cache.bytes_per_token_full != cache.bytes_per_token:
+        yield f"after {cache.full_after:,} tokens", f"{words.exact(cache.bytes_per_token_full)} per token"
+    if cache.fixed_bytes_per_sequence:
+        yield "per sequence", f"{words.exact(cache.fixed_bytes_per_sequence)} whatever its length"
+    if model.max_context is None:
+        yield "own maximum", f"not stated: {model.max_context_reason}"
+    else:
+        yield "own maximum", f"{model.max_context:,} tokens"
+
+
+def _lengths(report: schema.SizeReport) -> Table:
+    layout = words.layout_text(report.parallel)
+    columns = [Column("tokens"), Column("one sequence"), Column("bytes"), Column("next token adds")]
+    split, engine = bool(layout), report.engine.name != "ideal"
+    columns += [Column(f"per GPU ({layout})")] if split else []
+    columns += [Column(f"{words.engine_text(report.engine)} takes per GPU")] if engine else []
+    rows = []
+    for row in report.sequences:
+        cells = [f"{row.tokens:,}", format_bytes(row.bytes), f"{row.bytes:,}", format_bytes(row.slope_bytes)]
+        cells += [format_bytes(row.bytes_per_gpu)] if split else []
+        cells += [format_bytes(row.engine_bytes_per_gpu)] if engine else []
+        rows.append(tuple(cells))
+    return Table(tuple(columns), tuple(rows))
+
+
+def _groups(cache: schema.CacheInfo) -> Table:
+    columns = (
+        Column("layers"),
+        Column("kind", right=False),
+        Column("stops at"),
+        Column("one layer keeps", right=False, shrink=True),
+    )
+    return Table(columns, tuple((f"{group.layers:,}", group.kind, _stop(group), _law(group)) for group in cache.groups))
+
+
+def _stop(group: schema.Group) -> str:
+    if not group.bytes_per_entry:
+        return "constant"
+    return "never" if group.cap_tokens is None else f"{group.cap_tokens:,}"
+
+
+def _law(group: schema.Group) -> str:
+    every = f" every {group.stride} tokens" if group.stride > 1 else " a token" if group.bytes_per_entry else ""
+    return group.formula + every
+
+
+def _same_shape(report: schema.SizeReport) -> Table:
+    columns = (Column("attention", right=False), Column("per token"), Column("one sequence"), Column("against its own"))
+    rows = tuple(
+        (other.attention, format_bytes(other.bytes_per_token), format_bytes(other.bytes), words.times(other.ratio))
+        for other in report.same_shape
+    )
+    return Table(columns, rows)

@@ -1,0 +1,73 @@
+"""Phrases that several pages share."""
+
+from __future__ import annotations
+
+from kvplan.report import schema
+from kvplan.units import format_bytes, format_seconds
+
+
+def model_line(model: schema.ModelInfo) -> str:
+    """`llama-3-70b (llama, 70.6B parameters)`."""
+    total, active = model.parameters.total, model.parameters.active
+    if total is None:
+        return f"{model.id} ({model.family})"
+    about = "" if model.parameters.exact else "at least "
+    text = f"{about}{parameter_text(total)} parameters"
+    if active is not None and active != total:
+        text += f", {parameter_text(active)} active"
+    return f"{model.id} ({model.family}, {text})"
+
+
+def parameter_text(count: int) -> str:
+    """`70.6B`, `361M`."""
+    return f"{count / 1e9:.1f}B" if count >= 10**9 else f"{count / 1e6:.0f}M"
+
+
+def layout_text(parallel: schema.Layout) -> str:
+    """`TP 8 x PP 2`; empty for one GPU."""
+    sizes = (("TP", parallel.tp), ("PP", parallel.pp), ("DP", parallel.dp), ("EP", parallel.ep), ("DCP", parallel.dcp))
+    return " x ".join(f"{name} {size}" for name, size in sizes if size > 1)
+
+
+def kv_text(kv: schema.KvDtype) -> str:
+    """`bf16`, or `q8_0 keys, q4_0 values`."""
+    return kv.k if kv.k == kv.v else f"{kv.k} keys, {kv.v} values"
+
+
+def engine_text(engine: schema.EngineInfo) -> str:
+    """`vllm 0.33`, `the formula`."""
+    if engine.name == "ideal":
+        return "the formula"
+    return engine.name if engine.version is None else f"{engine.name} {engine.version}"
+
+
+def exact(size: int) -> str:
+    """`320.00 KiB (327,680 B)`."""
+    return format_bytes(size) if abs(size) < 1024 else f"{format_bytes(size)} ({size:,} B)"
+
+
+def tokens(count: int | None) -> str:
+    """Tokens with separators; `no limit` for None."""
+    return "no limit" if count is None else f"{count:,}"
+
+
+def seconds(value: float | None) -> str:
+    """`16.23 ms`; `unknown` for None."""
+    return "unknown" if value is None else format_seconds(value)
+
+
+def share(value: float) -> str:
+    """`76 %`."""
+    return f"{value * 100:.0f} %"
+
+
+def times(ratio: float) -> str:
+    """`36.0 x`, or `1/1.865 x` for what is smaller."""
+    if ratio == 0:
+        return "0 x"
+    return f"{ratio:.3g} x" if ratio >= 1 else f"1/{1 / ratio:.4g} x"
+
+
+def plural(count: int, what: str) -> str:
+    """`1 sequence`, `162 sequences`."""
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
