@@ -202,13 +202,19 @@ class StateTensor:
     """One tensor of a recurrent layer's state.
 
     role: what it is for, so that an engine can lay it out its own way. rows: of each part (a convolution's kernel - 1).
-    widths: (units, elements of one unit); tensor parallelism deals units. stored: its format, None for the model's.
+    widths: (units, elements of one unit); tensor parallelism deals units. stored: the format that the config states.
+    usual: the reference implementation's when the config is silent; None for the model's own.
     """
 
     role: Literal["conv", "recurrent", "shift"]
     rows: int
     widths: tuple[tuple[int, int], ...]
     stored: Format | None = None
+    usual: Format | None = None
+
+    def format(self, dtype: Format) -> Format:
+        """The format of a tensor of a model that runs in `dtype`."""
+        return self.stored or self.usual or dtype
 
     def elements(self, shard: Shard) -> int:
         """Elements on one rank."""
@@ -216,7 +222,7 @@ class StateTensor:
 
     def bytes(self, shard: Shard, dtype: Format) -> int:
         """Bytes on one rank, in its own format or the model's."""
-        return (self.stored or dtype).row_bytes(self.elements(shard))
+        return self.format(dtype).row_bytes(self.elements(shard))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +245,7 @@ class Recurrent:
         """Stored by one rank, whatever the length; the cache format doesn't shrink it."""
         size = sum(tensor.bytes(shard, dtype) for tensor in self.tensors)
         formula = " + ".join(
-            f"{tensor.role} {tensor.elements(shard)} in {(tensor.stored or dtype).name}" for tensor in self.tensors
+            f"{tensor.role} {tensor.elements(shard)} in {tensor.format(dtype).name}" for tensor in self.tensors
         )
         return (Part(self.law, StateGroup(fixed=size), f"{formula} = {size} B", self.source),)
 

@@ -144,10 +144,24 @@ def sliding_heads(fields: Fields, ordinary: Heads) -> Heads:
     Raises: BadField.
     """
     queries = fields.whole("swa_num_attention_heads") or ordinary.heads
-    kv = fields.whole("swa_num_key_value_heads") or ordinary.kv_heads
+    kv = fields.whole("swa_num_key_value_heads") or _sliding_kv_heads(fields, ordinary)
     k_dim = fields.whole("swa_head_dim") or ordinary.k_dim
     v_dim = fields.whole("swa_v_head_dim") or (ordinary.v_dim if k_dim == ordinary.k_dim else k_dim)
     return Heads(queries, grouped(fields, queries, kv, "swa_num_key_value_heads"), k_dim, v_dim)
+
+
+SLIDING_KV_FACTOR = {"mimo_v2_flash": 2}
+"""KV heads of window layers per KV head of full ones, where a class says so and a config doesn't.
+
+Source: transformers 5.23 models/mimo_v2_flash/modeling_mimo_v2_flash.py.
+"""
+
+
+def _sliding_kv_heads(fields: Fields, ordinary: Heads) -> int:
+    factor = SLIDING_KV_FACTOR.get(fields.model_type, 1)
+    if factor > 1:
+        fields.note_default("swa_num_key_value_heads", factor * ordinary.kv_heads)
+    return factor * ordinary.kv_heads
 
 
 def global_heads(fields: Fields, ordinary: Heads) -> Heads:

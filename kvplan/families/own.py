@@ -150,7 +150,7 @@ def griffin(fields: Fields) -> tuple[Layer, ...]:
     inner = fields.whole("lru_width") or fields.need("hidden_size")
     tensors = (
         StateTensor("conv", fields.need("conv1d_width") - 1, ((inner, 1),)),
-        StateTensor("recurrent", 1, ((inner, 1),), FP32),
+        StateTensor("recurrent", 1, ((inner, 1),), usual=FP32),
     )
     state = Layer((Recurrent("gated linear recurrence", tensors, "Griffin, arXiv:2402.19427"),))
     local = Layer((attention.heads(fields).attention(window=fields.need("attention_window_size")),))
@@ -179,9 +179,9 @@ def rwkv(fields: Fields) -> tuple[Layer, ...]:
     size = fields.whole("head_size", "head_dim")
     shift = StateTensor("shift", 2, ((hidden, 1),))
     if size is None:
-        state = StateTensor("recurrent", 3, ((inner, 1),), FP32)
+        state = StateTensor("recurrent", 3, ((inner, 1),), usual=FP32)
     else:
-        state = StateTensor("recurrent", 1, ((attention.exact_share(fields, inner, size), size * size),), FP32)
+        state = StateTensor("recurrent", 1, ((attention.exact_share(fields, inner, size), size * size),), usual=FP32)
     return (Layer((Recurrent("rwkv", (shift, state), "Eagle and Finch, arXiv:2404.05892"),)),) * count
 
 
@@ -197,7 +197,7 @@ def fla_delta_net(fields: Fields) -> tuple[Layer, ...]:
     k_dim = fields.whole("head_dim") or attention.exact_share(fields, fields.need("hidden_size"), heads)
     v_heads = fields.whole("num_v_heads") or heads
     v_dim = int(k_dim * (fields.ratio("expand_v") or 1))
-    state = StateTensor("recurrent", 1, ((v_heads, k_dim * v_dim),), FP32)
+    state = StateTensor("recurrent", 1, ((v_heads, k_dim * v_dim),), usual=FP32)
     conv = StateTensor("conv", fields.need("conv_size") - 1, ((heads, 2 * k_dim), (v_heads, v_dim)))
     short = fields.find("use_short_conv") is None or fields.flag("use_short_conv")
     tensors = (conv, state) if short else (state,)
@@ -214,7 +214,7 @@ def hgrn2(fields: Fields) -> tuple[Layer, ...]:
     hidden, expand = fields.need("hidden_size"), fields.need("expand_ratio")
     heads = fields.whole("num_heads") or attention.exact_share(fields, hidden, expand)
     v_dim = attention.exact_share(fields, hidden, heads)
-    tensors = [StateTensor("recurrent", 1, ((heads, expand * v_dim),), FP32)]
+    tensors = [StateTensor("recurrent", 1, ((heads, expand * v_dim),), usual=FP32)]
     if fields.find("use_short_conv") and fields.flag("use_short_conv"):
         tensors.insert(0, StateTensor("conv", fields.need("conv_size") - 1, ((heads, 2 * expand + v_dim),)))
     return _with_attention(fields, Layer((Recurrent("hgrn2", tuple(tensors), _FLA),)))

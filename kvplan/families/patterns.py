@@ -12,7 +12,6 @@ BOTH, BOTH_SLIDING = "full and state", "sliding and state"
 
 WORDS = {
     "full_attention": FULL, "attention": FULL, "full": FULL, "global": FULL, "global_attention": FULL,
-    "dense_attention": FULL,
     "indexed_attention": FULL, "deepseek_sparse_attention": FULL, "minimax_m3_sparse": FULL, "sparse": FULL,
     "sliding_attention": SLIDING, "sliding_window": SLIDING, "swa": SLIDING, "local": SLIDING, "local_attention": SLIDING,
     "chunked_attention": CHUNKED,
@@ -185,19 +184,6 @@ def _interval(fields: Fields, count: int) -> tuple[str, ...] | None:
     return tuple(FULL if (layer + 1) % every == 0 else STATE for layer in range(count))
 
 
-def _local_list(fields: Fields, count: int) -> tuple[str, ...] | None:
-    """GPT-Neo: attention_layers, or attention_types as [[words], times] pairs."""
-    words = fields.items("attention_layers")
-    if words is None:
-        pairs = fields.items("attention_types")
-        if pairs is None:
-            return None
-        words = tuple(word for cycle, times in pairs for word in list(cycle) * times)
-    return tuple(
-        _word(fields, "attention_layers", word) for word in _one_each(fields, "attention_layers", words, count)
-    )
-
-
 def _parallel(fields: Fields, count: int) -> tuple[str, ...] | None:
     """Falcon-H1: attention and a state of mamba_d_ssm channels side by side in every layer."""
     if fields.has("mamba_d_ssm") or fields.defaults.value("mamba_d_ssm") is not None:
@@ -305,7 +291,6 @@ def _class_states(fields: Fields, count: int) -> tuple[str, ...] | None:
 RULES: tuple[Callable[[Fields, int], tuple[str, ...] | None], ...] = (
     _listed,
     _letters,
-    _local_list,
     _parallel,
     _switches("hybrid_layer_pattern", FULL, SLIDING),
     _switches("attn_type_list", STATE, FULL),

@@ -41,6 +41,15 @@ def state_format(fields: Fields) -> Format | None:
     return found
 
 
+KEEP_FP32 = frozenset(("mamba", "mamba2", "falcon_mamba", "falcon_h1", "jamba"))
+"""Types whose Mamba state transformers 5.23 keeps in fp32 whatever the model runs in; the others keep the model's."""
+
+
+def _state(fields: Fields, width: tuple[int, int]) -> StateTensor:
+    usual = FP32 if fields.model_type in KEEP_FP32 else None
+    return StateTensor("recurrent", 1, (width,), state_format(fields), usual)
+
+
 def _conv(columns: int, *widths: tuple[int, int]) -> StateTensor:
     return StateTensor("conv", columns - 1, widths)
 
@@ -62,8 +71,7 @@ def mamba(fields: Fields) -> Recurrent:
         inner = hidden * (expand or fields.need("expand", "mamba_expand"))
     state = fields.need("mamba_d_state", "state_size")
     kernel = fields.need("mamba_d_conv", "conv_kernel")
-    tensors = (_conv(kernel, (inner, 1)), StateTensor("recurrent", 1, ((inner, state),), state_format(fields)))
-    return Recurrent("mamba", tensors, _MAMBA)
+    return Recurrent("mamba", (_conv(kernel, (inner, 1)), _state(fields, (inner, state))), _MAMBA)
 
 
 def mamba2(fields: Fields) -> Recurrent:
@@ -81,9 +89,7 @@ def mamba2(fields: Fields) -> Recurrent:
     if stated_inner is not None and stated_inner != count * head:
         raise BadField(f"{fields.path}mamba_d_ssm", stated_inner, f"mamba heads x head size = {count * head}")
     conv = _conv(kernel, (count, head), (groups, 2 * state))
-    return Recurrent(
-        "mamba2", (conv, StateTensor("recurrent", 1, ((count, head * state),), state_format(fields))), _MAMBA2
-    )
+    return Recurrent("mamba2", (conv, _state(fields, (count, head * state))), _MAMBA2)
 
 
 def _mamba_head(fields: Fields, hidden: int, count: int) -> int:
@@ -112,7 +118,7 @@ def gated_delta_net(fields: Fields) -> Recurrent:
     k_heads, v_heads = fields.need("linear_num_key_heads"), fields.need("linear_num_value_heads")
     k_dim, v_dim = fields.need("linear_key_head_dim"), fields.need("linear_value_head_dim")
     conv = _conv(fields.need("linear_conv_kernel_dim"), (k_heads, 2 * k_dim), (v_heads, v_dim))
-    state = StateTensor("recurrent", 1, ((v_heads, k_dim * v_dim),), state_format(fields) or FP32)
+    state = StateTensor("recurrent", 1, ((v_heads, k_dim * v_dim),), state_format(fields), FP32)
     return Recurrent("gated delta net", (conv, state), _DELTA)
 
 
@@ -129,7 +135,7 @@ def kimi_delta(fields: Fields) -> Recurrent:
         count, size = fields.need("linear_num_heads"), fields.need("linear_head_dim")
         kernel = fields.need("linear_conv_kernel_dim")
     conv = _conv(kernel, (count, 3 * size))
-    return Recurrent("kimi delta", (conv, StateTensor("recurrent", 1, ((count, size * size),), FP32)), _KDA)
+    return Recurrent("kimi delta", (conv, StateTensor("recurrent", 1, ((count, size * size),), usual=FP32)), _KDA)
 
 
 def lightning(fields: Fields) -> Recurrent:
@@ -141,7 +147,9 @@ def lightning(fields: Fields) -> Recurrent:
     if count is None:
         raise MissingField(f"{fields.path}num_attention_heads")
     size = head_dim(fields, count)
-    return Recurrent("lightning attention", (StateTensor("recurrent", 1, ((count, size * size),), FP32),), _LIGHTNING)
+    return Recurrent(
+        "lightning attention", (StateTensor("recurrent", 1, ((count, size * size),), usual=FP32),), _LIGHTNING
+    )
 
 
 def short_convolution(fields: Fields) -> Recurrent:
@@ -159,10 +167,10 @@ def four_convolutions(fields: Fields, heads: Heads) -> Recurrent:
 
     Raises: MissingField, BadField.
     """
-    per_head = StateTensor(
-        "conv", fields.need("sconv_kernel_size", "conv_kernel_size") - 1, ((heads.kv_heads, heads.k_dim + heads.v_dim),)
-    )
-    whole = StateTensor("conv", fields.need("conv_kernel_size") - 1, ((1, 2 * _hidden(fields)),))
+    kernel = fields.need("conv_kernel_size") - 1
+    inner = fields.need("sconv_kernel_size", "conv_kernel_size") - 1
+    per_head = StateTensor("conv", inner, ((heads.kv_heads, heads.k_dim + heads.v_dim),), usual=FP32)
+    whole = StateTensor("conv", kernel, ((1, 2 * _hidden(fields)),), usual=FP32)
     return Recurrent("short convolution", (per_head, whole), _CONV)
 
 

@@ -1,0 +1,480 @@
+"""How a checkpoint stores its weights: quantization_config and its relatives, as rules from module names to formats.
+
+Every method answers the same three questions: in which format a linear layer is kept, which modules are exceptions, and
+whether embeddings and the head are included. Sources stand beside each method; vLLM 0.33 is the reference for names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import translate
+from typing import Any
+
+from kvplan.arch.weights import BF16, DTYPES, TOWERS, Component, Storage, Weight
+from kvplan.families import numbers
+from kvplan.families.fields import Fields
+
+Node = Mapping[str, Any]
+Companions = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A list of module names as checkpoints write them: literal, with `*`, or `re:` and a regular expression.
+
+    A literal names a module, everything inside it, or a step of the path that occurs anywhere.
+    """
+
+    literal: frozenset[str]
+    patterns: tuple[re.Pattern[str], ...]
+
+    @classmethod
+    def of(cls, entries: Iterable[object]) -> Names:
+        """From the entries of a config; what can't be a regular expression is ignored."""
+        literal, patterns = set(), []
+        for entry in entries:
+            if not isinstance(entry, str):
+                continue
+            try:
+                if entry.startswith("re:"):
+                    patterns.append(re.compile(entry[3:]))
+                elif "*" in entry:
+                    patterns.append(re.compile(translate(bare(entry))))
+                else:
+                    literal.add(bare(entry))
+            except re.error:
+                continue
+        return cls(frozenset(literal), tuple(patterns))
+
+    def match(self, spellings: tuple[str, ...]) -> bool:
+        """Whether any spelling of a module's name is on the list."""
+        for name in spellings:
+            if self.literal and any(part in self.literal for part in _paths(name)):
+                return True
+            if any(pattern.match(name) or pattern.match(f"model.{name}") for pattern in self.patterns):
+                return True
+        return False
+
+    @property
+    def by_layer(self) -> bool:
+        """Whether some entries name single layers."""
+        numbered = re.compile(r"\.\d")
+        return any(numbered.search(name) for name in self.literal) or any(
+            re.search(r"\d", pattern.pattern) for pattern in self.patterns
+        )
+
+
+_PREFIX = re.compile(r"^(?:(?:model|language_model|text_model|backbone|transformer|llm|decoder)\.)+(?=.)")
+
+
+def bare(name: str) -> str:
+    """A module's name without the wrappers it stands in: `model.language_model.layers.3.mlp` is `layers.3.mlp`."""
+    return _PREFIX.sub("", name)
+
+
+def _paths(name: str) -> list[str]:
+    """Every run of steps of a dotted name."""
+    steps = name.split(".")
+    return [".".join(steps[i:j]) for i in range(len(steps)) for j in range(i + 1, len(steps) + 1)]
+
+
+FUSED = {
+    "q_proj": "qkv_proj", "k_proj": "qkv_proj", "v_proj": "qkv_proj", "gate_proj": "gate_up_proj", "up_proj": "gate_up_proj",
+}  # fmt: skip
+"""Names that engines and some checkpoints give to joined projections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """Formats of one checkpoint.
+
+    dtype: of everything that isn't quantized. linear: of linear layers; None when the checkpoint isn't quantized.
+    ignored: modules that stay in dtype. named: formats of modules that differ, first match wins. only: when there,
+    components that are quantized at all. embeddings, head: whether those are. unknown: the method's name when its
+    format isn't known, and the bytes are then those of dtype.
+    """
+
+    method: str
+    dtype: Storage = BF16
+    linear: Storage | None = None
+    ignored: Names = field(default_factory=lambda: Names.of(()))
+    named: tuple[tuple[Names, Storage], ...] = ()
+    by_component: Mapping[Component, Storage] = field(default_factory=dict)
+    only: frozenset[Component] | None = None
+    embeddings: bool = False
+    head: bool = False
+    unknown: str | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether everything is stored in one dtype."""
+        return self.linear is None and not self.named and not self.by_component
+
+    @property
+    def by_layer(self) -> bool:
+        """Whether equal layers may be stored differently."""
+        return self.ignored.by_layer or any(names.by_layer for names, _ in self.named)
+
+    def stored(self, weight: Weight, spellings: tuple[str, ...]) -> Storage:
+        """Format of one tensor, whose module has these names."""
+        if not weight.linear or weight.component in TOWERS or weight.name.endswith(".bias"):
+            return self.dtype
+        if self.only is not None and weight.component not in self.only:
+            return self.dtype
+        for names, storage in self.named:
+            if names.match(spellings):
+                return storage
+        if self.ignored.match(spellings) or not self._covers(weight.component):
+            return self.dtype
+        return self.by_component.get(weight.component, self.linear or self.dtype)
+
+    def _covers(self, component: Component) -> bool:
+        if component == "embedding":
+            return self.embeddings
+        if component == "head":
+            return self.head
+        return component not in ("router", "norm")
+
+
+_FP8_BLOCK = "DeepSeek-V3 repository, weight_scale_inv: one fp32 scale per block"
+_FP8 = "vLLM 0.33 quantization/fp8.py: one fp32 scale per matrix, one more for static activations"
+_GPTQ = "GPTQ, arXiv:2210.17323; AutoGPTQ format: fp16 scale and packed zero point per group, int32 g_idx per input"
+_AWQ = "AWQ, arXiv:2306.00978; AutoAWQ format: fp16 scale and packed zero point per group"
+_NVFP4 = "NVFP4: fp8 scale per 16 elements, fp32 scale per matrix and for its input"
+_OCP = "OCP Microscaling Formats specification 1.0: one 8-bit scale per 32 elements"
+_BNB = "QLoRA, arXiv:2305.14314; bitsandbytes: absmax per 64 elements, 8 bit when quantized twice"
+_CT = "compressed-tensors format, config_groups"
+_MLX = "MLX quantized linear layers: 16-bit scale and bias per group, embeddings and head included"
+
+MXFP4 = Storage("mxfp4", 4, 32, 1, 8, source=_OCP)
+MXFP8 = Storage("mxfp8", 8, 32, 1, 8, source=_OCP)
+NVFP4 = Storage("nvfp4", 4, 16, 1, 8, tensor_bits=64, source=_NVFP4)
+FP8_TENSOR = Storage("fp8 per tensor", 8, tensor_bits=64, source=_FP8)
+FP8_ROW = Storage("fp8 per channel", 8, row_bits=32, source=_CT)
+INT8_ROW = Storage("int8 per channel", 8, row_bits=32, source=_CT)
+FP8_BLOCK = Storage("fp8 in blocks of 128 x 128", 8, 128, 128, 32, source=_FP8_BLOCK)
+
+
+def integer(
+    bits: int, group: int, *, zero_bits: int, column_bits: int = 0, tensor_bits: int = 0, source: str = _GPTQ
+) -> Storage:
+    """Packed integers with a 16-bit scale and a zero point per group of inputs; group -1 is a whole row."""
+    size = f"groups of {group}" if group > 0 else "whole rows"
+    name = f"int{bits} in {size}"
+    if group > 0:
+        return Storage(
+            name, bits, group, 1, 16 + zero_bits, column_bits=column_bits, tensor_bits=tensor_bits, source=source
+        )
+    return Storage(name, bits, row_bits=16 + zero_bits, column_bits=column_bits, tensor_bits=tensor_bits, source=source)
+
+
+def _list(node: Node, *names: str) -> list[object]:
+    """Entries of the first of these lists that is there."""
+    for name in names:
+        value = node.get(name)
+        if isinstance(value, list | tuple):
+            return list(value)
+    return []
+
+
+def _number(node: Node, *names: str) -> int | None:
+    for name in names:
+        value = node.get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    return None
+
+
+def _fp8(node: Node, dtype: Storage) -> Quantization:
+    block = node.get("weight_block_size")
+    static = 64 if node.get("activation_scheme") == "static" else 32
+    storage = Storage("fp8 per tensor", 8, tensor_bits=static, source=_FP8)
+    if isinstance(block, list | tuple) and len(block) == 2:
+        storage = Storage(
+            f"fp8 in blocks of {block[0]} x {block[1]}", 8, int(block[1]), int(block[0]), 32, source=_FP8_BLOCK
+        )
+    return Quantization("fp8", dtype, storage, Names.of(_list(node, "modules_to_not_convert", "ignored_layers")))
+
+
+def _fbgemm(node: Node, dtype: Storage) -> Quantization:
+    return Quantization("fbgemm_fp8", dtype, FP8_ROW, Names.of(_list(node, "modules_to_not_convert")))
+
+
+def _gptq(node: Node, dtype: Storage) -> Quantization:
+    bits, group = _number(node, "bits", "w_bit") or 4, _number(node, "group_size", "q_group_size") or -1
+    storage = integer(bits, group, zero_bits=bits, column_bits=32)
+    dynamic = node.get("dynamic")
+    skipped, named = [], []
+    for pattern, change in dynamic.items() if isinstance(dynamic, Mapping) else ():
+        expression = f"re:{pattern[2:]}" if pattern[:2] in ("-:", "+:") else f"re:{pattern}"
+        if pattern.startswith("-:"):
+            skipped.append(expression)
+        elif isinstance(change, Mapping):
+            own = _number(change, "bits") or bits
+            named.append(
+                (
+                    Names.of((expression,)),
+                    integer(own, _number(change, "group_size") or group, zero_bits=own, column_bits=32),
+                )
+            )
+    ignored = Names.of([*_list(node, "modules_to_not_convert"), *skipped])
+    return Quantization("gptq", dtype, storage, ignored, tuple(named), head=bool(node.get("lm_head")))
+
+
+def _awq(node: Node, dtype: Storage) -> Quantization:
+    bits, group = _number(node, "bits", "w_bit") or 4, _number(node, "group_size", "q_group_size") or 128
+    storage = integer(bits, group, zero_bits=bits, source=_AWQ)
+    return Quantization("awq", dtype, storage, Names.of(_list(node, "modules_to_not_convert")))
+
+
+def _autoround(node: Node, dtype: Storage) -> Quantization:
+    packing = str(node.get("packing_format", ""))
+    base = _awq(node, dtype) if "awq" in packing else _gptq(node, dtype)
+    extra = node.get("extra_config")
+    named, skipped = [], []
+    for name, change in extra.items() if isinstance(extra, Mapping) else ():
+        if not isinstance(change, Mapping):
+            continue
+        bits = _number(change, "bits") or _number(node, "bits") or 4
+        if bits >= 16:
+            skipped.append(name)
+        else:
+            named.append(
+                (Names.of((name,)), integer(bits, _number(change, "group_size") or -1, zero_bits=bits, column_bits=32))
+            )
+    ignored = Names.of([*_list(node, "modules_to_not_convert"), *skipped])
+    return Quantization("auto-round", dtype, base.linear, ignored, tuple(named))
+
+
+def _bitsandbytes(node: Node, dtype: Storage) -> Quantization:
+    if node.get("load_in_8bit"):
+        storage = Storage("int8 per channel", 8, row_bits=32, source=_BNB)
+    else:
+        twice = bool(node.get("bnb_4bit_use_double_quant"))
+        storage = Storage(
+            f"{node.get('bnb_4bit_quant_type') or 'fp4'} in groups of 64", 4, 64, 1, 8 if twice else 32, source=_BNB
+        )
+    return Quantization("bitsandbytes", dtype, storage, Names.of(_list(node, "llm_int8_skip_modules")))
+
+
+def _mxfp4(node: Node, dtype: Storage) -> Quantization:
+    ignored = Names.of(_list(node, "modules_to_not_convert"))
+    return Quantization("mxfp4", dtype, MXFP4, ignored, only=frozenset(("experts",)))
+
+
+def _compressed(node: Node, dtype: Storage) -> Quantization:
+    named, default = [], None
+    groups = node.get("config_groups")
+    for group in groups.values() if isinstance(groups, Mapping) else ():
+        if not isinstance(group, Mapping):
+            continue
+        storage = _arguments(group.get("weights"), group.get("input_activations"), node)
+        targets = _list(group, "targets")
+        if storage is None:
+            continue
+        if "Linear" in targets or not targets:
+            default = default or storage
+        named.append((Names.of(target for target in targets if target != "Linear"), storage))
+    ignored = Names.of(_list(node, "ignore"))
+    return Quantization(
+        "compressed-tensors", dtype, default, ignored, tuple(pair for pair in named if pair[0] != _NOBODY)
+    )
+
+
+_NOBODY = Names.of(())
+
+
+def _arguments(weights: object, activations: object, node: Node) -> Storage | None:
+    """Format of one config group, from its weights' arguments."""
+    if not isinstance(weights, Mapping):
+        return None
+    bits, kind = _number(weights, "num_bits") or 8, weights.get("type", "int")
+    group, strategy = _number(weights, "group_size") or 0, weights.get("strategy")
+    static = isinstance(activations, Mapping) and not activations.get("dynamic")
+    tensor = 64 if static else 32
+    if kind == "float" and bits == 4:
+        if group == 32:
+            return MXFP4
+        return Storage(
+            "nvfp4", 4, group or 16, 1, 8, tensor_bits=64 if isinstance(activations, Mapping) else 32, source=_NVFP4
+        )
+    block = weights.get("block_structure")
+    if strategy == "block" and isinstance(block, list) and len(block) == 2:
+        return Storage(f"fp8 in blocks of {block[0]} x {block[1]}", bits, int(block[1]), int(block[0]), 32, source=_CT)
+    if bits == 8 and (strategy == "channel" or not group):
+        name = "fp8" if kind == "float" else "int8"
+        if strategy == "tensor" or (strategy is None and kind == "float"):
+            return Storage(f"{name} per tensor", 8, tensor_bits=tensor, source=_CT)
+        return Storage(f"{name} per channel", 8, row_bits=32, tensor_bits=tensor - 32, source=_CT)
+    zero = 0 if weights.get("symmetric", True) else bits
+    order = 32 if weights.get("actorder") in ("group", True) else 0
+    return integer(bits, group or -1, zero_bits=zero, column_bits=order, tensor_bits=128, source=_CT)
+
+
+def _modelopt(node: Node, dtype: Storage) -> Quantization:
+    ignored = Names.of(_list(node, "ignore", "exclude_modules"))
+    algorithm = str(node.get("quant_algo") or "").upper()
+    layers = node.get("quantized_layers")
+    named = []
+    if isinstance(layers, Mapping):
+        by_format: dict[Storage, list[str]] = {}
+        for name, change in layers.items():
+            storage = _algorithm(str(change.get("quant_algo", "")), change) if isinstance(change, Mapping) else None
+            if storage is not None:
+                by_format.setdefault(storage, []).append(name)
+        named = [(Names.of(names), storage) for storage, names in by_format.items()]
+    default = None if algorithm == "MIXED_PRECISION" else _algorithm(algorithm, node)
+    return Quantization(
+        "modelopt", dtype, default, ignored, tuple(named), unknown=_unless(default or named, f"modelopt {algorithm}")
+    )
+
+
+def _unless(found: object, name: str) -> str | None:
+    return None if found else name
+
+
+_ALGORITHMS: dict[str, Storage] = {
+    "FP8": FP8_TENSOR, "FP8_PER_CHANNEL_PER_TOKEN": FP8_ROW, "FP8_PB_WO": FP8_BLOCK, "NVFP4": NVFP4, "W4A16_NVFP4": NVFP4,
+    "NVFP4_AWQ": NVFP4, "MXFP8": MXFP8, "MXFP4": MXFP4, "W4A8_MXFP4_FP8": MXFP4, "INT8_SQ": INT8_ROW,
+}  # fmt: skip
+
+
+def _algorithm(name: str, node: Node) -> Storage | None:
+    found = _ALGORITHMS.get(name.upper())
+    if found is None and name.upper().startswith(("W4A16", "W4A8")):
+        return integer(4, _number(node, "group_size") or 128, zero_bits=0, source="ModelOpt AWQ export")
+    return found
+
+
+def _quark(node: Node, dtype: Storage) -> Quantization:
+    spec = node.get("global_quant_config")
+    named = []
+    layers = node.get("layer_quant_config")
+    for name, change in layers.items() if isinstance(layers, Mapping) else ():
+        storage = _quark_weight(change)
+        if storage is not None:
+            named.append((Names.of((name,)), storage))
+    default = _quark_weight(spec)
+    return Quantization(
+        "quark", dtype, default, Names.of(_list(node, "exclude")), tuple(named), unknown=_unless(default, "quark")
+    )
+
+
+def _quark_weight(spec: object) -> Storage | None:
+    weight = spec.get("weight") if isinstance(spec, Mapping) else None
+    if isinstance(weight, list):
+        weight = weight[0] if weight else None
+    if not isinstance(weight, Mapping):
+        return None
+    kind, scheme = str(weight.get("dtype", "")), weight.get("qscheme")
+    if kind.startswith("fp4"):
+        return MXFP4
+    if kind.startswith(("fp8", "int8")):
+        return FP8_ROW if scheme == "per_channel" else FP8_TENSOR
+    if kind.startswith(("int4", "uint4")):
+        return integer(
+            4, _number(weight, "group_size") or 128, zero_bits=0 if weight.get("symmetric") else 4, source="quark"
+        )
+    return None
+
+
+def _mlx(node: Node, dtype: Storage) -> Quantization:
+    def storage(change: Node) -> Storage:
+        bits, group = _number(change, "bits") or 4, _number(change, "group_size") or 64
+        if change.get("mode") in ("mxfp4", "mxfp8"):
+            return MXFP4 if bits == 4 else MXFP8
+        return Storage(f"int{bits} in groups of {group}", bits, group, 1, 32, source=_MLX)
+
+    named, skipped = [], []
+    for name, change in node.items():
+        if change is False:
+            skipped.append(name)
+        elif isinstance(change, Mapping) and "bits" in change:
+            named.append((Names.of((name,)), storage(change)))
+    return Quantization("mlx", dtype, storage(node), Names.of(skipped), tuple(named), embeddings=True, head=True)
+
+
+def _torchao(node: Node, dtype: Storage) -> Quantization:
+    kind = str(node.get("quant_type") or "").lower()
+    group = re.search(r"group_size['\"]?\s*[:=]\s*(\d+)", kind)
+    default: Storage | None = None
+    if "int4" in kind or "uint4" in kind:
+        default = integer(4, int(group[1]) if group else 128, zero_bits=16, source="torchao int4 weight only")
+    elif "float8" in kind:
+        default = FP8_ROW
+    elif "int8" in kind:
+        default = INT8_ROW
+    ignored = Names.of(_list(node, "modules_to_not_convert"))
+    return Quantization("torchao", dtype, default, ignored, unknown=_unless(default, "torchao"))
+
+
+def _eetq(node: Node, dtype: Storage) -> Quantization:
+    storage = Storage("int8 per channel", 8, row_bits=16, source="EETQ: fp16 scale per channel")
+    return Quantization("eetq", dtype, storage, Names.of(_list(node, "modules_to_not_convert")))
+
+
+METHODS: dict[str, Callable[[Node, Storage], Quantization]] = {
+    "fp8": _fp8, "finegrained_fp8": _fp8, "fbgemm_fp8": _fbgemm, "gptq": _gptq, "gptq_marlin": _gptq, "awq": _awq,
+    "awq_marlin": _awq, "auto-round": _autoround, "auto_round": _autoround, "intel/auto-round": _autoround, "inc": _autoround,
+    "bitsandbytes": _bitsandbytes, "mxfp4": _mxfp4, "compressed-tensors": _compressed, "compressed_tensors": _compressed,
+    "modelopt": _modelopt, "modelopt_fp4": _modelopt, "modelopt_mixed": _modelopt, "quark": _quark, "mlx": _mlx,
+    "torchao": _torchao, "eetq": _eetq,
+}  # fmt: skip
+"""quant_method to its reader."""
+
+
+def quantization(fields: Fields, companions: Companions) -> Quantization:
+    """Formats of a checkpoint, from its config and the files beside it.
+
+    companions: hf_quant_config.json (ModelOpt) and quantize_config.json (old GPTQ) count when the config has no block.
+    A method nobody knows is reported in `unknown`, not guessed.
+
+    Raises: BadField, Unsupported for an unreadable dtype.
+    """
+    dtype = DTYPES[numbers.dtype(fields).name]
+    node, method = _block(fields, companions)
+    if node is None:
+        return Quantization(dtype.name, dtype)
+    reader = METHODS.get(method)
+    if reader is None:
+        return Quantization(method, dtype, unknown=method)
+    return _experts(fields, reader(node, dtype))
+
+
+def _block(fields: Fields, companions: Companions) -> tuple[Node | None, str]:
+    found = fields.shared("quantization_config", "quantization")
+    if found is not None and isinstance(found[1], Mapping):
+        return found[1], _method(found[1])
+    side = companions.get("hf_quant_config.json", {}).get("quantization")
+    if isinstance(side, Mapping) and side.get("quant_algo"):
+        return side, "modelopt"
+    old = companions.get("quantize_config.json")
+    if isinstance(old, Mapping) and old.get("bits"):
+        return old, str(old.get("quant_method") or "gptq")
+    return None, ""
+
+
+def _method(node: Node) -> str:
+    """quant_method, or what the keys say when it is missing."""
+    stated = str(node.get("quant_method") or "").lower()
+    if node.get("quantized_layers") or (node.get("quant_algo") and stated in ("", "fp8")):
+        return "modelopt"
+    if stated:
+        return stated
+    if node.get("config_groups"):
+        return "compressed-tensors"
+    if node.get("bits") and node.get("group_size"):
+        return "mlx"
+    return "fp8" if node.get("weight_block_size") else "unknown"
+
+
+def _experts(fields: Fields, found: Quantization) -> Quantization:
+    """deepseek_v4 says outside the block that its experts are 4 bit: mxfp4, two elements a byte, one scale per 32."""
+    stated = fields.shared("expert_dtype")
+    if stated is None or stated[1] != "fp4" or found.method != "fp8":
+        return found
+    from dataclasses import replace
+
+    return replace(found, by_component={"experts": MXFP4})
