@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent, Layer, Recurrent
-from kvplan.arch.weights import BF16, Block, Component, Storage, Weights
+from kvplan.arch.weights import Block, Storage, Weights
 from kvplan.errors import MissingField
 from kvplan.families.fields import Fields
+from kvplan.families.quantization import Companions, quantization
 from kvplan.families.weights.family import Family
 from kvplan.families.weights.pattern import feed_forwards
+from kvplan.families.weights.storing import store
 from kvplan.families.weights.symbols import ConfigSymbols
 from kvplan.families.weights.table import FAMILIES, LLAMA
 from kvplan.families.weights.template import build
@@ -18,27 +20,26 @@ from kvplan.families.weights.tower_reader import read_towers
 Local = dict[str, int | bool | str]
 
 
-def read(fields: Fields, layers: tuple[Layer, ...]) -> Weights:
+def read(fields: Fields, layers: tuple[Layer, ...], companions: Companions | None = None) -> Weights:
     """Every tensor of the model that `fields` describes, whose layers cache what `layers` says.
+
+    companions: parsed files beside the config, by name, which may say how the weights are quantized.
 
     What can't be derived is named in `missing`; nothing is guessed silently.
 
     Raises: BadField.
     """
     family = FAMILIES.get(fields.model_type)
-    return _Reader(fields, layers, family or LLAMA, family is not None).read()
-
-
-def _dtype(component: Component) -> Storage:
-    del component
-    return BF16
+    found = quantization(fields, companions or {})
+    weights = _Reader(fields, layers, family or LLAMA, found.dtype, family is not None).read()
+    return store(weights, found, (family or LLAMA).spelled)
 
 
 class _Reader:
     """One reading of one config."""
 
-    def __init__(self, fields: Fields, layers: tuple[Layer, ...], family: Family, known: bool) -> None:  # noqa: FBT001
-        self.fields, self.layers, self.family = fields, layers, family
+    def __init__(self, fields: Fields, layers: tuple[Layer, ...], family: Family, dtype: Storage, known: bool) -> None:  # noqa: FBT001
+        self.fields, self.layers, self.family, self.dtype = fields, layers, family, dtype
         self.missing: list[str] = []
         if not known:
             self.missing.append(f"what {fields.model_type or 'this model'} has beyond Llama's tensors")
@@ -52,7 +53,9 @@ class _Reader:
     def read(self) -> Weights:
         """Ends and layers."""
         count = len(self.layers)
-        ffn = self.family.ffn(self.symbols, count) if self.family.ffn else feed_forwards(self.fields, self.symbols, count)
+        ffn = (
+            self.family.ffn(self.symbols, count) if self.family.ffn else feed_forwards(self.fields, self.symbols, count)
+        )
         cache: dict[object, Block] = {}
         blocks = []
         for index, layer in enumerate(self.layers):
@@ -61,7 +64,7 @@ class _Reader:
                 cache[key] = self._layer(index, layer, ffn[index])
             blocks.append(cache[key])
         first, last = self._part("embedding", self.family.first), self._part("head", self.family.last)
-        towers, gaps = read_towers(self.fields, self.family, self.symbols, _dtype)
+        towers, gaps = read_towers(self.fields, self.family, self.symbols, self.dtype)
         missing = tuple(dict.fromkeys((*self.missing, *gaps)))
         return Weights(first, tuple(blocks), last, towers, tied=self._tied(), missing=missing)
 
@@ -113,7 +116,7 @@ class _Reader:
 
     def _part(self, what: str, text: str, local: Mapping[str, int | bool | str] | None = None) -> Block:
         try:
-            return build(text, self.symbols.also(local or {}), _dtype)
+            return build(text, self.symbols.also(local or {}), self.dtype)
         except MissingField as gap:
             self.missing.append(f"{what} ({gap.field})")
             return ()
@@ -140,7 +143,13 @@ def _dims(cache: Cache) -> Local:
     if isinstance(cache, Recurrent):
         return _state_dims(cache)
     indexed = cache.indexer is not None
-    return {"A": cache.heads, "d": cache.dim, "indexer": indexed, "ratio": cache.ratio or 0, "over": 2 if indexed else 1}
+    return {
+        "A": cache.heads,
+        "d": cache.dim,
+        "indexer": indexed,
+        "ratio": cache.ratio or 0,
+        "over": 2 if indexed else 1,
+    }
 
 
 def _state_dims(cache: Recurrent) -> Local:

@@ -49,7 +49,10 @@ def nemotron_ffn(symbols: ConfigSymbols, count: int) -> tuple[str, ...]:
 
 def nemotron(symbols: ConfigSymbols) -> Given:
     """Experts that work on a compressed hidden state. Source: transformers 5.23 models/nemotron_h."""
-    return {"L": "moe_latent_size" if symbols.maybe("moe_latent_size") else "H", "compressed": bool(symbols.maybe("moe_latent_size"))}
+    return {
+        "L": "moe_latent_size" if symbols.maybe("moe_latent_size") else "H",
+        "compressed": bool(symbols.maybe("moe_latent_size")),
+    }
 
 
 def gemma4(symbols: ConfigSymbols, layer: int, count: int) -> Given:

@@ -216,6 +216,7 @@ FAMILIES: dict[str, Family] = {
         ),
         dense=gated(""), norms=f"{NORM2} {hyper('attn_hc')} {hyper('ffn_hc')}",
         last=f"norm: hc_head.hc_fn(hc_mult,hc_mult*H) hc_head.hc_base[hc_mult] hc_head.hc_scale[1] {HEAD}",
+        spelled=(("self_attn.", "attn."), ("mlp.", "ffn.")),
     ),
     **dict.fromkeys(
         (
@@ -228,7 +229,9 @@ FAMILIES: dict[str, Family] = {
     # other experts
     "mixtral": Family(attention=NO_BIAS, moe=experts()),
     "gpt_oss": Family(attention=attention(more=SINKS), moe=experts("+", "+")),
-    "minimax_m2": Family(attention=attention("", "", FULL_NORM), moe=experts()),
+    "minimax_m2": Family(
+        attention=attention("", "", FULL_NORM), moe=experts(), spelled=(("mlp.", "block_sparse_moe."),),
+    ),
     "ernie4_5_moe": Family(
         attention=attention("+use_bias", "+use_bias"), dense=gated("+use_bias"),
         moe=f"{experts()} router: mlp.moe_statics.e_score_correction_bias(1,E) {shared()}",
@@ -310,7 +313,7 @@ FAMILIES: dict[str, Family] = {
             " mlp: mlp.fc1_latent_proj[L,H]?compressed mlp.fc2_latent_proj[H,L]?compressed"
         ),
         norms="norm[H]", recurrent={"": MAMBA2}, single=True, given={"mixer_norm": True}, more=special.nemotron,
-        ffn=special.nemotron_ffn,
+        ffn=special.nemotron_ffn, spelled=(("self_attn.", "mixer."), ("mamba.", "mixer."), ("mlp.", "mixer.")),
     ),
     "lfm2": Family(more=special.lfm2, last="norm: model.norm[H] head: lm_head[~V,H]", attention=attention("", "", HEAD_NORM), dense=gated("", prefix="feed_forward"), recurrent={"": SHORT_CONV}),
     "lfm2_moe": Family(

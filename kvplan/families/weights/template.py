@@ -19,7 +19,6 @@ Dimensions are sums of products of numbers and symbols: 2*n_groups*state_size+A*
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
@@ -120,7 +119,7 @@ def dimension(text: str) -> Dimension:
     return Dimension(tuple(terms), first if whole else None)
 
 
-def build(text: str, symbols: Symbols, stored: Callable[[Component], Storage]) -> tuple[Weight, ...]:
+def build(text: str, symbols: Symbols, stored: Storage) -> tuple[Weight, ...]:
     """The tensors of a template for one config.
 
     Raises: MissingField if a dimension isn't there.
@@ -128,7 +127,7 @@ def build(text: str, symbols: Symbols, stored: Callable[[Component], Storage]) -
     weights: list[Weight] = []
     for item in parse(text):
         if all(symbols.on(flag) is wanted for flag, wanted in item.conditions):
-            weights += _weights(item, symbols, stored(item.component))
+            weights += _weights(item, symbols, stored)
     return tuple(weights)
 
 

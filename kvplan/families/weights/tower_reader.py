@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +15,11 @@ from kvplan.families.weights.symbols import ConfigSymbols
 from kvplan.families.weights.template import build
 from kvplan.families.weights.towers import KEYS, PROJECTOR_GIVEN, PROJECTORS, TOWERS, Tower
 
-Store = Callable[[Component], Storage]
 GENERIC = frozenset(("clip_vision_model", "siglip_vision_model", "pixtral"))
 """Towers that a class only suggests: a config may name another."""
 
 
-def read_towers(fields: Fields, family: Family, text: ConfigSymbols, stored: Store) -> tuple[Block, tuple[str, ...]]:
+def read_towers(fields: Fields, family: Family, text: ConfigSymbols, stored: Storage) -> tuple[Block, tuple[str, ...]]:
     """Every tensor of the towers and projectors, and the names of those that can't be derived."""
     found: list[Weight] = []
     missing: list[str] = []
@@ -65,13 +64,17 @@ def _tower_fields(top: Mapping[str, Any], key: str, text: Fields) -> tuple[Field
     return Fields(node, f"{key}.", class_defaults(tower_type), text.ledger, core_defaults=True), tower_type
 
 
-def _stack(tower: Tower, component: Component, symbols: ConfigSymbols, stored: Store, missing: list[str]) -> list[Weight]:
+def _stack(
+    tower: Tower, component: Component, symbols: ConfigSymbols, stored: Storage, missing: list[str]
+) -> list[Weight]:
     try:
         found = list(build(f"{component}: {tower.ends}", symbols, stored))
         for count, layer in ((tower.count, tower.layer), *tower.also):
             if layer:
                 repeated = symbols.number(count)
-                found += [replace(weight, copies=repeated) for weight in build(f"{component}: {layer}", symbols, stored)]
+                found += [
+                    replace(weight, copies=repeated) for weight in build(f"{component}: {layer}", symbols, stored)
+                ]
     except MissingField as gap:
         missing.append(f"{component} tower ({gap.field})")
         return []
@@ -79,7 +82,7 @@ def _stack(tower: Tower, component: Component, symbols: ConfigSymbols, stored: S
 
 
 def _projector(
-    top: Mapping[str, Any], fields: Fields, scopes: Mapping[str, ConfigSymbols], stored: Store, missing: list[str]
+    top: Mapping[str, Any], fields: Fields, scopes: Mapping[str, ConfigSymbols], stored: Storage, missing: list[str]
 ) -> list[Weight]:
     kind = str(top.get("model_type") or "")
     template = PROJECTORS.get(kind)

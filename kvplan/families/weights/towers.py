@@ -181,7 +181,18 @@ PROJECTORS: dict[str, str] = {
     "mllama": "multi_modal_projector[text.H,vision.vision_output_dim]+",
     "llama4": "multi_modal_projector[text.H,vision.vision_output_dim]",
     **dict.fromkeys(
-        ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "exaone4_5", "glm4v", "glm4v_moe"), ""
+        (
+            "qwen2_vl",
+            "qwen2_5_vl",
+            "qwen3_vl",
+            "qwen3_vl_moe",
+            "qwen3_5",
+            "qwen3_5_moe",
+            "exaone4_5",
+            "glm4v",
+            "glm4v_moe",
+        ),
+        "",
     ),
     "qwen2_audio": "linear[text.H,audio.d_model]+",
     "voxtral": "linear_1[text.H,audio.I]+ linear_2[text.H,text.H]+",

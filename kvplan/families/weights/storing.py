@@ -1,0 +1,59 @@
+"""From an inventory in one dtype to the formats that the checkpoint keeps it in, layer by layer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvplan.arch.weights import Block, Storage, Weight, Weights
+from kvplan.families.quantization import FUSED, Quantization, bare
+
+Spelled = tuple[tuple[str, str], ...]
+
+
+def store(weights: Weights, found: Quantization, spelled: Spelled) -> Weights:
+    """The same weights in the checkpoint's formats. spelled: beginnings of names that this family writes otherwise."""
+    missing = weights.missing
+    if found.unknown is not None:
+        missing = (*missing, f"format of the weights ({found.unknown})")
+    if found.plain:
+        return replace(weights, method=found.method, missing=missing)
+    done: dict[tuple[int, tuple[Storage, ...]], Block] = {}
+    whole: dict[int, Block] = {}
+    layers = []
+    for index, block in enumerate(weights.layers):
+        if not found.by_layer and id(block) in whole:
+            layers.append(whole[id(block)])
+            continue
+        formats = tuple(found.stored(weight, spellings(f"layers.{index}.", weight, spelled)) for weight in block)
+        key = (id(block), formats)
+        if key not in done:
+            done[key] = _stored(block, formats)
+        whole[id(block)] = done[key]
+        layers.append(done[key])
+
+    def end(block: Block) -> Block:
+        return _stored(block, tuple(found.stored(weight, spellings("", weight, spelled)) for weight in block))
+
+    return replace(
+        weights, first=end(weights.first), layers=tuple(layers), last=end(weights.last), draft=end(weights.draft),
+        method=found.method, missing=missing,
+    )  # fmt: skip
+
+
+def _stored(block: Block, formats: tuple[Storage, ...]) -> Block:
+    return tuple(
+        weight if weight.stored == form else replace(weight, stored=form)
+        for weight, form in zip(block, formats, strict=True)
+    )
+
+
+def spellings(start: str, weight: Weight, spelled: Spelled) -> tuple[str, ...]:
+    """Names that a module goes by: its own, joined with its neighbours, and this family's own spelling."""
+    own = bare(weight.name)
+    names = [own]
+    parent, dot, last = own.rpartition(".")
+    if last in FUSED:
+        names.append(f"{parent}{dot}{FUSED[last]}")
+    for ordinary, other in spelled:
+        names += [other + name.removeprefix(ordinary) for name in tuple(names) if name.startswith(ordinary)]
+    return tuple(f"{start}{name}" for name in names)
