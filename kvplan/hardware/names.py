@@ -6,7 +6,6 @@ with 16 GB and with 32 GB are different answers.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -79,6 +78,12 @@ def check_count(count: int | None, text: str) -> int | None:
     return count
 
 
+def is_known(text: str, catalogue: Catalogue) -> bool:
+    """Whether the name stands for something: a device, several, or one that is withheld."""
+    spelt = key(text)
+    return spelt in catalogue.names or spelt in catalogue.shared or spelt in catalogue.withheld
+
+
 def resolve(text: str, catalogue: Catalogue) -> str:
     """The id that `text` (without count and MIG profile) stands for.
 
@@ -118,6 +123,8 @@ def likely_name(text: str) -> str:
 
 
 def _nearest(spelt: str, catalogue: Catalogue) -> tuple[str, ...]:
+    import difflib  # only a misspelt name needs it
+
     known: dict[str, tuple[str, ...]] = {name: (found,) for name, found in catalogue.names.items()}
     known.update((name, shared.ids) for name, shared in catalogue.shared.items())
     near = difflib.get_close_matches(spelt, known, n=6, cutoff=0.65)

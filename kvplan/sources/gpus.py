@@ -13,7 +13,16 @@ from pathlib import Path
 
 from kvplan.errors import BadFile, UnknownName, UsageError
 from kvplan.hardware.gpu import Gpu
-from kvplan.hardware.names import Catalogue, Shared, check_count, likely_name, readings, resolve, split_profile
+from kvplan.hardware.names import (
+    Catalogue,
+    Shared,
+    check_count,
+    is_known,
+    likely_name,
+    readings,
+    resolve,
+    split_profile,
+)
 from kvplan.hardware.record import Record, Tree, read_record
 from kvplan.sources.paths import configs_dir
 
@@ -48,14 +57,9 @@ def parse_gpu(text: str) -> tuple[Gpu, int | None]:
             return gpu, check_count(count, text) or present
         if _is_file(name):
             return _from_file(Path(name)), check_count(count, text)
-        try:
-            gpu = _named(name)
-        except UnknownName as unknown:
-            if unknown.problem.cause is not None:  # the name is known, and refused: other readings would hide why
-                raise
-            continue
-        return gpu, check_count(count, text)
-    return _named(likely_name(text)), None
+        if is_known(split_profile(name)[0], _catalogue()):
+            return _named(name), check_count(count, text)
+    return _named(likely_name(text)), None  # raises, with the nearest names
 
 
 def gpu_ids() -> tuple[str, ...]:
