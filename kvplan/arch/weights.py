@@ -74,11 +74,13 @@ class View:
     """What an engine makes of a checkpoint's tensors.
 
     vocabulary_multiple: rows that embeddings and heads are padded to. towers: whether it builds the vision, audio and
-    encoder towers. shape: what it makes of one rank's share of a weight, padding included.
+    encoder towers. tables: whether it keeps tables of rotary positions. store: the format it keeps a weight in. shape:
+    what it makes of one rank's share of a weight, padding included.
     """
 
     vocabulary_multiple: int = 1
     towers: bool = True
+    tables: bool = False
     store: Callable[[Weight], Storage] | None = None
     shape: Callable[[Weight, tuple[int, ...]], tuple[int, ...]] | None = None
 
@@ -166,6 +168,7 @@ class Weights:
     first: before the first layer (embeddings). layers: of each layer, equal layers being one and the same tuple.
     last: after the last layer (final norm, head). towers: vision, audio, encoder and their projectors. draft: layers
     that only speculative decoding uses, kept apart from everything else. tied: whether the head is the embedding.
+    tables: of rotary positions, which are no parameters but which some engines keep on every rank.
     missing: components that couldn't be derived from the config, by name; then every count is a lower bound.
     """
 
@@ -174,6 +177,7 @@ class Weights:
     last: Block
     towers: Block = ()
     draft: Block = ()
+    tables: Block = ()
     tied: bool = False
     missing: tuple[str, ...] = ()
     method: str = ""
@@ -304,7 +308,7 @@ class Weights:
 
     def _ends(self, parallel: Parallel, stage: int, view: View, *, read: bool = False) -> Block:
         """What a stage holds, or reads, beside its layers: a tied head takes no room beside its embedding."""
-        ends: list[Weight] = []
+        ends: list[Weight] = list(self.tables) if view.tables and not read else []
         if stage == 0:
             ends += self.first
             ends += self.towers if view.towers else ()

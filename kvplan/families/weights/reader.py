@@ -9,6 +9,7 @@ from kvplan.arch.weights import Block, Storage, Weights
 from kvplan.errors import MissingField
 from kvplan.families.fields import Fields
 from kvplan.families.quantization import Companions, quantization
+from kvplan.families.weights import rope
 from kvplan.families.weights.family import Family
 from kvplan.families.weights.pattern import feed_forwards
 from kvplan.families.weights.storing import store
@@ -66,7 +67,8 @@ class _Reader:
         first, last = self._part("embedding", self.family.first), self._part("head", self.family.last)
         towers, gaps = read_towers(self.fields, self.family, self.symbols, self.dtype)
         missing = tuple(dict.fromkeys((*self.missing, *gaps)))
-        return Weights(first, tuple(blocks), last, towers, tied=self._tied(), missing=missing)
+        positions = rope.tables(self.fields, self.layers, self.dtype)
+        return Weights(first, tuple(blocks), last, towers, (), positions, self._tied(), missing)
 
     def _tied(self) -> bool:
         found = self.fields.shared("tie_word_embeddings", "tie_embedding", "share_input_output_layers")

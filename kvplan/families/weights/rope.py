@@ -1,0 +1,109 @@
+"""Tables of rotary positions that engines keep beside the weights: one row per position, cosines and sines.
+
+A table has as many rows as positions the model was made for, and as many columns as rotated elements of a head. Layers
+with the same rotation share one. Source: vLLM 0.33 layers/rotary_embedding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kvplan.arch.layers import Attention, Compressed, Latent, Layer
+from kvplan.arch.weights import FP32, Block, Storage, Weight
+from kvplan.families.fields import Fields
+
+NAME = "rotary_emb.cos_sin_cache"
+POSITIONS_PER_TOKEN = 4
+"""Rows per position of models whose positions follow a video's clock (mrope), where they may outrun the tokens."""
+
+OUTRUN = frozenset((
+    "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_5_omni_text", "glm4v", "glm4v_text", "glm4v_moe_text",
+    "qwen3_asr_text", "qwen3_omni_moe_text", "keye", "paddleocr_vl", "ernie4_5_vl_moe_text",
+))  # fmt: skip
+PRECISE = frozenset(("gpt_oss", "deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "deepseek_v4", "kimi_k25_text"))
+"""Types whose stretched tables (yarn) stay in fp32."""
+
+WITHOUT = frozenset((
+    "gpt2", "gpt-sw3", "gpt_bigcode", "gpt_neo", "openai-gpt", "opt", "bloom", "mpt", "t5", "mt5", "bart", "mbart", "whisper",
+    "jamba", "nemotron_h", "mamba", "mamba2", "falcon_mamba", "kimi_linear", "minimax_text_01_none", "biogpt", "xglm",
+))  # fmt: skip
+"""Types that learn positions, bias scores by distance, or have none."""
+
+
+def tables(fields: Fields, layers: tuple[Layer, ...], dtype: Storage) -> Block:
+    """The tables of a model; empty when it rotates nothing or states no length."""
+    if fields.model_type in WITHOUT or fields.find("alibi") == ("alibi", True):
+        return ()
+    stated = fields.find("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "model_max_length")
+    length = stated[1] if stated is not None else fields.defaults.value("max_position_embeddings")
+    if not isinstance(length, int) or length <= 0:
+        return ()
+    found = []
+    for head, local in _heads(layers):
+        scaling = _scaling(fields, local)
+        found.append((_rows(fields, scaling, length, local), _columns(fields, scaling, head), _stored(fields, scaling, dtype)))
+    return tuple(Weight(NAME, (rows, columns), "norm", stored) for rows, columns, stored in dict.fromkeys(found))
+
+
+def _heads(layers: tuple[Layer, ...]) -> Iterable[tuple[int, bool]]:
+    """Distinct (elements of a key that may rotate, whether the layer sees a window)."""
+    found: dict[tuple[int, bool], None] = {}
+    for layer in layers:
+        for cache in layer.caches:
+            if isinstance(cache, Attention):
+                found[cache.k_dim, cache.window is not None] = None
+            elif isinstance(cache, Latent):
+                found[-cache.rope_dim, False] = None
+            elif isinstance(cache, Compressed):
+                found[cache.dim, cache.ratio is None] = None
+    return found
+
+
+def _scaling(fields: Fields, local: bool) -> Mapping[str, Any]:  # noqa: FBT001 - which layers, not what to do
+    """rope_parameters or rope_scaling, those of window or of full layers where they differ."""
+    for name in ("rope_parameters", "rope_scaling"):
+        value = fields.node.get(name)
+        if isinstance(value, Mapping):
+            own = value.get("sliding_attention" if local else "full_attention")
+            return own if isinstance(own, Mapping) else value
+    return {}
+
+
+def _kind(scaling: Mapping[str, Any]) -> str:
+    return str(scaling.get("rope_type") or scaling.get("type") or "default")
+
+
+def _rows(fields: Fields, scaling: Mapping[str, Any], length: int, local: bool) -> int:  # noqa: FBT001
+    kind, factor, original = _kind(scaling), scaling.get("factor"), scaling.get("original_max_position_embeddings")
+    if fields.model_type in OUTRUN and scaling.get("mrope_section"):
+        return length * POSITIONS_PER_TOKEN
+    if local and fields.find("rope_local_base_freq") is not None:
+        return length
+    if kind == "yarn" and isinstance(factor, int | float) and isinstance(original, int):
+        return int(original * factor)
+    if kind == "linear" and isinstance(factor, int | float):
+        return int(length * factor)
+    if kind in ("longrope", "su"):
+        stated = original or fields.node.get("original_max_position_embeddings")
+        return length + (stated if isinstance(stated, int) else 0)
+    return length
+
+
+def _columns(fields: Fields, scaling: Mapping[str, Any], head: int) -> int:
+    if head < 0:
+        return -head
+    stated = fields.find("rotary_dim", "qk_rope_head_dim")
+    if stated is not None and isinstance(stated[1], int):
+        return stated[1]
+    if _kind(scaling) == "proportional":
+        return head
+    share = scaling.get("partial_rotary_factor")
+    if share is None:
+        found = fields.find("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_percent")
+        share = found[1] if found is not None else fields.defaults.value("partial_rotary_factor")
+    return int(head * share) if isinstance(share, int | float) and 0 < share <= 1 else head
+
+
+def _stored(fields: Fields, scaling: Mapping[str, Any], dtype: Storage) -> Storage:
+    return FP32 if fields.model_type in PRECISE and _kind(scaling) == "yarn" else dtype
