@@ -45,7 +45,8 @@ class Gpu:
     compute_capability: NVIDIA's, as (9, 0). fp8_kv_native: whether fp8 KV needs no software conversion.
     unified: memory shared with the operating system; host_share: bytes that the host was seen to keep of it.
     devices_per_package: devices that software lists for one package. mig_of: the id of the GPU this is a slice of.
-    driver_names: the names its driver reports.
+    driver_names: the names its driver reports. means: short names that other devices could answer to as well, and why
+    this one is meant by them.
     """
 
     id: str
@@ -75,6 +76,7 @@ class Gpu:
     bridge: Fact | None = None
     pcie: Fact | None = None
     driver_names: tuple[str, ...] = ()
+    means: tuple[tuple[str, str], ...] = ()
 
 
 def overrides(gpu: Gpu, *, memory: int | None = None, bandwidth: int | None = None) -> Gpu:

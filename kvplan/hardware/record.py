@@ -101,7 +101,7 @@ def _gpu(tree: Tree, memory: Fact, means: Mapping[str, str]) -> Gpu:
         fp8_kv_native=_sourced_flag(tree, "fp8_kv_native"),
         segment=_optional_text(tree, "segment"),
         aliases=_texts(tree, "aliases"),
-        notes=(*(f"{name} means {reason}" for name, reason in means.items()), *_texts(tree, "notes")),
+        notes=_texts(tree, "notes"),
         memory_smi=_fact(tree, "memory_smi_mib"),
         memory_os=_optional_text(_mapping(tree, "memory_visible_mib"), "os"),
         host_share=_fact(tree, "host_share_mib"),
@@ -111,6 +111,7 @@ def _gpu(tree: Tree, memory: Fact, means: Mapping[str, str]) -> Gpu:
         bridge=_fact(tree, "bridge_gb_per_s"),
         pcie=_fact(tree, "pcie_gb_per_s"),
         driver_names=_texts(tree, "driver_names"),
+        means=tuple(means.items()),
     )
 
 

@@ -18,6 +18,7 @@ from kvplan.hardware.names import (
     Shared,
     check_count,
     is_known,
+    key,
     likely_name,
     readings,
     resolve,
@@ -60,6 +61,20 @@ def parse_gpu(text: str) -> tuple[Gpu, int | None]:
         if is_known(split_profile(name)[0], _catalogue()):
             return _named(name), check_count(count, text)
     return _named(likely_name(text)), None  # raises, with the nearest names
+
+
+def meaning(text: str) -> str | None:
+    """Why a short name is taken for one device and not for another: what to print beside the answer.
+
+    None for a name that could mean nothing else, a file, `auto` or an unknown name.
+    """
+    for name, _ in readings(text):
+        short = split_profile(name)[0]
+        found = _catalogue().names.get(key(short))
+        if found is not None:
+            means = _record(_home(found)).means
+            return next((f"{known} means {why}" for known, why in means.items() if key(known) == key(short)), None)
+    return None
 
 
 def gpu_ids() -> tuple[str, ...]:
@@ -161,9 +176,9 @@ def _catalogue() -> Catalogue:
     names: Mapping[str, object] = index["names"]
     withheld: Mapping[str, object] = index["withheld"]
     return Catalogue(
-        {key: str(found) for key, found in names.items()},
-        {key: Shared(tuple(_strings(node["ids"])), str(node["reason"])) for key, node in index["shared"].items()},
-        {key: str(reason) for key, reason in withheld.items()},
+        {name: str(found) for name, found in names.items()},
+        {name: Shared(tuple(_strings(node["ids"])), str(node["reason"])) for name, node in index["shared"].items()},
+        {name: str(reason) for name, reason in withheld.items()},
     )
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kvplan.errors import ConfigError, KvplanError, UnknownName, UsageError
 from kvplan.hardware.names import build_catalogue, key
 from kvplan.hardware.record import Record
-from kvplan.sources.gpus import all_gpus, all_slices, gpu_ids, load_gpu, parse_gpu, slice_ids
+from kvplan.sources.gpus import all_gpus, all_slices, gpu_ids, load_gpu, meaning, parse_gpu, slice_ids
 
 SPELLINGS = {
     "h100-sxm": ["h100", "H100", "h100-80gb", "NVIDIA H100 80GB HBM3", "h100_sxm5", "h100 sxm", "nvidia-h100-80gb"],
@@ -32,6 +32,12 @@ SPELLINGS = {
 @pytest.mark.parametrize(("wanted", "text"), [(wanted, text) for wanted, texts in SPELLINGS.items() for text in texts])
 def test_spellings(wanted, text):
     assert load_gpu(text).id == wanted
+
+
+def test_a_short_name_says_what_it_was_taken_for():
+    assert meaning("H100x8") == "h100 means the SXM board, which clouds rent most; h100-pcie reads 2.0 TB/s, h100-nvl has 94 GB"  # fmt: skip
+    assert meaning("a100:3g.40gb").startswith("a100 means the 80 GB SXM board")
+    assert [meaning(text) for text in ("h100-sxm", "4090", "v100", "my.yaml", "auto", "abacus")] == [None] * 6
 
 
 @pytest.mark.parametrize(
