@@ -85,7 +85,11 @@ class HubStandIn:
         return f"http://127.0.0.1:{self.server.server_address[1]}"
 
     def add(
-        self, name: str, files: Mapping[str, bytes], trouble: str | None = None, revisions: Mapping[str, str] | None = None
+        self,
+        name: str,
+        files: Mapping[str, bytes],
+        trouble: str | None = None,
+        revisions: Mapping[str, str] | None = None,
     ) -> None:
         """A repository; `main` is at COMMIT unless `revisions` says otherwise."""
         self.repos[name] = Repo(files, revisions or {"main": COMMIT}, trouble)

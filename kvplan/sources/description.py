@@ -48,7 +48,7 @@ KINDS: Mapping[str, frozenset[str]] = {
     "full": ATTENTION,
     "sliding": ATTENTION | {"window", "sinks"},
     "chunked": ATTENTION | {"chunk"},
-    "latent": frozenset({"heads", "rank", "rope_dim", "nope_dim", "v_dim", "indexer", "topk"}),
+    "latent": frozenset({"heads", "rank", "rope_dim", "nope_dim", "v_dim", "indexer", "topk", "window"}),
     "compressed": frozenset({"heads", "head_dim", "window", "ratio", "indexer", "topk", "state_elements"}),
     "recurrent": frozenset({"law", "tensors", "source"}),
     "cross": (ATTENTION | {"tokens"}) - {"indexer", "topk"},
@@ -61,8 +61,8 @@ _TOP = frozenset({
     "kvplan", "name", "source", "layers", "pattern", "draft_layers", "kind", "hidden_size", "vocab_size", "parameters",
     "max_context", "dtype", "kv_dtype", "weight_dtype",
 })  # fmt: skip
-_INDEXER = frozenset({"dim", "dtype"})
-_TENSOR = frozenset({"role", "rows", "widths", "dtype"})
+_INDEXER = frozenset({"dim", "dtype", "pool"})
+_TENSOR = frozenset({"role", "rows", "widths", "dtype", "usual_dtype"})
 _DOCUMENTED = "docs/model-files.md"
 
 
@@ -130,11 +130,11 @@ class _Node:
     reader: _Reader
     inherited: Mapping[str, object] = field(default_factory=dict)
 
-    def only(self, known: frozenset[str]) -> None:
+    def only(self, known: frozenset[str], what: str = "a kvplan description") -> None:
         """Raises: Unsupported for a key that isn't one of `known`."""
         for key in self.values:
             if key not in known:
-                raise _unknown(self, key, known)
+                raise _unknown(self, key, known, what)
 
     def find(self, key: str) -> tuple[Path, object]:
         """Where a field is, here or inherited, and its value; None if it is nowhere (or null)."""
@@ -225,15 +225,17 @@ class _Node:
         return BadField(path_text(path), value, wanted, cause=self.reader.place(path), hint=hint)
 
 
-def _unknown(node: _Node, key: str, known: frozenset[str]) -> Unsupported:
+def _unknown(node: _Node, key: str, known: frozenset[str], what: str) -> Unsupported:
     from difflib import get_close_matches
 
+    kinds = [kind for kind, fields in KINDS.items() if key in fields]
     near = get_close_matches(key, sorted(known), n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(sorted(known))}"
+    if kinds:
+        hint = f"kinds of layer with {key}: {', '.join(kinds)}"
+    else:
+        hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(sorted(known))}"
     path = (*node.path, key)
-    return Unsupported(
-        f"{path_text(path)} is not a field of a kvplan description", cause=node.reader.place(path), hint=hint
-    )
+    return Unsupported(f"{path_text(path)} is not a field of {what}", cause=node.reader.place(path), hint=hint)
 
 
 # Layers --------------------------------------------------------------------------------------------------------------
@@ -250,9 +252,13 @@ def _layers(top: _Node) -> list[Layer]:
     if "pattern" in top.values:
         pattern = list(_group_list(top, "pattern", []))
         return list(islice(cycle(pattern), count))
-    fields = {"kind": top.values.get("kind", "full")}
-    layer = _layer(_Node(fields, (), top.reader, top.values), 0, [])
-    return [layer] * count
+    fields = {key: value for key, value in top.values.items() if key in _CACHE_FIELDS - {"source"}}
+    top.reader.used.update(fields)
+    return [_layer(_Node({"kind": "full", **fields, **_kind_of(top)}, (), top.reader), 0, [])] * count
+
+
+def _kind_of(top: _Node) -> dict[str, object]:
+    return {"kind": top.values["kind"]} if "kind" in top.values else {}
 
 
 def _group_list(top: _Node, key: str, before: list[Layer]) -> list[Layer]:
@@ -270,7 +276,7 @@ def _group_list(top: _Node, key: str, before: list[Layer]) -> list[Layer]:
 def _layer(node: _Node, number: int, earlier: list[Layer]) -> Layer:
     """One layer. number: its index. earlier: the layers before it, which it may share with."""
     if "caches" in node.values:
-        node.only(frozenset({"count", "caches"}))
+        node.only(frozenset({"count", "caches"}), "a group with caches")
         caches = [_cache(_inheriting(node, path, item)) for path, item in node.children("caches")]
         return Layer(tuple(cache for cache in caches if cache is not None))
     cache = _cache(node)
@@ -291,7 +297,7 @@ def _cache(node: _Node) -> Cache | None:
     kind = node.text("kind") if "kind" in node.values else "full"
     if kind not in KINDS:
         raise node.bad((*node.path, "kind"), kind, f"one of {', '.join(KINDS)}")
-    node.only(KINDS[kind] | {"kind", "count"})
+    node.only(KINDS[kind] | {"kind", "count"}, f"a layer of kind {kind}")
     if kind in _ATTENTION_KINDS:
         return _attention(node, kind)
     return None if kind == "none" else _BUILD[kind](node)
@@ -340,6 +346,7 @@ def _latent(node: _Node) -> Latent:
         v_dim=node.optional_whole("v_dim"),
         indexer=_indexer(node),
         topk=node.tokens("topk"),
+        window=node.tokens("window") if "window" in node.values else None,  # other layers' window isn't inherited
     )
 
 
@@ -377,7 +384,7 @@ _BUILD: Mapping[str, Callable[[_Node], Cache]] = {
 
 
 def _tensor(node: _Node) -> StateTensor:
-    node.only(_TENSOR)
+    node.only(_TENSOR, "a tensor")
     role = node.text("role")
     if role not in _ROLES:
         raise node.bad((*node.path, "role"), role, f"one of {', '.join(_ROLES)}")
@@ -386,7 +393,9 @@ def _tensor(node: _Node) -> StateTensor:
         if not isinstance(item, list) or len(item) != len(("units", "width")) or not all(map(_is_size, item)):
             raise node.bad(path, item, "a pair [units, elements of one unit]")
         widths.append((int(item[0]), int(item[1])))
-    return StateTensor(_ROLES[role], node.whole("rows"), tuple(widths), node.format("dtype"))
+    return StateTensor(
+        _ROLES[role], node.whole("rows"), tuple(widths), node.format("dtype"), node.format("usual_dtype")
+    )
 
 
 _ROLES: Mapping[str, Literal["conv", "recurrent", "shift"]] = {
@@ -403,8 +412,8 @@ def _indexer(node: _Node) -> Indexer | None:
     if value is None:
         return None
     own = node.child(path, value)
-    own.only(_INDEXER)
-    return Indexer(own.whole("dim"), own.format("dtype") or FP8_INDEX)
+    own.only(_INDEXER, "an indexer")
+    return Indexer(own.whole("dim"), own.format("dtype") or FP8_INDEX, own.optional_whole("pool") or 1)
 
 
 def _all_used(top: _Node) -> None:
@@ -465,7 +474,7 @@ def _weights(top: _Node, layers: int, dtype: Format) -> Weights | None:
         total, exact = _parameters(top, path, value)
         return _spread(total, None, layers, stored, exact=exact)
     node = top.child(path, value)
-    node.only(frozenset({"total", "active", "experts", "experts_per_token"}))
+    node.only(frozenset({"total", "active", "experts", "experts_per_token"}), "parameters")
     total, exact = _count(node, "total")
     if node.values.get("active") is None:
         return _spread(total, None, layers, stored, exact=exact)

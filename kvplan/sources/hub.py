@@ -328,7 +328,7 @@ def _not_ours(record: logging.LogRecord) -> bool:
 _THREAD = "kvplan-hub"
 
 
-def _switch_bars(switch: Callable[[], None]) -> None:
+def _switch_bars(switch: Callable[[], object]) -> None:
     """Unless HF_HUB_DISABLE_PROGRESS_BARS decides already: then there is nothing to switch, only a warning to get."""
     from huggingface_hub import constants
 

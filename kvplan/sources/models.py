@@ -196,7 +196,7 @@ def _nearest(name: str, known: Iterable[str]) -> list[str]:
     for spelling in known:
         plain.setdefault(_plain(spelling), spelling)
     target = _plain(name)[:_SHOWN]
-    starts = [spelling for bare, spelling in plain.items() if len(target) > 2 and bare.startswith(target)]  # noqa: PLR2004
+    starts = [spelling for bare, spelling in plain.items() if len(target) > 2 and bare.startswith(target)]
     close = [plain[bare] for bare in get_close_matches(target, plain, n=6, cutoff=0.7)]
     return list(dict.fromkeys(close[:1] + starts + close))
 

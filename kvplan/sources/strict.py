@@ -206,7 +206,7 @@ def parse_yaml_mapping(text: str, name: str) -> tuple[dict[str, object], Lines]:
 
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)", re.ASCII)
-_DECIMAL = re.compile(r"[-+]?(?:[0-9][0-9_]*)(?:\.[0-9_]*)?(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_DECIMAL = re.compile(r"[-+]?[0-9][0-9_]*(?=[.eE])(?:\.[0-9_]*)?(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|nan)", re.IGNORECASE)
 
 

@@ -101,9 +101,7 @@ SLOW = {
 def test_every_trouble_is_one_clear_error(hub: HubStandIn, tmp_path: Path) -> None:
     for trouble in REFUSALS | SLOW:
         hub.add(f"org/{trouble}", {"config.json": CONFIG}, trouble)
-    slow = [
-        start(hub.environment(tmp_path / trouble, HF_TOKEN=SECRET), [(f"org/{trouble}", {})]) for trouble in SLOW
-    ]
+    slow = [start(hub.environment(tmp_path / trouble, HF_TOKEN=SECRET), [(f"org/{trouble}", {})]) for trouble in SLOW]
     fast = ask(hub.environment(tmp_path / "fast", HF_TOKEN=SECRET), *(f"org/{trouble}" for trouble in REFUSALS))
     every = fast + [answer for process in slow for answer in answers(process)]
     for (trouble, (error, what, hint)), answer in zip((REFUSALS | SLOW).items(), every, strict=True):
@@ -248,7 +246,8 @@ def test_no_network_and_proxies(tmp_path: Path) -> None:
         base = {"HF_HOME": str(tmp_path), "HF_TOKEN": SECRET, "HF_HUB_ETAG_TIMEOUT": "2"}
         environments = [
             base | {"HF_ENDPOINT": f"http://user:{SECRET}@{nobody}", "NO_PROXY": "127.0.0.1"},
-            base | {"HF_ENDPOINT": "http://hub.invalid", "HTTP_PROXY": f"http://user:{SECRET}@{nobody}", "NO_PROXY": ""},
+            base
+            | {"HF_ENDPOINT": "http://hub.invalid", "HTTP_PROXY": f"http://user:{SECRET}@{nobody}", "NO_PROXY": ""},
             base | {"HF_ENDPOINT": "not an address", "NO_PROXY": "*"},
             base | {"HF_ENDPOINT": "http://hub.invalid", "HTTP_PROXY": "gopher://x", "NO_PROXY": ""},
             base | {"HF_ENDPOINT": f"http://{nobody}", "HF_TOKEN": "hf_\u00e9" + SECRET, "NO_PROXY": "127.0.0.1"},
