@@ -32,7 +32,8 @@ class Plan:
     """How one model's cache is laid out, before any memory is known.
 
     layout: groups and pages. stages: bytes of one block on each pipeline stage. request: blocks that the longest request
-    may hold. settings, rules: what it was made for. block: tokens of a block of full-length layers.
+    may hold. settings, rules: what it was made for. block: tokens of a block of full-length layers. unpadded: each layer
+    with its stage, for versions that check layer by layer.
     """
 
     layout: Layout
@@ -41,10 +42,14 @@ class Plan:
     block: int
     settings: Settings
     rules: Rules
+    unpadded: tuple[tuple[Spec, int], ...] = ()
 
-    def blocks_for(self, length: int) -> int:
-        """Blocks that a request of `length` tokens may hold."""
-        return self.layout.blocks(replace(self.settings.demand, length=length))
+    def needed(self, stage: int, length: int) -> int:
+        """Bytes that the check asks of a stage for one request of `length` tokens."""
+        demand = replace(self.settings.demand, length=length)
+        if self.rules.by_layer:
+            return sum(spec.page * spec.pages(demand) for spec, holder in self.unpadded if holder == stage)
+        return self.stages[stage] * self.layout.blocks(demand)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +75,20 @@ def plan(model: Model, gpu: Gpu | None, kv: KvFormat, settings: Settings, rules:
     specs = layer_specs(model, place)
     stage_of = _stages(model, settings)
     cached = [Cached(spec, stage_of(index)) for index, layer in enumerate(specs) for spec in layer]
-    found = layout(cached, hybrid_manager=settings.hybrid_manager and rules.groups, packed=_packs(model))
+    manager = settings.hybrid_manager and rules.groups and (rules.chunk_groups or not _chunks(cached))
+    found = layout(cached, rules, hybrid_manager=manager, packed=_packs(model))
     stages = tuple(found.bytes_per_block(stage) for stage in range(settings.parallel.pp))
-    return Plan(found, stages, found.blocks(settings.demand), _block(found), settings, rules)
+    return Plan(found, stages, found.blocks(settings.demand), _block(found), settings, rules, _unpadded(cached, rules))
 
 
 def pool(made: Plan, available: int) -> Pool | Refusal:
     """What `available` bytes of cache memory on each GPU become."""
-    for per_block in made.stages:
-        refused = _check(made, per_block, available)
+    for stage, per_block in enumerate(made.stages):
+        refused = _check(made, stage, per_block, available)
         if refused is not None:
             return refused
     blocks = min((available // per_block for per_block in made.stages if per_block), default=1)
-    concurrency = blocks / made.request if made.request else float(blocks)
+    concurrency = blocks / request_blocks(made)
     return Pool(blocks, tokens_line(made, blocks, concurrency), concurrency, max(made.stages))
 
 
@@ -106,27 +112,45 @@ TOKEN_LINES: dict[str, Callable[[Plan, int, float], int]] = {
 }
 
 
-def _check(made: Plan, per_block: int, available: int) -> Refusal | None:
+def request_blocks(made: Plan) -> int:
+    """Blocks of the longest request, as concurrency divides by them; at least one."""
+    groups = made.layout.groups
+    if not made.rules.first_page or not made.layout.tuples:
+        return max(made.request, 1)
+    demand, first = made.settings.demand, sum(layer.spec.page for layer in groups[0].layers)
+    held = sum(group.pages(demand) * sum(layer.spec.page for layer in group.layers) for group in groups)
+    return -(-held // first)
+
+
+def _check(made: Plan, stage: int, per_block: int, available: int) -> Refusal | None:
     """The startup check of one stage."""
+    if not per_block:
+        return None
     usable = available - (per_block if made.rules.null_block else 0)
-    if usable <= 0 and per_block:
+    if usable <= 0:
         return refusals.no_memory(usable)
-    needed = per_block * made.request
+    needed = made.needed(stage, made.settings.length)
     if needed <= usable:
         return None
-    return refusals.too_long(needed, usable, made.settings.length, longest(made, per_block, usable))
+    return refusals.too_long(needed, usable, made.settings.length, longest(made, stage, usable))
 
 
-def longest(made: Plan, per_block: int, usable: int) -> int:
+def longest(made: Plan, stage: int, usable: int) -> int:
     """The longest request that `usable` bytes of one stage hold, up to max_model_len; 0 if none does."""
-    if not per_block:
-        return made.settings.length
-    limit = usable // per_block
     low, high = 0, made.settings.length
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if made.blocks_for(middle) <= limit else (low, middle - 1)
+        low, high = (middle, high) if made.needed(stage, middle) <= usable else (low, middle - 1)
     return low
+
+
+def _unpadded(cached: list[Cached], rules: Rules) -> tuple[tuple[Spec, int], ...]:
+    """Layers and their stages, for versions whose check adds them up."""
+    return tuple((layer.spec, layer.stage) for layer in cached) if rules.by_layer else ()
+
+
+def _chunks(cached: list[Cached]) -> bool:
+    return any(layer.spec.kind == "chunked" for layer in cached)
 
 
 def _stages(model: Model, settings: Settings) -> Callable[[int], int]:

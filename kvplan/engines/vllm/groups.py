@@ -10,10 +10,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kvplan.engines.vllm.specs import FULL_LENGTH, WINDOWS, Demand, Kind, Spec
+from kvplan.engines.vllm.versions import Rules
 from kvplan.errors import UsageError
-
-UNBALANCED = 1.5
-"""Groups take the larger kind's number of layers as long as it is below this many times the smaller kind's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +52,28 @@ class Layout:
     """Groups, and how their pages lie: side by side within a block where they may differ in size."""
 
     groups: tuple[Group, ...]
-    packed: bool
+    tuples: bool = False
 
     def bytes_per_block(self, stage: int) -> int:
-        """Bytes of one block of the pool on one stage: the largest group's."""
+        """Bytes of one block of the pool on one stage: the largest group's, or as many tuples of pages as it has."""
+        if self.tuples:
+            return self._tuple_bytes(stage)
         return max((group.page(stage) for group in self.groups), default=0)
 
     def blocks(self, demand: Demand) -> int:
         """Blocks of the pool that the longest request may hold."""
         return sum(group.pages(demand) for group in self.groups)
 
+    def _tuple_bytes(self, stage: int) -> int:
+        pages = {layer.spec.page for layer in self.groups[0].layers}
+        return sum(pages) * max(
+            sum(layer.spec.page == page for layer in group.layers if layer.stage == stage)
+            for group in self.groups
+            for page in pages
+        )
 
-def layout(layers: Sequence[Cached], *, hybrid_manager: bool, packed: bool) -> Layout:
+
+def layout(layers: Sequence[Cached], rules: Rules, *, hybrid_manager: bool, packed: bool) -> Layout:
     """Group the layers as vLLM would.
 
     Raises: UsageError when pages can't be made equal.
@@ -73,12 +81,14 @@ def layout(layers: Sequence[Cached], *, hybrid_manager: bool, packed: bool) -> L
     if not hybrid_manager:
         layers = promoted(layers)
     if not layers:
-        return Layout((), packed)
+        return Layout(())
     if len({layer.spec.family for layer in layers}) == 1:
-        return Layout((Group(tuple(layers)),), packed)
+        return Layout((Group(tuple(layers)),))
     if packed and len({layer.spec.page for layer in layers}) > 1:
-        return Layout(tuple(_packed(layers)), packed)
-    return Layout(tuple(_cut(_equal_pages(layers))), packed)
+        if rules.tuples:
+            return Layout(tuple(_tuples(layers)), tuples=True)
+        return Layout(tuple(_packed(layers)))
+    return Layout(tuple(_cut(_equal_pages(layers), rules.unbalanced)))
 
 
 def promoted(layers: Sequence[Cached]) -> Sequence[Cached]:
@@ -135,11 +145,11 @@ def _grown(spec: Spec, page: int) -> Spec:
     return spec.padded(page)
 
 
-def _cut(layers: Sequence[Cached]) -> Iterable[Group]:
+def _cut(layers: Sequence[Cached], unbalanced: float) -> Iterable[Group]:
     """Kinds of layers, each cut into groups of about the smallest kind's number of layers, dealt in turn."""
     buckets = _buckets(layers, lambda spec: spec.bucket)
     counts = [len(bucket) for bucket in buckets.values()]
-    size = max(counts) if max(counts) < min(counts) * UNBALANCED else min(counts)
+    size = max(counts) if max(counts) < min(counts) * unbalanced else min(counts)
     for bucket in buckets.values():
         parts = -(-len(bucket) // size)
         for part in range(parts):
@@ -154,6 +164,29 @@ def _buckets(layers: Iterable[Cached], key) -> Mapping[Hashable, list[Cached]]: 
 
 
 # Packed pages
+
+
+def _tuples(layers: Sequence[Cached]) -> Iterable[Group]:
+    """The older way: full-length layers set the page sizes, windows are padded to them and cut into as many layers.
+
+    Source: vLLM 0.20 to 0.28 v1/core/kv_cache_utils.py _get_kv_cache_groups_uniform_groups.
+    """
+    full = [layer for layer in layers if layer.spec.kind in FULL_LENGTH]
+    pages = sorted({layer.spec.page for layer in full})
+    windows = [
+        Cached(layer.spec.padded(min(page for page in pages if page >= layer.spec.page)), layer.stage)
+        for layer in layers
+        if layer.spec.kind in WINDOWS
+    ]
+    packs = [_Pack(_by_page(bucket), bucket[0].spec) for bucket in _buckets(windows, lambda spec: spec.family).values()]
+    whole = _Pack(_by_page(full), full[0].spec)
+    run = least_padding([whole.repeats, *(pack.repeats for pack in packs)], whole.repeats)
+    yield Group(tuple(full))
+    for pack in packs:
+        count = -(-pack.repeats // run)
+        rows = list(zip(*pack.by_page.values(), strict=False))
+        for part in range(count):
+            yield Group(tuple(layer for row in rows[part::count] for layer in row))
 
 
 @dataclass(frozen=True, slots=True)

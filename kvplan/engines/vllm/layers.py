@@ -22,7 +22,6 @@ from kvplan.engines.vllm.architectures import (
     wider_window,
 )
 from kvplan.engines.vllm.backends import (
-    BLACKWELL,
     DEFAULT_BLOCK,
     HOPPER,
     Backend,
@@ -36,17 +35,14 @@ from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.specs import Kind, Spec, aligned
 from kvplan.engines.vllm.versions import Rules
 
-LATENT_BLOCK = 128
-"""Blocks of latent attention beside recurrent layers are multiples of this."""
-
 COMPRESSOR_BLOCKS = {4: 4, 128: 8}
 COMPRESSED_WINDOW_BLOCK = 64
 
 ALWAYS_FP32 = ("kimi delta",)
 """Recurrences that vLLM keeps in 32 bit unless told otherwise. Source: layers/mamba/mamba_utils.py kda_state_dtype."""
 
-DELTA_ALIGNMENT = 64
-"""Tokens between the states that FlashInfer's delta-net prefill can hand out."""
+FLASHINFER_ONLY = ("gated delta net",)
+"""Recurrences whose prefill exports a state only where FlashInfer runs it: Hopper and later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +134,7 @@ def block_sizes(model: Model, layers: Sequence[Layer], place: Place) -> Blocks:
         return Blocks(block, block if place.settings.aligned else place.settings.length, None)
     smallest = max(min(backends[0].sizes), block)
     if latent:
-        smallest = max(smallest, LATENT_BLOCK)
+        smallest = max(smallest, place.rules.latent_state_block)
     if place.settings.aligned:
         smallest = lcm(smallest, _checkpoint_alignment(states, place))
     needed = smallest * -(-page // (smallest * token))
@@ -202,7 +198,7 @@ def state_bytes(cache: Recurrent, model: Model, place: Place) -> int:
 
 def _with_drafts(tensor: StateTensor, drafted: int) -> StateTensor:
     rows = tensor.rows + (drafted if tensor.role == "conv" else 0)
-    return replace(tensor, rows=rows, stored=None)
+    return replace(tensor, rows=rows, stored=None, usual=None)
 
 
 def _state_format(cache: Recurrent, tensor: StateTensor, model: Model) -> Format:
@@ -218,19 +214,15 @@ def _state_format(cache: Recurrent, tensor: StateTensor, model: Model) -> Format
     return own
 
 
-def _checkpoints(law: str, place: Place) -> int | None:
+def _checkpoint(law: str, place: Place) -> int | None:
     """Tokens between states that a prefill can hand out for prefix caching; None when it can't."""
-    if not place.rules.checkpoint:
+    if law in FLASHINFER_ONLY and place.major < HOPPER:
         return None
-    if law == "mamba2":
-        return 1
-    if law == "gated delta net" and place.major in (HOPPER, BLACKWELL, 12):
-        return DELTA_ALIGNMENT
-    return None
+    return dict(place.rules.checkpoints).get(law)
 
 
 def _checkpoint_alignment(states: Sequence[Recurrent], place: Place) -> int:
-    found = [_checkpoints(state.law, place) if state.law == "gated delta net" else None for state in states]
+    found = [_checkpoint(state.law, place) for state in states]
     return lcm(*(each for each in found if each)) if all(found) else 1
 
 
@@ -260,6 +252,8 @@ def _attention(cache: Attention, model: Model, place: Place, blocks: Blocks) -> 
 
 def _window_block(cache: Attention, model: Model, place: Place, block: int) -> int:
     """A window layer takes the largest block its own kernels run unsplit."""
+    if not place.rules.window_blocks:
+        return block
     name, prefix = cells.cache_name(place.kv), "image_prefix" in model.traits
     need = Need(cache.k_dim, name, prefix, dcp=place.settings.parallel.dcp > 1)
     return largest_within(pick("attention", need, place.major, place.settings.block), block)
@@ -288,7 +282,7 @@ def _state(cache: Recurrent, model: Model, place: Place, blocks: Blocks) -> Iter
     size = state_bytes(cache, model, place)
     held = 1 + place.settings.drafted
     if place.settings.aligned:
-        held += 1 + (_checkpoints(cache.law, place) is not None)
+        held += 1 + (_checkpoint(cache.law, place) is not None)
     page = blocks.state_page or size
     yield Spec("state", blocks.state, size, page, (cache.tensors, page), held=held)
 

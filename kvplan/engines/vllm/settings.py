@@ -18,9 +18,6 @@ from kvplan.hardware.gpu import Gpu
 from kvplan.units import GIB
 
 HUGE, LARGE = 160 * GIB, 70 * GIB
-SLOW_BUT_LARGE = ("a100",)
-"""GPUs with the memory of a large one that are given a small one's batches."""
-
 GB10 = (12, 1)
 
 
@@ -56,7 +53,7 @@ def settings(
     """Flags as given, and vLLM's defaults for the rest."""
     batches = default_batches(gpu, rules)
     pooling = is_pooling(model)
-    chunked = not (pooling and rules.pooling_by_mean) and not _crosses(model)
+    chunked = not _crosses(model)
     sequences = options.max_num_seqs or batches.sequences
     tokens = options.max_num_batched_tokens
     if tokens is None:
@@ -69,7 +66,7 @@ def settings(
         length=context,
         tokens=tokens,
         sequences=sequences,
-        batches=rules.batches_in_flight(parallel.pp, options.async_scheduling and not pooling),
+        batches=rules.steps_in_flight(parallel.pp, options.async_scheduling and not pooling, lambda: _is_dense(model)),
         aligned=caching and _has_state(model),
         hybrid_manager=options.hybrid_manager,
         block=options.block_size,
@@ -83,16 +80,15 @@ def default_batches(gpu: Gpu | None, rules: Rules) -> Batches:
     """Default max_num_batched_tokens and max_num_seqs; a large data-centre GPU's when none is named."""
     if gpu is None:
         return rules.batches[1]
-    name = gpu.name.lower() + gpu.id.lower()
     if gpu.memory.value >= HUGE:
         return rules.batches[0]
-    if (
-        gpu.memory.value >= LARGE
-        and gpu.compute_capability != GB10
-        and not any(slow in name for slow in SLOW_BUT_LARGE)
-    ):
-        return rules.batches[1]
-    return rules.batches[2]
+    name = f"{gpu.id} {gpu.name}".lower()
+    slow = gpu.compute_capability == GB10 or any(each in name for each in rules.slow_but_large)
+    return rules.batches[1] if gpu.memory.value >= LARGE and not slow else rules.batches[2]
+
+
+def _is_dense(model: Model) -> bool:
+    return model.weights is None or model.weights.active == model.weights.total
 
 
 def _has_state(model: Model) -> bool:

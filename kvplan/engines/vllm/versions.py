@@ -1,7 +1,11 @@
-"""What each vLLM version does differently, as data: one row a change, with the version it starts at and who says so."""
+"""What each vLLM version does differently, as data: one row a change, with the release it starts at and where it was read.
+
+Every release named here was unpacked and read on both sides of the change, except where `sure` is False.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -22,55 +26,98 @@ class Batches:
 
 
 TokenLine = Literal["blocks", "smallest_group", "concurrency"]
+Overlap = Literal["never", "dense", "always"]
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What one version does; the defaults are those of vLLM 0.6.
+    """What one version does; the defaults are those of the oldest.
 
-    utilization: gpu_memory_utilization. groups: whether windows and states have block tables of their own, instead of
-    blocks for every token. token_line: what "GPU KV cache size" counts. async_batches: whether two steps may be in
-    flight. window_in_flight: whether windows are charged what is in flight. null_block: whether one block is withheld
-    when the longest request is checked. checkpoint: pages of state that a prefill may export. graphs_counted: whether
-    CUDA graphs are taken off the cache's memory. batches: defaults for GPUs from 160 GiB, from 70 GiB, and others.
+    utilization: gpu_memory_utilization. groups: whether windows and states have block tables of their own, or blocks for
+    every token. chunk_groups: the same for chunked attention. unbalanced: groups take the larger kind's number of layers
+    when it is below this many times the smaller kind's. tuples: whether packed pages lie in equal tuples of layers.
+    token_line: what "GPU KV cache size" counts. first_page: whether concurrency counts in pages of the first group.
+    by_layer: whether the check of the longest request adds up layers, before pages are padded. null_block: whether that
+    check withholds a block. overlap: which models have a second step in flight charged to their windows.
+    hybrid_prefix_caching: whether state is kept at block boundaries too, by default. checkpoints: recurrences whose
+    prefill exports one more state, and the tokens it is aligned to. latent_state_block: what blocks of latents beside
+    states are multiples of. window_blocks: whether a window picks its own block. graphs_counted: whether CUDA graphs are
+    taken off the cache's memory. batches: defaults for GPUs from 160 GiB, from 70 GiB, and others. always_chunked:
+    whether prompts are cut into steps at any length, and not only above 32,768 tokens. slow_but_large: GPUs with a large
+    one's memory that are given a small one's steps.
     """
 
     version: Version = OLDEST
     utilization: float = 0.9
     groups: bool = False
+    chunk_groups: bool = False
+    unbalanced: float = 0.0
+    tuples: bool = True
     token_line: TokenLine = "blocks"  # noqa: S105 - a line of the log
-    async_batches: bool = False
+    first_page: bool = True
+    by_layer: bool = True
     null_block: bool = False
-    checkpoint: bool = False
-    pipelined: bool = False
+    overlap: Overlap = "never"
     hybrid_prefix_caching: bool = False
-    pooling_by_mean: bool = False
+    checkpoints: tuple[tuple[str, int], ...] = ()
+    latent_state_block: int = 64
+    window_blocks: bool = False
     graphs_counted: bool = False
     batches: tuple[Batches, Batches, Batches] = (Batches(2048, 256), Batches(2048, 256), Batches(2048, 256))
+    always_chunked: bool = False
+    slow_but_large: tuple[str, ...] = ()
 
-    def batches_in_flight(self, pp: int, overlapped: bool) -> int:  # noqa: FBT001 - a flag's value
-        """Steps that may be scheduled before the oldest has settled."""
-        if not self.pipelined:
+    def steps_in_flight(self, pp: int, overlapped: bool, dense: Callable[[], bool]) -> int:  # noqa: FBT001 - a flag's value
+        """Steps that may be scheduled before the oldest has settled, as windows are charged for them."""
+        if self.overlap == "never":
             return 1
-        return pp + 1 if overlapped else pp
+        return pp + 1 if overlapped and (pp == 1 or self.overlap == "always" or dense()) else pp
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """From `since` on, `values` hold. sure: whether the release is known, not only a version seen on each side."""
+    """From `since` on, `values` hold. sure: whether the releases on both sides were read."""
 
     since: Version
-    values: tuple[tuple[str, object], ...]
+    says: str
     source: str
+    values: tuple[tuple[str, object], ...]
     sure: bool = True
 
 
+_LARGE = Batches(8192, 1024)
+_SMALL = Batches(2048, 256)
+
 CHANGES: tuple[Change, ...] = (
-    Change((0, 33, 0), (
-        ("groups", True), ("token_line", "concurrency"), ("async_batches", True), ("null_block", True),
-        ("checkpoint", True), ("pipelined", True), ("hybrid_prefix_caching", True), ("graphs_counted", True),
-        ("utilization", 0.92), ("batches", (Batches(16384, 1024), Batches(8192, 1024), Batches(2048, 256))),
-    ), "vLLM 0.33.0 sources"),
+    Change((0, 8, 0), "one engine (V1): steps of 8,192 tokens and 1,024 sequences from 70 GiB, prompts always cut into steps",
+           "engine/arg_utils.py", (("batches", (_LARGE, _LARGE, _SMALL)), ("always_chunked", True)), sure=False),
+    Change((0, 9, 0), "an A100 is given a small GPU's steps", "engine/arg_utils.py", (("slow_but_large", ("a100",)),)),
+    Change((0, 9, 1), "windows and states have block tables of their own; the printed size is blocks / groups x block",
+           "v1/core/kv_cache_utils.py", (("groups", True), ("token_line", "smallest_group")), sure=False),
+    Change((0, 12, 0), "groups take the larger kind's layers up to 1.25 times the smaller kind's",
+           "v1/core/kv_cache_utils.py", (("unbalanced", 1.25),)),
+    Change((0, 14, 0), "the longest request is checked group by group, padding included; chunked attention has groups",
+           "v1/core/kv_cache_utils.py, envs.py", (("by_layer", False), ("chunk_groups", True))),
+    Change((0, 18, 0), "groups take the larger kind's layers up to 1.5 times the smaller kind's",
+           "v1/core/kv_cache_utils.py", (("unbalanced", 1.5),)),
+    Change((0, 20, 0), "gpu_memory_utilization defaults to 0.92; CUDA graphs are estimated and taken off",
+           "config/cache.py, envs.py", (("utilization", 0.92), ("graphs_counted", True))),
+    Change((0, 20, 1), "the printed size is concurrency x max_model_len",
+           "v1/core/kv_cache_utils.py", (("token_line", "concurrency"),)),
+    Change((0, 26, 0), "windows are charged for the step in flight too; hybrids cache prefixes by default",
+           "v1/kv_cache_interface.py, config/model.py", (("overlap", "dense"), ("hybrid_prefix_caching", True))),
+    Change((0, 27, 0), "concurrency counts each group's own pages; blocks of latents beside states are multiples of 128",
+           "v1/core/kv_cache_utils.py, platforms/interface.py", (("first_page", False), ("latent_state_block", 128))),
+    Change((0, 28, 0), "steps of 16,384 tokens from 160 GiB", "engine/arg_utils.py",
+           (("batches", (Batches(16384, 1024), _LARGE, _SMALL)),)),
+    Change((0, 29, 0), "one block is withheld when the longest request is checked; pages of all sizes are packed; every "
+           "model runs a second step while one is in flight", "v1/core/kv_cache_planning.py, config/vllm.py",
+           (("null_block", True), ("tuples", False), ("overlap", "always"))),
+    Change((0, 32, 0), "Mamba-2 prefills export one more state for prefix caching",
+           "layers/mamba/mamba_mixer2.py", (("checkpoints", (("mamba2", 1),)),)),
+    Change((0, 33, 0), "so do gated delta nets, at multiples of 64 tokens; windows pick their own block",
+           "layers/mamba/gdn/qwen_gdn_linear_attn.py, layers/attention/attention.py",
+           (("checkpoints", (("mamba2", 1), ("gated delta net", 64))), ("window_blocks", True))),
 )  # fmt: skip
 
 
@@ -80,7 +127,7 @@ def parse(name: str) -> Version:
     Raises: UnknownName.
     """
     parts = name.removeprefix("v").split(".")
-    if not 2 <= len(parts) <= 3 or not all(part.isdigit() for part in parts):  # noqa: PLR2004 - major.minor[.patch]
+    if not 2 <= len(parts) <= 3 or not all(part.isdigit() for part in parts):
         raise UnknownName(f"{name!r} is not a vLLM version", hint="write it like vllm@0.33.0")
     major, minor, patch = (*map(int, parts), 0)[:3]
     return major, minor, patch
@@ -94,7 +141,7 @@ def text(version: Version) -> str:
 def rules(version: Version = NEWEST) -> Rules:
     """The rules of a version: every change up to it, in order."""
     found = Rules(version=version)
-    for change in sorted(CHANGES, key=lambda entry: entry.since):
+    for change in CHANGES:
         if change.since <= version:
             found = replace(found, **dict(change.values))  # type: ignore[arg-type] # the table's values are of the fields' types
     return found

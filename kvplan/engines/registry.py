@@ -1,0 +1,122 @@
+"""Engines by name: `vllm`, `vllm@0.19.0`, `ideal`. Each is imported when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from kvplan.engines.base import Engine
+from kvplan.errors import UnknownName
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An engine, whether its rules were read from the version asked for, and if not, why not."""
+
+    engine: Engine
+    verified: bool = True
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule of an engine: the version it starts at, what it says, who says so, and whether the release is certain."""
+
+    since: str
+    says: str
+    source: str
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What kvplan knows of an engine: the version used when none is named, and every rule with its source."""
+
+    name: str
+    newest: str | None
+    oldest: str | None
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    find: Callable[[str | None], Found]
+    about: Callable[[], About]
+
+
+def _ideal(version: str | None) -> Found:
+    from kvplan.engines.ideal import Ideal
+
+    if version is not None:
+        raise UnknownName(f"ideal has no version {version}", hint="--engine ideal: the formula never changes")
+    return Found(Ideal())
+
+
+def _about_ideal() -> About:
+    rule = Rule("", "sequences x bytes of a sequence, nothing rounded or reserved", "the models' own papers, see docs")
+    return About("ideal", None, None, (rule,))
+
+
+def _vllm(version: str | None) -> Found:
+    from kvplan.engines.vllm.policy import Vllm
+    from kvplan.engines.vllm.versions import NEWEST, OLDEST, parse, text
+
+    if version is None:
+        return Found(Vllm())
+    asked = parse(version)
+    if asked < OLDEST:
+        raise UnknownName(
+            f"vLLM {text(asked)} is older than the rules kvplan knows", hint=f"--engine vllm@{text(OLDEST)}"
+        )
+    if asked > NEWEST:
+        note = f"vLLM {text(asked)} is newer than the rules kvplan knows: planned as {text(NEWEST)}, unverified"
+        return Found(Vllm(NEWEST), verified=False, note=note)
+    return Found(Vllm(asked))
+
+
+def _about_vllm() -> About:
+    from kvplan.engines.vllm.versions import CHANGES, NEWEST, OLDEST, text
+
+    rules = tuple(Rule(text(change.since), change.says, change.source, change.sure) for change in CHANGES)
+    return About("vllm", text(NEWEST), text(OLDEST), rules)
+
+
+_ENGINES = {
+    "ideal": _Entry(_ideal, _about_ideal),
+    "vllm": _Entry(_vllm, _about_vllm),
+}
+
+
+def find(spec: str) -> Found:
+    """The engine `NAME` or `NAME@VERSION` names.
+
+    Raises: UnknownName, with the nearest name.
+    """
+    name, _, version = spec.strip().lower().partition("@")
+    entry = _ENGINES.get(name)
+    if entry is None:
+        near = get_close_matches(name, _ENGINES, n=1)
+        known = f"known: {', '.join(_ENGINES)}"
+        raise UnknownName(
+            f"{name!r} is not an engine kvplan plans for", hint=f"did you mean {near[0]}?" if near else known
+        )
+    return entry.find(version or None)
+
+
+def engine(spec: str) -> Engine:
+    """The engine `NAME` or `NAME@VERSION` names.
+
+    Raises: UnknownName.
+    """
+    return find(spec).engine
+
+
+def engines() -> tuple[About, ...]:
+    """Every engine kvplan plans for, with its versions and rules."""
+    return tuple(entry.about() for entry in _ENGINES.values())
+
+
+def names() -> tuple[str, ...]:
+    """Names that `engine` answers to."""
+    return tuple(_ENGINES)
