@@ -74,12 +74,13 @@ class View:
     """What an engine makes of a checkpoint's tensors.
 
     vocabulary_multiple: rows that embeddings and heads are padded to. towers: whether it builds the vision, audio and
-    encoder towers. tables: whether it keeps tables of rotary positions. store: the format it keeps a weight in. shape:
+    encoder towers. everywhere: ends of the model that every pipeline stage holds. tables: whether it keeps tables of rotary positions. store: the format it keeps a weight in. shape:
     what it makes of one rank's share of a weight, padding included.
     """
 
     vocabulary_multiple: int = 1
     towers: bool = True
+    everywhere: frozenset[Component] = frozenset()
     tables: bool = False
     store: Callable[[Weight], Storage] | None = None
     shape: Callable[[Weight, tuple[int, ...]], tuple[int, ...]] | None = None
@@ -308,13 +309,20 @@ class Weights:
 
     def _ends(self, parallel: Parallel, stage: int, view: View, *, read: bool = False) -> Block:
         """What a stage holds, or reads, beside its layers: a tied head takes no room beside its embedding."""
+        is_first, is_last = stage == 0, stage == parallel.pp - 1
+        embeds = is_first or ("embedding" in view.everywhere and not read)
+        heads = is_last or ("head" in view.everywhere and not read)
         ends: list[Weight] = list(self.tables) if view.tables and not read else []
-        if stage == 0:
+        if embeds:
             ends += self.first
-            ends += self.towers if view.towers else ()
-        if stage == parallel.pp - 1:
-            shared = self.tied and parallel.pp == 1 and not read
-            ends += (weight for weight in self.last if not (shared and weight.name == HEAD))
+        if is_first and view.towers:
+            ends += self.towers
+        shared = self.tied and embeds and not read
+        for weight in self.last:
+            if weight.name == HEAD:
+                ends += (weight,) if heads and not shared else ()
+            elif is_last:
+                ends.append(weight)
         return tuple(ends)
 
 

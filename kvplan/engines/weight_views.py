@@ -6,13 +6,10 @@ The inventory (arch/weights.py) is the checkpoint's; only the differences stand 
 from __future__ import annotations
 
 from kvplan.arch.model import Model
-from kvplan.arch.weights import FP32, PLAIN, Storage, View, Weight
+from kvplan.arch.weights import FP32, PLAIN, Component, Storage, View, Weight
 
 VOCABULARY_MULTIPLE = 64
 """Rows that vLLM pads embeddings and heads to. Source: vLLM 0.33 layers/vocab_parallel_embedding.py."""
-
-WHOLE_TOWERS = frozenset(("gemma4_text", "gemma4_unified_text", "qwen2_audio_text", "gemma3n_text"))
-"""Types whose towers vLLM 0.33 runs as transformers wrote them: whole on every rank."""
 
 WIDE_ROUTERS = frozenset(("minimax_m2", "minimax_m3_vl_text", "minimax_m3"))
 """Types whose router vLLM 0.33 keeps in fp32."""
@@ -30,8 +27,6 @@ def vllm(family: str) -> View:
     """vLLM 0.33's parameters and buffers before its kernels repack them."""
 
     def shape(weight: Weight, shard: tuple[int, ...]) -> tuple[int, ...]:
-        if family in WHOLE_TOWERS and weight.component in ("vision", "audio", "projector"):
-            return weight.shape
         if weight.stored.name == "mxfp4" and weight.routed and weight.split is not None:
             width = -(-shard[weight.split] // _MXFP4_MULTIPLE) * _MXFP4_MULTIPLE
             return (*shard[: weight.split], width, *shard[weight.split + 1 :])
@@ -42,7 +37,9 @@ def vllm(family: str) -> View:
     def store(weight: Weight) -> Storage:
         return FP32 if family in WIDE_ROUTERS and weight.component == "router" else weight.stored
 
-    return View(VOCABULARY_MULTIPLE, tables=family not in BY_TRANSFORMERS, shape=shape, store=store)
+    ends: tuple[tuple[frozenset[str], Component], ...] = ((EMBEDDING_EVERYWHERE, "embedding"), (HEAD_EVERYWHERE, "head"))
+    everywhere = frozenset(component for families, component in ends if family in families)
+    return View(VOCABULARY_MULTIPLE, everywhere=everywhere, tables=family not in BY_TRANSFORMERS, shape=shape, store=store)
 
 
 BY_TRANSFORMERS = frozenset((
@@ -53,3 +50,17 @@ BY_TRANSFORMERS = frozenset((
 
 Source: vLLM 0.33 model_executor/models/registry.py.
 """
+
+HEAD_EVERYWHERE = frozenset((
+    "bloom", "dbrx", "falcon", "RefinedWeb", "gemma", "gemma3_text", "gemma4_text", "gemma4_unified_text", "gpt2", "gptj", "gpt_oss",
+    "granitemoe", "granitemoehybrid", "granitemoeshared", "hy_v3", "internlm2", "jamba", "mamba", "falcon_mamba", "mamba2",
+    "minicpm", "minicpm3", "mixtral", "molmo", "nemotron_h", "olmo_hybrid", "olmoe", "opt", "orion", "phimoe", "qwen2_moe", "qwen3_moe",
+    "qwen3_next", "qwen3_vl_moe_text", "qwen3_omni_moe_text", "stablelm", "zamba2",
+))  # fmt: skip
+"""Types whose head vLLM 0.33 builds on every pipeline stage. Source: model_executor/models, ParallelLMHead."""
+
+EMBEDDING_EVERYWHERE = HEAD_EVERYWHERE | frozenset((
+    "chatglm", "cohere", "cohere2", "cohere2_moe", "gemma2", "gemma3n_text", "lfm2", "lfm2_moe", "phi3_v", "qwen3_5_text",
+    "qwen3_5_moe_text",
+))  # fmt: skip
+"""Types whose embedding it builds on every stage. Source: model_executor/models, VocabParallelEmbedding."""

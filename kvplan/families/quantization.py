@@ -80,10 +80,11 @@ def _paths(name: str) -> list[str]:
     return [".".join(steps[i:j]) for i in range(len(steps)) for j in range(i + 1, len(steps) + 1)]
 
 
-FUSED = {
-    "q_proj": "qkv_proj", "k_proj": "qkv_proj", "v_proj": "qkv_proj", "gate_proj": "gate_up_proj", "up_proj": "gate_up_proj",
+ALIASES: dict[str, tuple[str, ...]] = {
+    "q_proj": ("qkv_proj",), "k_proj": ("qkv_proj",), "v_proj": ("qkv_proj",),
+    "gate_proj": ("gate_up_proj", "w1"), "up_proj": ("gate_up_proj", "w3"), "down_proj": ("w2",),
 }  # fmt: skip
-"""Names that engines and some checkpoints give to joined projections."""
+"""Other names of a projection: joined with its neighbours, or by number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ class Quantization:
 
 _FP8_BLOCK = "DeepSeek-V3 repository, weight_scale_inv: one fp32 scale per block"
 _FP8 = "vLLM 0.33 quantization/fp8.py: one fp32 scale per matrix, one more for static activations"
-_GPTQ = "GPTQ, arXiv:2210.17323; AutoGPTQ format: fp16 scale and packed zero point per group, int32 g_idx per input"
+_GPTQ = "GPTQ, arXiv:2210.17323; AutoGPTQ format: fp16 scale and packed zero point per group; int32 g_idx per input when reordered"
 _AWQ = "AWQ, arXiv:2306.00978; AutoAWQ format: fp16 scale and packed zero point per group"
 _NVFP4 = "NVFP4: fp8 scale per 16 elements, fp32 scale per matrix and for its input"
 _OCP = "OCP Microscaling Formats specification 1.0: one 8-bit scale per 32 elements"
@@ -204,7 +205,8 @@ def _fbgemm(node: Node, dtype: Storage) -> Quantization:
 
 def _gptq(node: Node, dtype: Storage) -> Quantization:
     bits, group = _number(node, "bits", "w_bit") or 4, _number(node, "group_size", "q_group_size") or -1
-    storage = integer(bits, group, zero_bits=bits, column_bits=32)
+    order = 32 if node.get("desc_act") else 0
+    storage = integer(bits, group, zero_bits=bits, column_bits=order)
     dynamic = node.get("dynamic")
     skipped, named = [], []
     for pattern, change in dynamic.items() if isinstance(dynamic, Mapping) else ():
@@ -216,7 +218,7 @@ def _gptq(node: Node, dtype: Storage) -> Quantization:
             named.append(
                 (
                     Names.of((expression,)),
-                    integer(own, _number(change, "group_size") or group, zero_bits=own, column_bits=32),
+                    integer(own, _number(change, "group_size") or group, zero_bits=own, column_bits=order),
                 )
             )
     ignored = Names.of([*_list(node, "modules_to_not_convert"), *skipped])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 
-def attention(qkv: str = "+attention_bias", o: str = "+attention_bias", norm: str = "", more: str = "") -> str:
-    """Softmax attention. qkv, o: biases of the projections. norm: of queries and keys. more: further tensors."""
+def attention(qkv: str = "+attention_bias", o: str = "+attention_bias", norm: str = "", more: str = "", query: str = "A*d") -> str:
+    """Softmax attention. qkv, o: biases of the projections. norm: of queries and keys. query: width of the query
+    projection, twice where it makes a gate too. more: further tensors.
+    """
     return (
-        f"attention: self_attn.q_proj[~A*d,H]{qkv} self_attn.k_proj[~G*d,H]{qkv}?keeps"
+        f"attention: self_attn.q_proj[~{query},H]{qkv} self_attn.k_proj[~G*d,H]{qkv}?keeps"
         f" self_attn.v_proj[~G*dv,H]{qkv}?keeps?own_v self_attn.o_proj[H,~A*dv]{o} {more} {norm}"
     )
 
@@ -66,7 +68,7 @@ def latent(more: str = "", bias: str = "+attention_bias") -> str:
 INDEXER = (
     "indexer: self_attn.indexer.wq_b[index_n_heads*index_head_dim,q_lora_rank]?indexer"
     " self_attn.indexer.wk[index_head_dim,H]?indexer self_attn.indexer.k_norm[index_head_dim]+?indexer"
-    " self_attn.indexer.weights_proj[index_n_heads,H]?indexer"
+    " self_attn.indexer.weights_proj(index_n_heads,H)?indexer"
 )
 
 NORM1 = "input_layernorm[H]"

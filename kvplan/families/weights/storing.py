@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvplan.arch.weights import Block, Storage, Weight, Weights
-from kvplan.families.quantization import FUSED, Quantization, bare
+from kvplan.families.quantization import ALIASES, Quantization, bare
 
 Spelled = tuple[tuple[str, str], ...]
 
@@ -48,12 +48,11 @@ def _stored(block: Block, formats: tuple[Storage, ...]) -> Block:
 
 
 def spellings(start: str, weight: Weight, spelled: Spelled) -> tuple[str, ...]:
-    """Names that a module goes by: its own, joined with its neighbours, and this family's own spelling."""
+    """Names that a module goes by: its own, its aliases, and this family's own spelling."""
     own = bare(weight.name)
     names = [own]
     parent, dot, last = own.rpartition(".")
-    if last in FUSED:
-        names.append(f"{parent}{dot}{FUSED[last]}")
+    names += [f"{parent}{dot}{other}" for other in ALIASES.get(last, ())]
     for ordinary, other in spelled:
         names += [other + name.removeprefix(ordinary) for name in tuple(names) if name.startswith(ordinary)]
     return tuple(f"{start}{name}" for name in names)

@@ -64,7 +64,7 @@ _DEEPSEEK = Family(attention=attention(), latent=latent(), dense=gated(""), moe=
 _GLM = Family(attention=attention("+attention_bias", ""), dense=gated(""))
 _QWEN_SHARED = f"{experts()} {shared('mlp.shared_expert')} {SHARED_GATE}"
 _QWEN_NEXT = Family(
-    attention=attention(norm=HEAD_NORM, more="self_attn.q_gate[~A*d,H]"),
+    attention=attention(norm=HEAD_NORM, query="A*2*d"),
     recurrent={"": DELTA}, dense=gated(""), moe=_QWEN_SHARED,
 )  # fmt: skip
 _OLMO2 = Family(attention=attention(norm=FULL_NORM), norms=POST_NORM2)
@@ -207,12 +207,12 @@ FAMILIES: dict[str, Family] = {
         compressed=(
             "attention: self_attn.sinks[~A] self_attn.q_a_proj[q_lora_rank,H] self_attn.q_b_proj[~A*d,q_lora_rank]"
             " self_attn.kv_proj[d,H] self_attn.o_a_proj[~o_groups*o_lora_rank,A*d/o_groups] self_attn.o_b_proj[H,~o_groups*o_lora_rank]"
-            " self_attn.compressor.position_bias(ratio,over*d)?ratio self_attn.compressor.kv_proj[over*d,H]?ratio"
-            " self_attn.compressor.gate_proj[over*d,H]?ratio"
+            " self_attn.compressor.position_bias(ratio,over*d)?ratio self_attn.compressor.kv_proj(over*d,H)?ratio"
+            " self_attn.compressor.gate_proj(over*d,H)?ratio"
             " norm: self_attn.q_a_norm[q_lora_rank] self_attn.kv_norm[d] self_attn.compressor.kv_norm[d]?ratio"
-            " indexer: indexer.position_bias(ratio,2*index_head_dim)?indexer indexer.kv_proj[2*index_head_dim,H]?indexer"
-            " indexer.gate_proj[2*index_head_dim,H]?indexer indexer.kv_norm[index_head_dim]?indexer"
-            " indexer.q_b_proj[index_n_heads*index_head_dim,q_lora_rank]?indexer indexer.weights_proj[index_n_heads,H]?indexer"
+            " indexer: indexer.position_bias(ratio,2*index_head_dim)?indexer indexer.kv_proj(2*index_head_dim,H)?indexer"
+            " indexer.gate_proj(2*index_head_dim,H)?indexer indexer.kv_norm[index_head_dim]?indexer"
+            " indexer.q_b_proj[index_n_heads*index_head_dim,q_lora_rank]?indexer indexer.weights_proj(index_n_heads,H)?indexer"
         ),
         dense=gated(""), norms=f"{NORM2} {hyper('attn_hc')} {hyper('ffn_hc')}",
         last=f"norm: hc_head.hc_fn(hc_mult,hc_mult*H) hc_head.hc_base[hc_mult] hc_head.hc_scale[1] {HEAD}",
@@ -274,7 +274,7 @@ FAMILIES: dict[str, Family] = {
             " self_attn.indexer.k_proj[sparse_attention_config.sparse_index_dim,H]?indexer self_attn.indexer.q_norm[sparse_attention_config.sparse_index_dim]?indexer"
             " self_attn.indexer.k_norm[sparse_attention_config.sparse_index_dim]?indexer"
         )),
-        dense=gated("", width="dense_intermediate_size"), moe=f"{experts()} {shared()}",
+        dense=gated("", width="dense_intermediate_size"), moe=f"{experts()} {shared()}", spelled=(("mlp.", "block_sparse_moe."),),
     )),
     "mllama_text_model": Family(
         attention=NO_BIAS, dense=gated(""),

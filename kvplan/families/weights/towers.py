@@ -37,10 +37,16 @@ def encoder_layer(
         else f"mlp.gate_proj[~I,H]{mlp_bias} mlp.up_proj[~I,H]{mlp_bias} mlp.down_proj[H,~I]{mlp_bias}"
     )
     k = bias if k_bias is None else k_bias
-    return (
+    text = (
         f"attn.q_proj[~H,H]{bias} attn.k_proj[~H,H]{k} attn.v_proj[~H,H]{bias} attn.o_proj[H,~H]{bias}"
         f" {ffn} norm1[H]{norm} norm2[H]{norm} {more}"
     )
+    return text
+
+
+def whole(text: str) -> str:
+    """The same tensors, whole on every rank: towers that engines run as transformers wrote them."""
+    return text.replace("~", "")
 
 
 _SIDE = {"side": "image_size/patch_size"}
@@ -60,19 +66,19 @@ CLIP = Tower(
 )  # fmt: skip
 PIXTRAL = Tower("patch_conv(H,num_channels,patch_size,patch_size) ln_pre[H]", encoder_layer("", "", "gated", ""))
 QWEN2_VL = Tower(
-    f"{_QWEN_VISION} merger.ln_q[H]+ merger.mlp.0[merged,merged]+ merger.mlp.2[out,merged]+", encoder_layer(), "depth",
+    f"{_QWEN_VISION} merger.ln_q[H]+ merger.mlp.0[~merged,merged]+ merger.mlp.2[out,~merged]+", encoder_layer(), "depth",
     given={"H": "embed_dim", "I": "embed_dim*mlp_ratio", "out": "hidden_size", **_MERGED},
 )  # fmt: skip
 QWEN2_5_VL = Tower(
-    f"{_QWEN_VISION} merger.ln_q[H] merger.mlp.0[merged,merged]+ merger.mlp.2[out_hidden_size,merged]+",
+    f"{_QWEN_VISION} merger.ln_q[H] merger.mlp.0[~merged,merged]+ merger.mlp.2[out_hidden_size,~merged]+",
     encoder_layer("+", "", "gated"), "depth", given={**_MERGED},
 )  # fmt: skip
 QWEN3_VL = Tower(
-    f"{_QWEN_VISION}+ pos_embed(num_position_embeddings,H) merger.norm[H]+ merger.linear_fc1[merged,merged]+"
-    " merger.linear_fc2[out_hidden_size,merged]+",
+    f"{_QWEN_VISION}+ pos_embed(num_position_embeddings,H) merger.norm[H]+ merger.linear_fc1[~merged,merged]+"
+    " merger.linear_fc2[out_hidden_size,~merged]+",
     encoder_layer(), "depth", given={**_MERGED},
     also=(
-        ("#deepstack_visual_indexes", "deepstack.norm[merged]+ deepstack.linear_fc1[merged,merged]+ deepstack.linear_fc2[out_hidden_size,merged]+"),
+        ("#deepstack_visual_indexes", "deepstack.norm[merged]+ deepstack.linear_fc1[~merged,merged]+ deepstack.linear_fc2[out_hidden_size,~merged]+"),
     ),
 )  # fmt: skip
 QWEN3_5 = Tower(QWEN3_VL.ends, QWEN3_VL.layer, "depth", given=QWEN3_VL.given)
@@ -85,7 +91,7 @@ EXAONE4_5 = Tower(
 GLM4V = Tower(
     "position_embedding(side*side,H) patch_embed.proj(H,channels,temporal_patch_size,patch_size,patch_size)+"
     " merger.proj[out_hidden_size,out_hidden_size] merger.post_projection_norm[out_hidden_size]+"
-    " merger.gate_proj[I,out_hidden_size] merger.up_proj[I,out_hidden_size] merger.down_proj[out_hidden_size,I]"
+    " merger.gate_proj[~I,out_hidden_size] merger.up_proj[~I,out_hidden_size] merger.down_proj[out_hidden_size,~I]"
     " post_conv_layernorm[H] downsample(out_hidden_size,H,spatial_merge_size,spatial_merge_size)+ post_layernorm[H]",
     "norm1[H] norm2[H] attn.qkv[~3*H,H]+attention_bias attn.proj[H,~H]"
     " mlp.gate_proj[~out_hidden_size,H] mlp.up_proj[~out_hidden_size,H] mlp.down_proj[H,~out_hidden_size]",
@@ -106,7 +112,7 @@ MINIMAX_M3 = Tower(
 )
 GEMMA4_VISION = Tower(
     "patch_embedder.position_embedding_table(2,position_embedding_size,H) patch_embedder.input_proj[H,3*patch_size*patch_size]",
-    encoder_layer("+attention_bias", "", "gated", "", "attn.q_norm[head_dim] attn.k_norm[head_dim] norm3[H] norm4[H]"),
+    whole(encoder_layer("+attention_bias", "", "gated", "", "attn.q_norm[head_dim] attn.k_norm[head_dim] norm3[H] norm4[H]")),
 )
 GEMMA4_AUDIO = Tower(
     "layer0.conv(first,1,3,3) layer0.norm[first] layer1.conv(second,first,3,3) layer1.norm[second] input_proj_linear[H,first/4*second]"
@@ -143,7 +149,7 @@ LLAMA4 = Tower(
 )  # fmt: skip
 WHISPER_ENCODER = Tower(
     "conv1(H,num_mel_bins,3)+ conv2(H,H,3)+ embed_positions(max_source_positions,H) layer_norm[H]+",
-    encoder_layer(k_bias=""), "encoder_layers", given={"H": "d_model", "I": "encoder_ffn_dim"},
+    whole(encoder_layer(k_bias="")), "encoder_layers", given={"H": "d_model", "I": "encoder_ffn_dim"},
 )  # fmt: skip
 
 TOWERS: dict[str, Tower] = {
