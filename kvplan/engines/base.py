@@ -59,7 +59,7 @@ class Options:
     block_size: int | None = None
     max_num_batched_tokens: int | None = None
     max_num_seqs: int | None = None
-    prefix_caching: bool = True
+    prefix_caching: bool | None = None
     graphs: bool = True
     async_scheduling: bool = True
     hybrid_manager: bool = True
@@ -134,7 +134,14 @@ class Engine(Protocol):
         """Memory left for the cache on the fullest GPU."""
 
     def capacity(
-        self, model: Model, gpu: Gpu | None, parallel: Parallel, kv: KvFormat, options: Options, context: int, kv_bytes: int
+        self,
+        model: Model,
+        gpu: Gpu | None,
+        parallel: Parallel,
+        kv: KvFormat,
+        options: Options,
+        context: int,
+        kv_bytes: int,
     ) -> Capacity | Refusal:
         """What `kv_bytes` of cache memory on each GPU admit."""
 

@@ -48,7 +48,7 @@ GPUS = {
 def options(flags: dict[str, Any]) -> Options:
     """vLLM's flags as a row spells them."""
     return Options(
-        prefix_caching=not flags.get("no_prefix_caching"),
+        prefix_caching=False if flags.get("no_prefix_caching") else None,
         async_scheduling=not flags.get("no_async"),
         hybrid_manager=not flags.get("disable_hybrid"),
         max_num_batched_tokens=flags.get("max_num_batched_tokens"),

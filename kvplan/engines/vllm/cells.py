@@ -54,13 +54,13 @@ def sixteen_bit(format_: Format) -> Format:
 
 def pair(kv: KvFormat, k_dim: int, v_dim: int) -> int:
     """Bytes of one head's key and value of one token, an even number."""
-    size = sixteen_bit(kv.k).row_bytes(k_dim) + sixteen_bit(kv.v).row_bytes(v_dim)
+    size = kv.k.row_bytes(k_dim) + kv.v.row_bytes(v_dim)
     return size + size % 2
 
 
 def latent_row(kv: KvFormat, elements: int) -> int:
     """Bytes of a latent and its rotary key."""
-    return sixteen_bit(kv.k).row_bytes(elements)
+    return kv.k.row_bytes(elements)
 
 
 PACKED = {

@@ -71,7 +71,8 @@ def layer_specs(model: Model, place: Place) -> list[tuple[Spec, ...]]:
     """
     model = as_served(model)
     if named(model, OWN_FORMAT):
-        place = replace(place, kv=KvFormat(model.dtype, model.dtype))
+        own = cells.sixteen_bit(model.dtype)
+        place = replace(place, kv=KvFormat(own, own))
     layers = [*model.layers, *(model.draft_layers if place.settings.drafted else ())]
     blocks = block_sizes(model, layers, place)
     made: dict[Cache, tuple[Spec, ...]] = {}

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from kvplan.arch.curve import LONGEST
 from kvplan.arch.formats import FORMATS, KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Options
+from kvplan.engines.base import Budget, Capacity, Options, Refusal
 from kvplan.engines.vllm import allocate
+from kvplan.engines.vllm import budget as budgets
 from kvplan.engines.vllm.architectures import FP8_ON_BLACKWELL, named
 from kvplan.engines.vllm.backends import BLACKWELL, major
+from kvplan.engines.vllm.cells import sixteen_bit
+from kvplan.engines.vllm.reserve import difference, fullest, stage_bytes
 from kvplan.engines.vllm.settings import settings
 from kvplan.engines.vllm.versions import NEWEST, Version, rules, text
 from kvplan.hardware.gpu import Gpu
@@ -21,7 +25,11 @@ class Vllm:
     """vLLM at one version."""
 
     release: Version = NEWEST
-    name: str = "vllm"
+
+    @property
+    def name(self) -> str:
+        """As typed after --engine."""
+        return "vllm"
 
     @property
     def version(self) -> str | None:
@@ -34,7 +42,7 @@ class Vllm:
             return asked
         if model.kv_hint is None and named(model, FP8_ON_BLACKWELL) and gpu is not None and major(gpu) == BLACKWELL:
             return KvFormat(FORMATS["fp8"], FORMATS["fp8"])
-        return model.kv_auto
+        return model.kv_hint or KvFormat(sixteen_bit(model.dtype), sixteen_bit(model.dtype))
 
     def plan(
         self, model: Model, gpu: Gpu | None, parallel: Parallel, kv: KvFormat, options: Options, context: int
@@ -45,3 +53,74 @@ class Vllm:
         """
         held = rules(self.release)
         return allocate.plan(model, gpu, kv, settings(model, gpu, parallel, options, context, held), held)
+
+    def budget(self, model: Model, gpu: Gpu, parallel: Parallel, options: Options, context: int) -> Budget:
+        """Memory left for the cache on the fullest GPU, term by term.
+
+        Raises: UsageError if the weights are needed and neither known nor given.
+        """
+        held = rules(self.release)
+        chosen = settings(model, gpu, parallel, options, context, held)
+        return budgets.budget(model, gpu, chosen, held, options)
+
+    def capacity(
+        self,
+        model: Model,
+        gpu: Gpu | None,
+        parallel: Parallel,
+        kv: KvFormat,
+        options: Options,
+        context: int,
+        kv_bytes: int,
+    ) -> Capacity | Refusal:
+        """The pool that `kv_bytes` on each GPU become, as vLLM prints it for one replica; or its refusal.
+
+        max_sequences counts all data-parallel replicas, each of which prints its own pool.
+
+        Raises: UsageError, CannotSplit, Unsupported where vLLM would not start whatever the memory.
+        """
+        made = self.plan(model, gpu, parallel, kv, options, context)
+        found = allocate.pool(made, kv_bytes)
+        if isinstance(found, Refusal):
+            return found
+        together = int(found.concurrency)
+        allowed = min(together, made.settings.sequences)
+        rank = model.rank_curves(parallel, kv)[fullest(made)]
+        return Capacity(
+            kv_bytes=kv_bytes,
+            blocks=found.blocks,
+            block_tokens=made.block,
+            kv_tokens=found.tokens,
+            max_concurrency=found.concurrency,
+            max_sequences=parallel.dp * allowed,
+            max_context=self._longest(made, model, kv_bytes),
+            binding=_binding(made, allowed < together),
+            notes=difference(made, context, rank.bytes_at(context)),
+        )
+
+    def reserved(
+        self, model: Model, gpu: Gpu | None, parallel: Parallel, kv: KvFormat, options: Options, tokens: int
+    ) -> int:
+        """Bytes that one sequence of `tokens` takes on the fullest GPU.
+
+        Raises: UsageError, CannotSplit, Unsupported where vLLM would not start whatever the memory.
+        """
+        made = self.plan(model, gpu, parallel, kv, options, tokens)
+        return stage_bytes(made, tokens, fullest(made))
+
+    @staticmethod
+    def _longest(made: allocate.Plan, model: Model, kv_bytes: int) -> int:
+        """The longest max_model_len that would pass the check, up to the model's own maximum."""
+        limit = max(model.context.tokens or LONGEST, made.settings.length)
+        wider = replace(made, settings=replace(made.settings, length=limit))
+        usable = (kv_bytes - (per_block if made.rules.null_block else 0) for per_block in made.stages)
+        return min(
+            (allocate.longest(wider, stage, left) for stage, left in enumerate(usable) if made.stages[stage]),
+            default=limit,
+        )
+
+
+def _binding(made: allocate.Plan, capped: bool) -> str:  # noqa: FBT001 - what was found, not a mode
+    if capped:
+        return "max_num_seqs"
+    return "rank" if len(set(made.stages)) > 1 else "pool"

@@ -61,13 +61,12 @@ def settings(
         tokens = min(tokens, sequences * context)
     if options.max_num_seqs is None:
         sequences = min(sequences, tokens)
-    caching = options.prefix_caching and (pooling or _caches_prefixes(model, rules))
     return Settings(
         length=context,
         tokens=tokens,
         sequences=sequences,
         batches=rules.steps_in_flight(parallel.pp, options.async_scheduling and not pooling, lambda: _is_dense(model)),
-        aligned=caching and _has_state(model),
+        aligned=_has_state(model) and _caches_prefixes(model, options, rules),
         hybrid_manager=options.hybrid_manager,
         block=options.block_size,
         drafted=options.speculative_tokens,
@@ -99,10 +98,12 @@ def _crosses(model: Model) -> bool:
     return any(isinstance(cache, CrossAttention) for layer in model.layers for cache in layer.caches)
 
 
-def _caches_prefixes(model: Model, rules: Rules) -> bool:
-    """Models without attention, and encoder-decoders, run without prefix caching; hybrids since they can."""
+def _caches_prefixes(model: Model, options: Options, rules: Rules) -> bool:
+    """As asked; by default, embedders do, models without attention and encoder-decoders don't, and hybrids since 0.26."""
+    if options.prefix_caching is not None or is_pooling(model):
+        return options.prefix_caching is not False
     attends = any(not isinstance(cache, Recurrent) for layer in model.layers for cache in layer.caches)
-    return attends and not _crosses(model) and (rules.hybrid_prefix_caching or not _has_state(model))
+    return attends and not _crosses(model) and rules.hybrid_prefix_caching
 
 
 def _assumed(options: Options, tokens: int, sequences: int) -> tuple[tuple[str, str], ...]:

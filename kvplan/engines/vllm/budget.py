@@ -1,0 +1,59 @@
+"""From a GPU's memory to what is left for the cache.
+
+    cache = ceil(total x utilization) - weights - activation peak - everything else outside the allocator (- CUDA graphs)
+
+Source: vLLM 0.33 v1/worker/gpu_worker.py determine_available_memory, v1/worker/utils.py request_memory.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from kvplan.arch.model import Model
+from kvplan.engines.base import Budget, Options, Range, Term
+from kvplan.engines.vllm.overhead import activation, runtime
+from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.versions import Rules
+from kvplan.engines.vllm.weights import weights
+from kvplan.hardware.gpu import Gpu
+
+GIVEN = "given on the command line"
+
+
+def budget(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Options) -> Budget:
+    """Memory of the fullest GPU, term by term.
+
+    Raises: UsageError if the weights are needed and neither known nor given.
+    """
+    share = rules.utilization if options.utilization is None else options.utilization
+    total = gpu.memory.value
+    usable = Term(
+        "usable",
+        Range.exactly(ceil(total * share)),
+        f"{total:,} B x {share:g}",
+        GIVEN if options.utilization is not None else "gpu_memory_utilization's default: vLLM config/cache.py",
+    )
+    held = weights(model, settings.parallel, options)
+    peak, rest = _overhead(model, gpu, settings, rules, options)
+    left = Range(
+        usable.bytes.low - held.bytes.high - peak.bytes.high - rest.bytes.high,
+        usable.bytes.likely - held.bytes.likely - peak.bytes.likely - rest.bytes.likely,
+        usable.bytes.high - held.bytes.low - peak.bytes.low - rest.bytes.low,
+    )
+    assumed = () if options.utilization is not None else (("gpu_memory_utilization", f"{rules.utilization:g}"),)
+    return Budget(
+        memory=Term("memory", Range.exactly(total), gpu.memory.kind, ", ".join(gpu.memory.sources)),
+        usable=usable,
+        weights=held,
+        activation=peak,
+        runtime=rest,
+        kv=left if options.kv_memory is None else Range.exactly(options.kv_memory),
+        assumed=(*assumed, *settings.assumed),
+    )
+
+
+def _overhead(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Options) -> tuple[Term, Term]:
+    if options.overhead is not None:
+        given = Term("runtime", Range.exactly(options.overhead), f"{options.overhead:,} B per GPU", GIVEN)
+        return Term("activation", Range.exactly(0), "part of the overhead given", GIVEN), given
+    return activation(model, gpu, settings, rules), runtime(model, gpu, settings, rules, options)

@@ -1,0 +1,63 @@
+"""What a request takes of the pool beyond what it keeps, term by term.
+
+blocks x bytes of a block = content + own layout + in flight + rounding + copies + page padding + group padding
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvplan.engines.vllm.allocate import Plan
+from kvplan.engines.vllm.specs import WINDOWS, Demand, Spec
+
+NAMES = (
+    "other layout than the formula's", "window reserve for steps in flight", "rounding to whole blocks",
+    "copies of recurrent state", "padding of pages", "padding of layer groups",
+)  # fmt: skip
+
+
+def stage_bytes(made: Plan, tokens: int, stage: int) -> int:
+    """Bytes that a request of `tokens` takes on a GPU of one stage."""
+    return made.stages[stage] * made.layout.blocks(replace(made.settings.demand, length=tokens))
+
+
+def fullest(made: Plan) -> int:
+    """The stage with the largest blocks."""
+    return max(range(len(made.stages)), key=made.stages.__getitem__)
+
+
+def difference(made: Plan, tokens: int, ideal: int) -> tuple[tuple[str, int], ...]:
+    """Why a request of `tokens` takes more on the fullest stage than `ideal`, the formula's bytes there."""
+    stage = fullest(made)
+    demand = replace(made.settings.demand, length=tokens)
+    kept = ahead = rounded = copies = padded = taken = 0
+    for group in made.layout.groups:
+        pages = group.pages(demand)
+        for spec in (layer.spec for layer in group.layers if layer.stage == stage):
+            content, reserved = _kept(spec, demand), _reserved(spec, demand)
+            kept += content
+            ahead += reserved - content if spec.kind != "state" else 0
+            copies += reserved - content if spec.kind == "state" else 0
+            rounded += pages * spec.state - reserved
+            padded += pages * (spec.page - spec.state)
+            taken += pages * spec.page
+    grouped = stage_bytes(made, tokens, stage) - taken
+    amounts = (kept - ideal, ahead, rounded, copies, padded, grouped)
+    return tuple((name, amount) for name, amount in zip(NAMES, amounts, strict=True) if amount)
+
+
+def _kept(spec: Spec, demand: Demand) -> int:
+    """Bytes of the tokens that attention will still read."""
+    if spec.kind == "state":
+        return spec.state
+    tokens = spec.tokens(demand)
+    if spec.kind in (*WINDOWS, "chunked"):
+        tokens = min(demand.length, spec.span or 0)
+    return tokens * spec.state // spec.block
+
+
+def _reserved(spec: Spec, demand: Demand) -> int:
+    """Bytes of all tokens that vLLM counts on, not yet in whole blocks."""
+    if spec.kind == "state":
+        return spec.held * spec.state
+    return spec.tokens(demand) * spec.state // spec.block
