@@ -24,7 +24,7 @@ def view_of(engine: str, model: Model) -> View:
 
 
 def vllm(family: str) -> View:
-    """vLLM 0.33's parameters and buffers before its kernels repack them."""
+    """VLLM 0.33's parameters and buffers before its kernels repack them."""
 
     def shape(weight: Weight, shard: tuple[int, ...]) -> tuple[int, ...]:
         if weight.stored.name == "mxfp4" and weight.routed and weight.split is not None:
@@ -37,9 +37,14 @@ def vllm(family: str) -> View:
     def store(weight: Weight) -> Storage:
         return FP32 if family in WIDE_ROUTERS and weight.component == "router" else weight.stored
 
-    ends: tuple[tuple[frozenset[str], Component], ...] = ((EMBEDDING_EVERYWHERE, "embedding"), (HEAD_EVERYWHERE, "head"))
+    ends: tuple[tuple[frozenset[str], Component], ...] = (
+        (EMBEDDING_EVERYWHERE, "embedding"),
+        (HEAD_EVERYWHERE, "head"),
+    )
     everywhere = frozenset(component for families, component in ends if family in families)
-    return View(VOCABULARY_MULTIPLE, everywhere=everywhere, tables=family not in BY_TRANSFORMERS, shape=shape, store=store)
+    return View(
+        VOCABULARY_MULTIPLE, everywhere=everywhere, tables=family not in BY_TRANSFORMERS, shape=shape, store=store
+    )
 
 
 BY_TRANSFORMERS = frozenset((

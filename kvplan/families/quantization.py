@@ -272,7 +272,7 @@ def _compressed(node: Node, dtype: Storage) -> Quantization:
     for group in groups.values() if isinstance(groups, Mapping) else ():
         if not isinstance(group, Mapping):
             continue
-        storage = _arguments(group.get("weights"), group.get("input_activations"), node)
+        storage = _arguments(group.get("weights"), group.get("input_activations"))
         targets = _list(group, "targets")
         if storage is None:
             continue
@@ -288,31 +288,33 @@ def _compressed(node: Node, dtype: Storage) -> Quantization:
 _NOBODY = Names.of(())
 
 
-def _arguments(weights: object, activations: object, node: Node) -> Storage | None:
+def _arguments(weights: object, activations: object) -> Storage | None:
     """Format of one config group, from its weights' arguments."""
     if not isinstance(weights, Mapping):
         return None
-    bits, kind = _number(weights, "num_bits") or 8, weights.get("type", "int")
-    group, strategy = _number(weights, "group_size") or 0, weights.get("strategy")
-    static = isinstance(activations, Mapping) and not activations.get("dynamic")
-    tensor = 64 if static else 32
-    if kind == "float" and bits == 4:
-        if group == 32:
-            return MXFP4
-        return Storage(
-            "nvfp4", 4, group or 16, 1, 8, tensor_bits=64 if isinstance(activations, Mapping) else 32, source=_NVFP4
-        )
-    block = weights.get("block_structure")
-    if strategy == "block" and isinstance(block, list) and len(block) == 2:
-        return Storage(f"fp8 in blocks of {block[0]} x {block[1]}", bits, int(block[1]), int(block[0]), 32, source=_CT)
-    if bits == 8 and (strategy == "channel" or not group):
-        name = "fp8" if kind == "float" else "int8"
-        if strategy == "tensor" or (strategy is None and kind == "float"):
-            return Storage(f"{name} per tensor", 8, tensor_bits=tensor, source=_CT)
-        return Storage(f"{name} per channel", 8, row_bits=32, tensor_bits=tensor - 32, source=_CT)
+    bits, group = _number(weights, "num_bits") or 8, _number(weights, "group_size") or 0
+    if weights.get("type") == "float":
+        return _floats(weights, bits, group, activations)
+    if bits == 8 and not group:
+        return Storage("int8 per channel", 8, row_bits=32, source=_CT)
     zero = 0 if weights.get("symmetric", True) else bits
     order = 32 if weights.get("actorder") in ("group", True) else 0
     return integer(bits, group or -1, zero_bits=zero, column_bits=order, tensor_bits=128, source=_CT)
+
+
+def _floats(weights: Node, bits: int, group: int, activations: object) -> Storage:
+    if bits == 4 and group == 32:
+        return MXFP4
+    if bits == 4:
+        scales = 64 if isinstance(activations, Mapping) else 32
+        return Storage("nvfp4", 4, group or 16, 1, 8, tensor_bits=scales, source=_NVFP4)
+    block = weights.get("block_structure")
+    if isinstance(block, list) and len(block) == 2:
+        return Storage(f"fp8 in blocks of {block[0]} x {block[1]}", bits, int(block[1]), int(block[0]), 32, source=_CT)
+    static = 32 if isinstance(activations, Mapping) and not activations.get("dynamic") else 0
+    if weights.get("strategy") == "channel":
+        return Storage("fp8 per channel", bits, row_bits=32, tensor_bits=static, source=_CT)
+    return Storage("fp8 per tensor", bits, tensor_bits=32 + static, source=_CT)
 
 
 def _modelopt(node: Node, dtype: Storage) -> Quantization:

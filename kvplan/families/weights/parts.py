@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 
-def attention(qkv: str = "+attention_bias", o: str = "+attention_bias", norm: str = "", more: str = "", query: str = "A*d") -> str:
-    """Softmax attention. qkv, o: biases of the projections. norm: of queries and keys. query: width of the query
-    projection, twice where it makes a gate too. more: further tensors.
+def attention(
+    qkv: str = "+attention_bias", o: str = "+attention_bias", norm: str = "", more: str = "", query: str = "A*d"
+) -> str:
+    """Softmax attention.
+
+    qkv, o: biases of the projections. norm: of queries and keys. query: width of the query projection, twice where it
+    makes a gate too. more: further tensors.
     """
     return (
         f"attention: self_attn.q_proj[~{query},H]{qkv} self_attn.k_proj[~G*d,H]{qkv}?keeps"
@@ -104,3 +108,13 @@ KDA = (
     " self_attn.dt_bias[~N*n] self_attn.A_log[~N] self_attn.f_a_proj[n,H] self_attn.f_b_proj[~N*n,n] self_attn.b_proj[~N,H]"
     " self_attn.g_a_proj[n,H] self_attn.g_b_proj[~N*n,n] self_attn.o_norm[n] self_attn.o_proj[H,~N*n]"
 )
+
+
+def hyper(name: str, rows: str = "hc_mult*hc_mult+2*hc_mult", scales: int = 3) -> str:
+    """Hyper-connections: how a layer mixes the streams of the residual."""
+    return f"attention: {name}.fn({rows},hc_mult*H) {name}.base[{rows}] {name}.scale[{scales}]"
+
+
+def repeated(times: int | str, text: str) -> str:
+    """The same tensors that many times."""
+    return " ".join(word if word.endswith(":") else f"{times}@{word}" for word in text.split())

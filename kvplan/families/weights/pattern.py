@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from kvplan.families.fields import Fields
 from kvplan.families.weights.symbols import ConfigSymbols
 
-Ffn = Literal["dense", "moe"]
 
-
-def feed_forwards(fields: Fields, symbols: ConfigSymbols, count: int) -> tuple[Ffn, ...]:
+def feed_forwards(fields: Fields, symbols: ConfigSymbols, count: int) -> tuple[str, ...]:
     """MLP or experts for each of `count` layers.
 
     Raises: BadField.
@@ -33,8 +29,12 @@ def _listed(fields: Fields, count: int) -> tuple[bool, ...] | None:
         return tuple(bool(entry) for entry in frequency[1][:count])
     numbers = fields.find("moe_layers", "moe_layers_enum")
     if numbers is not None and numbers[1]:
-        entries = numbers[1].split(",") if isinstance(numbers[1], str) else numbers[1]
-        chosen = {int(entry) for entry in entries}
+        entries = (
+            numbers[1].split(",")
+            if isinstance(numbers[1], str)
+            else list(numbers[1] if isinstance(numbers[1], list) else ())
+        )
+        chosen = {int(entry) for entry in entries if str(entry).strip().isdigit()}
         return tuple(layer in chosen for layer in range(count))
     if types is None and not fields.has("first_k_dense_replace", "moe_layer_freq", "num_dense_layers"):
         law = fields.defaults.pattern("mlp_layer_types", count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isqrt
 
 from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent, Layer, Recurrent
 from kvplan.arch.weights import Block, Storage, Weights
@@ -59,10 +60,11 @@ class _Reader:
         )
         cache: dict[object, Block] = {}
         blocks = []
-        for index, layer in enumerate(self.layers):
-            key = (layer.caches, self._source(layer), ffn[index], self._varies(index))
+        for index, layer in enumerate(self.layers[:: self.family.fold]):
+            local, own = self._local(index, layer)
+            key = (layer.caches, self._source(layer), ffn[index], self._varies(index), tuple(own.items()))
             if key not in cache:
-                cache[key] = self._layer(index, layer, ffn[index])
+                cache[key] = self._layer(layer, ffn[index], {**local, **own})
             blocks.append(cache[key])
         first, last = self._part("embedding", self.family.first), self._part("head", self.family.last)
         towers, gaps = read_towers(self.fields, self.family, self.symbols, self.dtype)
@@ -71,6 +73,8 @@ class _Reader:
         return Weights(first, tuple(blocks), last, towers, (), positions, self._tied(), missing)
 
     def _tied(self) -> bool:
+        if self.family.tied is not None:
+            return self.family.tied
         found = self.fields.shared("tie_word_embeddings", "tie_embedding", "share_input_output_layers")
         if found is not None:
             return bool(found[1])
@@ -89,15 +93,18 @@ class _Reader:
     def _source(self, layer: Layer) -> tuple[Cache, ...]:
         return () if layer.shares_with is None else self.layers[layer.shares_with].caches
 
-    def _layer(self, index: int, layer: Layer, ffn: str) -> Block:
-        local: Local = {"layer": index, "keeps": layer.shares_with is None, "own_v": True, **_NO_DIMS}
-        caches = layer.caches or self._source(layer)
-        text = f"norm: {self.family.norms}"
-        for cache in caches:
+    def _local(self, index: int, layer: Layer) -> tuple[Local, Mapping[str, int | bool | str]]:
+        """Symbols of a layer: from what it caches, and from the family's own rules."""
+        local: Local = {"layer": index, "keeps": layer.shares_with is None, "own_v": True, "indexer": False}
+        for cache in layer.caches or self._source(layer):
             local |= _dims(cache)
-            text += " " + self._mixer(cache)
-        if self.family.locals is not None:
-            local |= self.family.locals(self.symbols.also(local), index, len(self.layers))
+        if self.family.locals is None:
+            return local, {}
+        return local, self.family.locals(self.symbols.also(local), index, len(self.layers))
+
+    def _layer(self, layer: Layer, ffn: str, local: Local) -> Block:
+        caches = layer.caches or self._source(layer)
+        text = " ".join((f"norm: {self.family.norms}", *(self._mixer(cache) for cache in caches)))
         if ffn and not (self.family.single and caches):
             text += " " + (self.family.moe if ffn == "moe" else self.family.dense)
         return self._part("layers", text, local)
@@ -122,9 +129,6 @@ class _Reader:
         except MissingField as gap:
             self.missing.append(f"{what} ({gap.field})")
             return ()
-
-
-_NO_DIMS: Local = {"indexer": False}
 
 
 def _dims(cache: Cache) -> Local:
@@ -158,6 +162,9 @@ def _state_dims(cache: Recurrent) -> Local:
     """Inner width, heads and state size of Mamba layers, from the tensors that they keep."""
     roles = {tensor.role: tensor for tensor in cache.tensors}
     conv, state = roles.get("conv"), roles.get("recurrent")
+    if cache.law == "lightning attention" and state is not None:
+        heads, square = state.widths[0]
+        return {"A": heads, "d": isqrt(square)}
     if conv is None or state is None or cache.law not in ("mamba", "mamba2"):
         return {}
     (count, per_unit), inner = state.widths[0], conv.widths[0][0] * conv.widths[0][1]

@@ -21,7 +21,9 @@ OUTRUN = frozenset((
     "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_5_omni_text", "glm4v", "glm4v_text", "glm4v_moe_text",
     "qwen3_asr_text", "qwen3_omni_moe_text", "keye", "paddleocr_vl", "ernie4_5_vl_moe_text",
 ))  # fmt: skip
-PRECISE = frozenset(("gpt_oss", "deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "deepseek_v4", "kimi_k25_text"))
+PRECISE = frozenset(
+    ("gpt_oss", "deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "deepseek_v4", "kimi_k25_text")
+)
 """Types whose stretched tables (yarn) stay in fp32."""
 
 WITHOUT = frozenset((
@@ -35,14 +37,18 @@ def tables(fields: Fields, layers: tuple[Layer, ...], dtype: Storage) -> Block:
     """The tables of a model; empty when it rotates nothing or states no length."""
     if fields.model_type in WITHOUT or fields.find("alibi") == ("alibi", True):
         return ()
-    stated = fields.find("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "model_max_length")
+    stated = fields.find(
+        "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "model_max_length"
+    )
     length = stated[1] if stated is not None else fields.defaults.value("max_position_embeddings")
     if not isinstance(length, int) or length <= 0:
         return ()
     found = []
     for head, local in _heads(layers):
         scaling = _scaling(fields, local)
-        found.append((_rows(fields, scaling, length, local), _columns(fields, scaling, head), _stored(fields, scaling, dtype)))
+        found.append(
+            (_rows(fields, scaling, length, local), _columns(fields, scaling, head), _stored(fields, scaling, dtype))
+        )
     return tuple(Weight(NAME, (rows, columns), "norm", stored) for rows, columns, stored in dict.fromkeys(found))
 
 

@@ -68,3 +68,38 @@ def gemma4(symbols: ConfigSymbols, layer: int, count: int) -> Given:
 def gemma4_ffn(symbols: ConfigSymbols, count: int) -> tuple[str, ...]:
     """Experts beside the MLP in every layer, where the config switches them on."""
     return ("moe" if symbols.on("enable_moe_block") else "dense",) * count
+
+
+def t5(symbols: ConfigSymbols) -> Given:
+    """T5's MLP has a gate when feed_forward_proj says so, else one projection in."""
+    found = symbols.fields.find("feed_forward_proj")
+    stated = found[1] if found is not None else symbols.fields.defaults.value("feed_forward_proj")
+    return {"gated_ffn": isinstance(stated, str) and stated.startswith("gated")}
+
+
+def after_first(symbols: ConfigSymbols, layer: int, count: int) -> Given:
+    """Every layer but the first. Source: transformers 5.23 models/modernbert_decoder, attn_norm."""
+    del symbols, count
+    return {"inner": layer > 0}
+
+
+def inkling(symbols: ConfigSymbols, layer: int, count: int) -> Given:
+    """How far relative positions reach: the window, or rel_extent. Source: transformers 5.23 models/inkling."""
+    del layer, count
+    return {"reach": "sliding_window_size" if symbols.on("windowed") else "rel_extent"}
+
+
+def xlstm(symbols: ConfigSymbols) -> Given:
+    """Widths of xLSTM: shares of hidden_size, the MLP's rounded up. Source: transformers 5.23 models/xlstm."""
+
+    def share(name: str) -> float:
+        found = symbols.fields.find(name)
+        value = found[1] if found is not None else symbols.fields.defaults.value(name)
+        return float(value) if isinstance(value, int | float) else 1.0
+
+    width, multiple = symbols.number("H"), symbols.number("ffn_round_up_to_multiple_of")
+    ffn = int(share("ffn_proj_factor") * width)
+    return {
+        "K": int(share("qk_dim_factor") * width), "W": int(share("v_dim_factor") * width),
+        "I": multiple * -(-ffn // multiple),
+    }  # fmt: skip

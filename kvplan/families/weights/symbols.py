@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kvplan.errors import BadField, MissingField
@@ -36,10 +36,14 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "ple": ("hidden_size_per_layer_input",),
     "N": ("linear_attn_config.num_heads", "kda_num_heads", "linear_num_heads"),
     "n": ("linear_attn_config.head_dim", "kda_head_dim", "linear_head_dim"),
-    "kda_kernel": ("linear_attn_config.short_conv_kernel_size", "short_conv_kernel_size"),
+    "kda_kernel": ("linear_attn_config.short_conv_kernel_size", "linear_conv_kernel_dim", "short_conv_kernel_size"),
     "A": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
 }  # fmt: skip
 """Symbol to field names, in the order they are tried. Any other symbol is a field of that very name."""
+
+
+Value = int | bool | str
+"""A number, a switch, or a text: an expression in other symbols, a field's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +56,11 @@ class ConfigSymbols:
     """
 
     fields: Fields
-    given: Mapping[str, int | bool | str]
-    fallback: Mapping[str, int | bool | str] = field(default_factory=dict)
+    given: Mapping[str, Value]
+    fallback: Mapping[str, Value] = field(default_factory=dict)
     scopes: Mapping[str, ConfigSymbols] = field(default_factory=dict)
 
-    def also(self, more: Mapping[str, int | bool | str]) -> ConfigSymbols:
+    def also(self, more: Mapping[str, Value]) -> ConfigSymbols:
         """The same with further symbols fixed."""
         return ConfigSymbols(self.fields, {**self.given, **more}, self.fallback, self.scopes)
 
@@ -75,39 +79,39 @@ class ConfigSymbols:
 
         Raises: BadField.
         """
-        scope, dot, inner = name.partition(".")
-        if dot and scope in self.scopes:
-            return self.scopes[scope].maybe(inner)
-        if name.startswith("#"):
-            return self._length(name[1:])
-        if inner.isdigit():
-            return self._at(scope, int(inner))
+        found = self._elsewhere(name)
+        if found is not None:
+            return found[0]
         if name in self.given:
-            value = self.given[name]
-            return dimension(value).value(self) if isinstance(value, str) else int(value)
-        names = SPELLINGS.get(name, (name,))
-        for spelled in names:
-            found = self.fields.find(spelled)
-            if found is not None:
-                return self._entry(*found)
-        for spelled in names:
-            if self.fields.stated_null(spelled):
-                continue
-            value = self.fields.defaults.value(spelled)
+            return self._worked_out(self.given[name])
+        stated = self.fields.find(*SPELLINGS.get(name, (name,)))
+        if stated is not None:
+            return self._entry(*stated)
+        for spelled in SPELLINGS.get(name, (name,)):
+            value = None if self.fields.stated_null(spelled) else self.fields.defaults.value(spelled)
             if isinstance(value, int | float) and not isinstance(value, bool):
                 return int(value)
-        value = self.fallback.get(name)
-        return dimension(value).value(self) if isinstance(value, str) else value
+        return self._worked_out(self.fallback[name]) if name in self.fallback else None
 
-    def _at(self, name: str, index: int) -> int | None:
+    def _elsewhere(self, name: str) -> tuple[int | None] | None:
+        """The symbol of another part of the model, the length of a list, or one of its entries; None for plain names."""
+        scope, dot, inner = name.partition(".")
+        if dot and scope in self.scopes:
+            return (self.scopes[scope].maybe(inner),)
+        if name.startswith("#"):
+            return (len(self._list(name[1:])),)
+        if inner.isdigit():
+            entries, index = self._list(scope), int(inner)
+            return (self._entry(scope, entries[index]) if index < len(entries) else None,)
+        return None
+
+    def _worked_out(self, value: Value) -> int:
+        return dimension(value).value(self) if isinstance(value, str) else int(value)
+
+    def _list(self, name: str) -> Sequence[object]:
         found = self.fields.find(name)
         value = found[1] if found is not None else self.fields.defaults.value(name)
-        return value[index] if isinstance(value, list | tuple) and index < len(value) else None
-
-    def _length(self, name: str) -> int:
-        found = self.fields.find(name)
-        value = found[1] if found is not None else self.fields.defaults.value(name)
-        return len(value) if isinstance(value, list | tuple) else 0
+        return value if isinstance(value, list | tuple) else ()
 
     def _entry(self, name: str, value: object) -> int:
         """A number, or this layer's entry of a list with one number for each layer."""
@@ -124,18 +128,14 @@ class ConfigSymbols:
         if dot and scope in self.scopes:
             return self.scopes[scope].on(inner)
         if name.startswith("#"):
-            return bool(self._length(name[1:]))
+            return bool(self._list(name[1:]))
         if name in self.given:
             value = self.given[name]
             if isinstance(value, str):
-                return bool(dimension(value).value(self)) if set(value) & set("*+-/") else self.on(value)
+                return bool(self._worked_out(value)) if set(value) & set("*+-/") else self.on(value)
             return bool(value)
-        for spelled in SPELLINGS.get(name, (name,)):
-            found = self.fields.find(spelled)
-            if found is not None:
-                return bool(found[1])
-        return any(
-            bool(self.fields.defaults.value(spelled))
-            for spelled in SPELLINGS.get(name, (name,))
-            if not self.fields.stated_null(spelled)
-        )
+        names = SPELLINGS.get(name, (name,))
+        found = self.fields.find(*names)
+        if found is not None:
+            return bool(found[1])
+        return any(self.fields.defaults.value(spelled) for spelled in names if not self.fields.stated_null(spelled))

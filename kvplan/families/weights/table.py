@@ -17,7 +17,6 @@ from kvplan.families.weights.parts import (
     FULL_NORM,
     HEAD,
     HEAD_NORM,
-    KDA,
     MAMBA,
     MAMBA2,
     NORM1,
@@ -30,10 +29,12 @@ from kvplan.families.weights.parts import (
     attention,
     experts,
     gated,
+    hyper,
     latent,
     plain,
     shared,
 )
+from kvplan.families.weights.rare import RARE
 
 LLAMA = Family()
 NO_BIAS = attention("", "")
@@ -47,12 +48,6 @@ PER_LAYER_EMBEDDING = (
     "embedding: embed_tokens_per_layer[~vocab_size_per_layer_input,layers*ple]?ple mlp: per_layer_model_projection[layers*ple,H]?ple"
     " norm: per_layer_projection_norm[ple]?ple"
 )
-
-
-def hyper(name: str) -> str:
-    """Hyper-connections of DeepSeek-V4."""
-    rows = "hc_mult*hc_mult+2*hc_mult"
-    return f"attention: {name}.fn({rows},hc_mult*H) {name}.base[{rows}] {name}.scale[3]"
 
 
 _QWEN2 = Family(attention=attention("+", ""), dense=gated(""))
@@ -79,13 +74,8 @@ _OPT = replace(
 _MAMBA_LAST = "norm: backbone.norm_f[H] head: lm_head[~V,H]"
 _MAMBA = Family(norms="norm[H]", dense="", recurrent={"": MAMBA}, last=_MAMBA_LAST, single=True)
 _GRANITE_MOE = Family(moe=f"{experts()} {shared('shared_mlp')}", dense=gated(width="S", prefix="shared_mlp"))
-_BERT_LAYER = Family(
-    attention=attention("+", "+"), dense=plain("+"), norms=BIASED2,
-    first=f"{EMBEDDING} {POSITIONS} embedding: token_type_embeddings[type_vocab_size,H] norm: embeddings.LayerNorm[H]+",
-    last="head: transform.dense[H,H]+ norm: transform.LayerNorm[H]+ head: lm_head[~V,H]+",
-)  # fmt: skip
-
 FAMILIES: dict[str, Family] = {
+    **RARE,
     # Llama itself, and types that differ from it by fields alone
     **dict.fromkeys(
         (
@@ -114,10 +104,6 @@ FAMILIES: dict[str, Family] = {
         attention=attention(
             more="self_attn.lambda_q1[d] self_attn.lambda_k1[d] self_attn.lambda_q2[d] self_attn.lambda_k2[d]"
         )
-    ),
-    "doge": Family(
-        attention=attention(norm=HEAD_NORM, more="self_attn.A[G] self_attn.dt_proj[G,G*dv]+attention_bias"),
-        norms=f"{NORM2} input_residual[H] post_attention_residual[H]",
     ),
     "nemotron": Family(dense=plain("+mlp_bias"), norms=BIASED2, last=BIASED_HEAD),
     "jais2": Family(dense=plain("+mlp_bias"), norms=BIASED2, last=BIASED_HEAD),
@@ -244,7 +230,7 @@ FAMILIES: dict[str, Family] = {
         norms=f"{NORM2} post_self_attn_layernorm[H] post_mlp_layernorm[H]",
     ),
     **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan_vl_text"), Family(
-        attention=attention(norm=HEAD_NORM), moe=f"{experts()} {shared('mlp.shared_mlp')}",
+        attention=attention(norm=HEAD_NORM), moe=f"{experts()} {shared('mlp.shared_mlp')}", fallback={"shared_count": 1},
     )),
     "hunyuan": Family(
         attention=attention(norm="norm: self_attn.query_layernorm[d]?use_qk_norm self_attn.key_layernorm[d]?use_qk_norm"),
@@ -256,10 +242,6 @@ FAMILIES: dict[str, Family] = {
         norms=f"{NORM2} pre_mlp_layernorm[H] post_mlp_layernorm[H]",
     ),
     "flint": Family(attention=attention(norm=HEAD_NORM, more=SINKS), moe=f"{experts()} {shared('mlp.shared_expert')}"),
-    "beam": Family(
-        attention=attention(norm=HEAD_NORM, more="self_attn.gate_bias[A] self_attn.gate_proj[~A*d,H]"), moe=experts(),
-        norms=NORM4,
-    ),
     "laguna": Family(
         attention=attention(norm=HEAD_NORM, more="self_attn.g_proj[A,H]"),
         moe=f"{experts()} router: mlp.gate.e_score_correction_bias[E] {shared()}",
@@ -367,12 +349,10 @@ FAMILIES: dict[str, Family] = {
             " rg_lru.recurrent_gate(inner,inner/A) rg_lru.recurrent_gate_bias[~inner]"
         )},
     ),
-    "kimi_linear": replace(_DEEPSEEK, recurrent={"": KDA}),
     **dict.fromkeys(("minimax", "minimax_text_01"), Family(
         attention=NO_BIAS, moe=experts(),
         recurrent={"": (
             "recurrent: self_attn.norm[A*d] self_attn.qkv_proj[~3*A*d,H] self_attn.out_proj[H,~A*d] self_attn.output_gate[~A*d,H]"
         )},
     )),
-    **dict.fromkeys(("bart", "mbart", "mvp", "plbart", "whisper"), LLAMA),
 }  # fmt: skip

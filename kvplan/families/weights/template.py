@@ -24,6 +24,7 @@ from functools import cache
 from typing import Protocol
 
 from kvplan.arch.weights import Component, Storage, Weight
+from kvplan.errors import BadField
 
 
 class Symbols(Protocol):
@@ -44,12 +45,17 @@ class Dimension:
     units: str | None = None
 
     def value(self, symbols: Symbols) -> int:
-        """Its value for one config."""
+        """Its value for one config.
+
+        Raises: MissingField, BadField.
+        """
         total = 0
         for sign, factors in self.terms:
             product = 1
             for divides, factor in factors:
                 number = factor if isinstance(factor, int) else symbols.number(factor)
+                if divides and not number:
+                    raise BadField(str(factor), number, "a number that something can be shared by")
                 product = product // number if divides else product * number
             total += sign * product
         return total

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvplan.arch.weights import Block, Component, Storage, Weight
-from kvplan.errors import MissingField
+from kvplan.errors import BadField, MissingField
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
 from kvplan.families.weights.family import Family
@@ -32,12 +32,12 @@ def read_towers(fields: Fields, family: Family, text: ConfigSymbols, stored: Sto
         if read is None:
             continue
         inner, tower_type = read
-        tower = TOWERS.get(tower_type)
-        if tower is None:
+        known = TOWERS.get(tower_type)
+        if known is None:
             missing.append(f"{component} tower ({tower_type or 'of no known type'})")
             continue
-        scopes[component] = ConfigSymbols(inner, dict(tower.given), dict(tower.fallback))
-        found += _stack(tower, component, scopes[component], stored, missing)
+        scopes[component] = ConfigSymbols(inner, dict(known.given), dict(known.fallback))
+        found += _stack(known, component, scopes[component], stored, missing)
     if scopes:
         found += _projector(top, fields, {**scopes, "text": text}, stored, missing)
     return tuple(found), tuple(missing)
@@ -75,7 +75,7 @@ def _stack(
                 found += [
                     replace(weight, copies=repeated) for weight in build(f"{component}: {layer}", symbols, stored)
                 ]
-    except MissingField as gap:
+    except (MissingField, BadField) as gap:
         missing.append(f"{component} tower ({gap.field})")
         return []
     return [weight for weight in found if weight.copies]
@@ -93,6 +93,6 @@ def _projector(
     given = {**PROJECTOR_GIVEN.get(kind, {}), **{name: name in scopes for name in ("vision", "audio")}}
     try:
         return list(build(f"projector: {template}", ConfigSymbols(own, given, {}, scopes), stored))
-    except MissingField as gap:
+    except (MissingField, BadField) as gap:
         missing.append(f"projector ({gap.field})")
         return []

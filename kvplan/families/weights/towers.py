@@ -37,11 +37,10 @@ def encoder_layer(
         else f"mlp.gate_proj[~I,H]{mlp_bias} mlp.up_proj[~I,H]{mlp_bias} mlp.down_proj[H,~I]{mlp_bias}"
     )
     k = bias if k_bias is None else k_bias
-    text = (
+    return (
         f"attn.q_proj[~H,H]{bias} attn.k_proj[~H,H]{k} attn.v_proj[~H,H]{bias} attn.o_proj[H,~H]{bias}"
         f" {ffn} norm1[H]{norm} norm2[H]{norm} {more}"
     )
-    return text
 
 
 def whole(text: str) -> str:
@@ -112,7 +111,11 @@ MINIMAX_M3 = Tower(
 )
 GEMMA4_VISION = Tower(
     "patch_embedder.position_embedding_table(2,position_embedding_size,H) patch_embedder.input_proj[H,3*patch_size*patch_size]",
-    whole(encoder_layer("+attention_bias", "", "gated", "", "attn.q_norm[head_dim] attn.k_norm[head_dim] norm3[H] norm4[H]")),
+    whole(
+        encoder_layer(
+            "+attention_bias", "", "gated", "", "attn.q_norm[head_dim] attn.k_norm[head_dim] norm3[H] norm4[H]"
+        )
+    ),
 )
 GEMMA4_AUDIO = Tower(
     "layer0.conv(first,1,3,3) layer0.norm[first] layer1.conv(second,first,3,3) layer1.norm[second] input_proj_linear[H,first/4*second]"
