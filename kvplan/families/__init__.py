@@ -26,6 +26,7 @@ READERS: dict[str, Reader] = {
     **dict.fromkeys(("gated_deltanet", "delta_net"), own.fla_delta_net),
     "hgrn2": own.hgrn2,
     "samba": own.fla_mamba,
+    **dict.fromkeys(("xlstm", "xlnet", "reformer", "transfo-xl"), own.unlike_any),
     **dict.fromkeys(("mllama", "mllama_text_model"), own.image_cross_attention),
 }
 """Types that don't say it in the standard fields. Everything else is read by its fields."""
@@ -76,6 +77,8 @@ def _reader(fields: Fields) -> Reader:
     named = READERS.get(fields.model_type)
     if named is not None:
         return named
+    if fields.path == "decoder." and "encoder" in fields.parents[0]:
+        return own.beside_encoder
     if fields.has("decoder_layers", "num_decoder_layers") or fields.defaults.values.get("is_encoder_decoder"):
         return own.encoder_decoder
     if fields.has("block_configs"):

@@ -10,7 +10,9 @@ from kvplan.errors import BadField, MissingField
 from kvplan.families.fields import Fields
 
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
-KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "attn_config.kv_n_heads")
+KV_HEADS = (
+    "num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "attn_config.kv_n_heads", "num_attention_groups",
+)  # fmt: skip
 HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels")
 WIDTH = ("hidden_size", "n_embd", "d_model", "model_dim", "n_embed")
 
@@ -141,11 +143,16 @@ def value_dim(fields: Fields, k_dim: int) -> int:
 def sliding_heads(fields: Fields, ordinary: Heads) -> Heads:
     """Heads of window layers, which some models shape apart: swa_num_key_value_heads, swa_head_dim, swa_v_head_dim.
 
+    Step-3.5 says it in attention_other_setting.
+
     Raises: BadField.
     """
-    queries = fields.whole("swa_num_attention_heads") or ordinary.heads
-    kv = fields.whole("swa_num_key_value_heads") or _sliding_kv_heads(fields, ordinary)
-    k_dim = fields.whole("swa_head_dim") or ordinary.k_dim
+    other = fields.child("attention_other_setting") or fields
+    apart = other is not fields
+    queries = (other.whole(*HEADS) if apart else fields.whole("swa_num_attention_heads")) or ordinary.heads
+    kv = other.whole(*KV_HEADS) if apart else fields.whole("swa_num_key_value_heads")
+    kv = kv or _sliding_kv_heads(fields, ordinary)
+    k_dim = (other.whole("head_dim") if apart else fields.whole("swa_head_dim")) or ordinary.k_dim
     v_dim = fields.whole("swa_v_head_dim") or (ordinary.v_dim if k_dim == ordinary.k_dim else k_dim)
     return Heads(queries, grouped(fields, queries, kv, "swa_num_key_value_heads"), k_dim, v_dim)
 

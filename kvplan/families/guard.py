@@ -10,7 +10,7 @@ from kvplan.families.fields import Fields
 SPEAKS_OF_THE_CACHE = re.compile(
     r"window|chunk|sparse|compress|latent|lora_rank|kv_shar|shar\w*_kv|(^|_)cla(_|$)|linear_attn|linear_num|(^|_)conv|ssm|"
     r"mamba|state_size|recurren|(^|_)kv_|_kv(_|$)|cache|index_|hybrid|block_type|layer_types|attn_type|attention_type|"
-    r"attn_layer|attention_pattern|attn_pattern|(^|_)sinks?(_|$)|memory|yoco|retention|delta|rwkv|local_attn|global_attn",
+    r"(attention|query|head|kv)\w*_groups?|multi_query|groups?_num|layer_group|attn_layer|attention_pattern|attn_pattern|(^|_)sinks?(_|$)|memory|yoco|retention|delta|rwkv|local_attn|global_attn",
 )
 """Names of fields that change what a layer keeps, in every config seen so far."""
 
@@ -22,9 +22,13 @@ HARMLESS = frozenset((
     "attention_sink_bias", "add_swa_attention_sink_bias", "add_full_attention_sink_bias",
     "max_window_layers", "use_sliding_window", "sliding_window_size", "attention_chunk_size",
     "sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers", "full_attention_interval",
-    "kv_cache_dtype", "share_q_dim", "no_rope_layer_interval", "mtp_layers_block_type", "mtp_hybrid_override_pattern",
+    "kv_cache_dtype", "sparse_config", "num_query_groups", "share_q_dim", "no_rope_layer_interval", "mtp_layers_block_type", "mtp_hybrid_override_pattern",
 ))  # fmt: skip
 """Names that match but change no cache (experts, routers, kernels, biases), or that a list read before them overrules."""
+
+
+KERNELS = ("blocksparse_", "dense_attention_every")
+"""Beginnings of names that choose what a kernel reads, of a cache that stays whole (Phi-3-small)."""
 
 
 def refuse_unread(fields: Fields) -> None:
@@ -39,7 +43,7 @@ def refuse_unread(fields: Fields) -> None:
     for name, value in fields.node.items():
         if name in fields.ledger.read or name in HARMLESS or value is None or value is False or value in (0, "", []):
             continue
-        if SPEAKS_OF_THE_CACHE.search(name) and "rope" not in name:
+        if SPEAKS_OF_THE_CACHE.search(name) and not name.startswith(KERNELS) and "rope" not in name:
             raise Unsupported(
                 f"{fields.path}{name} isn't understood for model type {fields.model_type or '(none)'!r}",
                 cause="its name says that it changes what a layer keeps, and kvplan won't guess how",

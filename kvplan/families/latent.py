@@ -21,23 +21,41 @@ def is_latent(fields: Fields) -> bool:
     return fields.has("kv_lora_rank") or isinstance(fields.defaults.value("kv_lora_rank"), int)
 
 
-def latent_layer(fields: Fields, owns_indexer: bool) -> Latent:  # noqa: FBT001 - which layer it is, not what to do
-    """One latent layer.
+def latent_layer(fields: Fields, *, owns_indexer: bool, rotates: bool = True) -> Latent:
+    """One latent layer. A layer that rotates nothing keeps no rotary key; its heads are that much wider instead.
 
     Raises: MissingField, BadField.
     """
-    topk = fields.whole_or_default("index_topk")
     index_dim = fields.whole_or_default("index_head_dim") if owns_indexer else None
     pool = fields.whole_or_default("index_kpool") or 1
+    rope, nope = _rope_dim(fields), fields.whole_or_default("qk_nope_head_dim")
+    if not rotates:
+        rope, nope = 0, None if nope is None else nope + rope
     return Latent(
         query_heads(fields),
         fields.need("kv_lora_rank"),
-        _rope_dim(fields),
-        fields.whole_or_default("qk_nope_head_dim"),
+        rope,
+        nope,
         fields.whole_or_default("v_head_dim"),
         None if index_dim is None else Indexer(index_dim, FP8_INDEX, pool),
-        topk,
+        fields.whole_or_default("index_topk"),
     )
+
+
+def rotating_layers(fields: Fields, count: int) -> tuple[bool, ...]:
+    """Which of `count` latent layers have a rotary key: no_rope_layers (1 means it rotates), or all but every n-th.
+
+    Source: transformers 5.23 models/mistral_large4/modeling_mistral_large4.py, qk_rope_head_dim 0 without rotation.
+
+    Raises: BadField.
+    """
+    switches = fields.wholes("no_rope_layers")
+    if switches:
+        if len(switches) < count:
+            raise BadField(f"{fields.path}no_rope_layers", list(switches), f"{count} switches, one a layer")
+        return tuple(bool(switch) for switch in switches[:count])
+    every = fields.whole_or_default("no_rope_layer_interval")
+    return tuple(every is None or (layer + 1) % every != 0 for layer in range(count))
 
 
 def _rope_dim(fields: Fields) -> int:
@@ -89,8 +107,9 @@ def latent_layers(fields: Fields, count: int) -> tuple[Layer, ...]:
 
     Raises: MissingField, BadField.
     """
-    kinds = {owns: Layer((latent_layer(fields, owns),)) for owns in set(indexer_owners(fields, count))}
-    return tuple(kinds[owns] for owns in indexer_owners(fields, count))
+    owners = indexer_owners(fields, count)
+    kinds = {owns: Layer((latent_layer(fields, owns_indexer=owns),)) for owns in set(owners)}
+    return tuple(kinds[owns] for owns in owners)
 
 
 _SPARSE_RATIO = 4

@@ -81,7 +81,10 @@ def refuse_encoder(fields: Fields) -> None:
         )
 
 
-ENCODERS = frozenset(
-    ["albert", "bert", "camembert", "clip", "convnext", "data2vec-text", "deberta", "deberta-v2", "distilbert", "dinov2", "electra", "ernie", "esm", "funnel", "longformer", "modernbert", "mpnet", "nomic_bert", "roberta", "roberta-prelayernorm", "siglip", "siglip2", "squeezebert", "vit", "wav2vec2", "xlm-roberta", "xlm-roberta-xl"]
-)  # fmt: skip
+ENCODERS = frozenset((
+    "albert", "bert", "bert-generation", "big_bird", "camembert", "clip", "convnext", "data2vec-text", "deberta",
+    "deberta-v2", "dinov2", "distilbert", "electra", "ernie", "esm", "funnel", "layoutlm", "longformer", "megatron-bert",
+    "mobilebert", "modernbert", "mpnet", "nomic_bert", "rembert", "roberta", "roberta-prelayernorm", "roc_bert",
+    "roformer", "siglip", "siglip2", "squeezebert", "vit", "wav2vec2", "xlm-roberta", "xlm-roberta-xl", "xmod",
+))  # fmt: skip
 """Model types whose class is an encoder in transformers 5.23."""

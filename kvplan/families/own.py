@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from kvplan.arch.layers import FP32, Attention, Layer, Recurrent, StateTensor
-from kvplan.errors import BadField, MissingField
-from kvplan.families import attention, patterns, recurrent
+from kvplan.errors import BadField, MissingField, Unsupported
+from kvplan.families import attention, patterns, recurrent, standard
 from kvplan.families.attention import Heads
 from kvplan.families.fields import Fields
 from kvplan.families.latent import latent_layers
@@ -267,6 +267,27 @@ def encoder_decoder(fields: Fields) -> tuple[Layer, ...]:
     return (Layer((shape.attention(), shape.cross(tokens))),) * count
 
 
+def beside_encoder(fields: Fields) -> tuple[Layer, ...]:
+    """T5Gemma and wrappers of an encoder and a decoder: the decoder's own layers, and the encoder's output once in each.
+
+    Priced at the encoder's longest input. Source: transformers 5.23 models/t5gemma/modeling_t5gemma.py.
+
+    Raises: MissingField, BadField, Unsupported.
+    """
+    encoder = fields.parents[0].get("encoder")
+    sizes = [encoder] if isinstance(encoder, dict) else []
+    sizes += [inner for inner in (encoder or {}).values() if isinstance(inner, dict)]
+    found = next((node["max_position_embeddings"] for node in sizes if node.get("max_position_embeddings")), None)
+    if found is None:
+        raise MissingField(
+            "encoder.max_position_embeddings", cause="the cross-attention cache holds the encoder's output, however long"
+        )
+    tokens = fields.as_whole("encoder.max_position_embeddings", found)
+    fields.note(f"cross-attention is priced for the longest encoder output, {tokens} tokens")
+    cross = attention.heads(fields).cross(tokens)
+    return tuple(Layer((*layer.caches, cross), layer.shares_with) for layer in standard.layers(fields))
+
+
 def image_cross_attention(fields: Fields) -> tuple[Layer, ...]:
     """Llama 3.2 Vision: cross_attention_layers keep an image's keys and values and none of the text's.
 
@@ -298,3 +319,14 @@ def _image_tokens(fields: Fields) -> int:
         f"cross-attention is priced for one image of {sizes['max_num_tiles']} tiles, {tokens} tokens; text alone keeps none"
     )
     return tokens
+
+
+def unlike_any(fields: Fields) -> tuple[Layer, ...]:
+    """XLNet's memories, Reformer's hashed buckets, xLSTM's matrix memory: kept, but by none of the laws known here.
+
+    Raises: Unsupported.
+    """
+    raise Unsupported(
+        f"{fields.model_type} keeps something between tokens that kvplan doesn't model",
+        hint="describe what it keeps in a kvplan YAML, layer group by layer group",
+    )

@@ -51,10 +51,12 @@ class _Builder:
     count: int
     made: dict[tuple[object, ...], Layer] = field(default_factory=dict)
     owners: tuple[bool, ...] = ()
+    rotating: tuple[bool, ...] = ()
 
     def __post_init__(self) -> None:
         if latent.is_latent(self.fields):
             self.owners = latent.indexer_owners(self.fields, self.count)
+            self.rotating = latent.rotating_layers(self.fields, self.count)
 
     def layer(self, index: int, kind: str) -> Layer:
         """Layer number `index`, of that kind."""
@@ -62,6 +64,7 @@ class _Builder:
         key = (
             kind,
             self.owners[index : index + 1],
+            self.rotating[index : index + 1],
             _own_heads(own, index),
             attention.block_sparse(own, index),
             _key(own),
@@ -72,7 +75,7 @@ class _Builder:
 
     def full(self, fields: Fields, index: int) -> tuple[Cache, ...]:
         if self.owners:
-            return (latent.latent_layer(fields, self.owners[index]),)
+            return (latent.latent_layer(fields, owns_indexer=self.owners[index], rotates=self.rotating[index]),)
         ordinary = attention.global_heads(fields, self.heads(fields, index)).attention()
         sparse = attention.block_sparse(fields, index)
         return (ordinary if sparse is None else replace(ordinary, indexer=sparse[0], topk=sparse[1]),)
