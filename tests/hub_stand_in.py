@@ -69,7 +69,7 @@ class HubStandIn:
             stand_in = hub
 
         self.closing = threading.Event()
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = _Server(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         self.thread.start()
@@ -108,6 +108,11 @@ class HubStandIn:
             "NO_PROXY": "127.0.0.1",
             **more,
         }
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that goes away is what some tests are about."""
 
 
 class _Handler(BaseHTTPRequestHandler):

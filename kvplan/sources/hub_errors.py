@@ -106,7 +106,7 @@ _BY_CLASS = (
     (frozenset({"ProxyError"}), Problem(
         "the proxy refused the connection", hint="check HTTPS_PROXY, HTTP_PROXY and NO_PROXY",
     )),
-    (frozenset({"TooManyRedirects"}), Problem("the Hub sends us in circles", hint="check HF_ENDPOINT")),
+    (frozenset({"TooManyRedirects", "RecursionError"}), Problem("the Hub sends us in circles", hint="check HF_ENDPOINT")),
     (frozenset({"FileMetadataError"}), Problem(
         "the answer is not the Hub's",
         cause="it names no commit; a proxy, a log-in page or another server answered",

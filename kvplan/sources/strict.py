@@ -128,7 +128,7 @@ def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _check_depth(tree: object, name: str) -> None:
     level = [tree]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_DEPTH):
         level = [child for node in level for child in _children(node) if isinstance(child, dict | list)]
         if not level:
             return

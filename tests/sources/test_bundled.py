@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 
@@ -51,9 +52,9 @@ PUBLISHED = {
     "minimax-text-01": 10 * 2 * 8 * 128 * 2,
     "jamba": 4 * 2 * 8 * 128 * 2,
     "command-r": 40 * 2 * 64 * 128 * 2,
-    "hunyuan-large": 32 * 2 * 8 * 128 * 2,
     "mamba-2.8b": 0,
     "kimi-linear": 7 * (512 + 64) * 2,
+    "dbrx": 40 * 2 * 8 * 128 * 2,
 }
 
 
@@ -105,3 +106,43 @@ def test_listing() -> None:
     assert listed["llama-3-70b"].hub_id == "meta-llama/Meta-Llama-3-70B"
     assert listed["gpt-3-175b"].hub_id is None
     assert bundled_document("gpt-3-175b").config["kvplan"] == 1
+
+
+STATED = re.compile(r"-(\d+(?:\.\d+)?)(b|m)(?=-|$)")
+NOT_ONLY_COUNTED = {
+    # name: why the size in it isn't the sum of its tensors
+    "olmoe-1b-7b", "granite-3.1-1b-a400m",  # per expert, or active
+    "gemma-3n-e2b", "gemma-3n-e4b", "gemma-4-e2b", "gemma-4-e4b",  # effective
+    "llama-3.3-nemotron-super-49b", "rwkv-5-3b",  # weights not derived yet
+}  # fmt: skip
+
+
+def test_parameters_are_about_what_the_name_says() -> None:
+    """Small models round generously (gemma-2-2b has 2.6 B); large ones are within 6 %."""
+    checked = 0
+    for name in model_names():
+        stated = STATED.search(name)
+        if stated is None or name in NOT_ONLY_COUNTED:
+            continue
+        size = float(stated[1]) * (10**9 if stated[2] == "b" else 10**6)
+        weights = load_model(name).weights
+        assert weights is not None
+        assert weights.total == pytest.approx(size, rel=0.35 if size < 10**10 else 0.06), name
+        checked += 1
+    assert checked > 80
+
+
+PARAMETERS = {
+    # as their publishers state them, in billions: total, active for one token
+    "llama-3-70b": (70.6, 70.6), "deepseek-v3": (671.0, 37.6), "mixtral-8x7b": (46.7, 12.9), "dbrx": (131.6, 36.5),
+    "qwen3-235b": (235.1, 22.2), "gpt-oss-120b": (116.8, 5.7), "kimi-k2": (1026.4, 32.9), "jamba-1.5-large": (398.6, 94.2),
+    "granite-4.0-h-small": (32.2, 8.8), "mamba-2.8b": (2.77, 2.77), "ernie-4.5": (298.6, 47.1), "minimax-text-01": (456.1, 45.9),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "published"), PARAMETERS.items())
+def test_parameters_as_published(name: str, published: tuple[float, float]) -> None:
+    weights = load_model(name).weights
+    assert weights is not None
+    assert weights.total / 10**9 == pytest.approx(published[0], rel=0.005)
+    assert weights.active / 10**9 == pytest.approx(published[1], rel=0.06)

@@ -6,6 +6,7 @@ import json
 import math
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,9 @@ def test_deep_nesting(depth: int) -> None:
 
 
 def test_deepest_allowed() -> None:
-    assert parse_json("[" * MAX_DEPTH + "]" * MAX_DEPTH, "x")
+    assert parse_json("[" * MAX_DEPTH + "]" * MAX_DEPTH, "x") is not None
+    with pytest.raises(BadFile, match="nested too deep"):
+        parse_json("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), "x")
 
 
 def test_bytes() -> None:
@@ -219,3 +222,10 @@ def test_mutated_files() -> None:
                 raw[at:at] = raw[at : at + 20]
             raw = raw or bytearray(b"x")
         survives(bytes(raw))
+
+
+def test_real_configs_are_read(corpus: Path, count_cases: Callable[[str, int], None]) -> None:
+    files = sorted((corpus / "configs").glob("*.json")) + sorted((corpus / "hf_quant").glob("*.json"))
+    for path in files:
+        assert read_path(path, path.name).config
+    count_cases("real configs parsed strictly", len(files))
