@@ -40,6 +40,7 @@ class Format:
 _GGML = "ggml-common.h: sizes of block_q8_0 ... block_iq4_nl"
 _OCP = "OCP Microscaling Formats specification 1.0: 32 elements share one 8-bit scale"
 _NVFP4 = "vLLM 0.33 v1/kv_cache_interface.py: two elements a byte, one fp8 scale per 16 elements"
+_PACKED = "vLLM 0.33 v1/attention/backends/mla/flashmla_sparse.py: rows of 512 + 64, the rotary key wider than the latent, four scales: 656 and 352 B"
 _TURBO = "vLLM 0.33 quantization/turboquant/config.py: packed keys with an fp16 norm (fp8 keys have none), values with fp16 scale and zero"
 _PER_HEAD = "vLLM 0.33 --kv-cache-dtype *_per_token_head: one fp32 scale per head and token"
 
@@ -55,6 +56,8 @@ FORMATS: dict[str, Format] = {
         Format("int8_per_token_head", 8, row_bits=32, source=_PER_HEAD),
         Format("int4_per_token_head", 4, row_bits=32, source=_PER_HEAD),
         Format("nvfp4", 4, block=16, scale_bits=8, source=_NVFP4),
+        Format("fp8_ds_mla", 8, row_bits=640, source=_PACKED),
+        Format("nvfp4_ds_mla", 4, block=16, scale_bits=8, row_bits=224, source=_PACKED),
         Format("turboquant_k8", 8, source=_TURBO),
         Format("turboquant_k4", 4, row_bits=16, source=_TURBO),
         Format("turboquant_k3", 3, row_bits=16, source=_TURBO),

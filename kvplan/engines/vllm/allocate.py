@@ -18,7 +18,7 @@ from kvplan.arch.layers import Compressed
 from kvplan.arch.model import Model
 from kvplan.engines.base import Refusal
 from kvplan.engines.vllm import refusals
-from kvplan.engines.vllm.backends import major
+from kvplan.engines.vllm.backends import capability
 from kvplan.engines.vllm.groups import Cached, Layout, layout
 from kvplan.engines.vllm.layers import Place, layer_specs
 from kvplan.engines.vllm.settings import Settings
@@ -71,7 +71,7 @@ def plan(model: Model, gpu: Gpu | None, kv: KvFormat, settings: Settings, rules:
     Raises: UsageError, CannotSplit where vLLM would not start whatever the memory.
     """
     refusals.check(model, settings, rules)
-    place = Place(settings, rules, kv, major(gpu))
+    place = Place(settings, rules, kv, capability(gpu))
     specs = layer_specs(model, place)
     stage_of = _stages(model, settings)
     cached = [Cached(spec, stage_of(index)) for index, layer in enumerate(specs) for spec in layer]

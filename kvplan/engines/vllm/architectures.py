@@ -50,6 +50,25 @@ model's format). All others keep it in the model's format. Source: models/config
 SHARES_CACHE = ("Gemma3n", "Gemma4", "DiffusionGemma", "Flint", "MuseSpark", "Step5", "HYV4", "Qwen4Exp")
 """How classes begin whose layers may read an earlier layer's cache; the others give every layer its own."""
 
+IMAGE_PREFIX = (
+    "BagelForConditionalGeneration", "Gemma3ForConditionalGeneration", "Molmo2ForConditionalGeneration",
+    "Moondream3ForCausalLM", "HfMoondream", "PaliGemmaForConditionalGeneration",
+)  # fmt: skip
+"""Classes whose image tokens attend to each other both ways whatever the config says; others have the trait.
+
+Source: transformers_utils/model_arch_config_convertor.py is_mm_prefix_lm."""
+
+LONGEST_ITEM = {"Gemma4ForConditionalGeneration": 2496, "Gemma4UnifiedForConditionalGeneration": 2496}
+"""Tokens of the longest image, audio or video item, which a step must hold whole where image tokens attend both ways.
+
+Source: models/gemma4_mm.py: 32 video frames of at most 78 tokens."""
+
+DRAFT_LIKE_FIRST = ("Exaone4_5_ForConditionalGeneration", "Exaone4_5ForConditionalGeneration")
+"""Classes whose draft layers are built like the model's first layer. Source: models/exaone4_5_mtp.py."""
+
+DRAFT_UNSTATED = ("qwen3_next", "qwen3_5")
+"""How the types begin that have one draft layer when the config states none. Source: models/qwen3_next_mtp.py."""
+
 NO_PIPELINE = (
     "AliceAIForCausalLM", "AriaForConditionalGeneration", "DomynEdgeForCausalLM", "DoryForCausalLM",
     "Gemma3nForCausalLM", "Gemma3nForConditionalGeneration", "HrmTextForCausalLM", "Idefics3ForConditionalGeneration",
@@ -100,6 +119,16 @@ def is_pooling(model: Model) -> bool:
 def named(model: Model, names: tuple[str, ...]) -> bool:
     """Whether the config names one of these classes."""
     return any(name in names for name in model.architectures)
+
+
+def image_prefix(model: Model) -> bool:
+    """Whether image tokens attend to each other both ways."""
+    return "image_prefix" in model.traits or named(model, IMAGE_PREFIX)
+
+
+def longest_item(model: Model) -> int:
+    """Tokens that a step must hold whole, 0 for none."""
+    return max((LONGEST_ITEM.get(name, 0) for name in model.architectures), default=0) if image_prefix(model) else 0
 
 
 def wider_window(model: Model) -> int:

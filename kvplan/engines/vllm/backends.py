@@ -14,13 +14,17 @@ from math import lcm
 from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu
 
+Capability = tuple[int, int]
+
 DEFAULT_BLOCK = 16
-HOPPER, BLACKWELL = 9, 10
+HOPPER: Capability = (9, 0)
+BLACKWELL = 10
 
 WHOLE = frozenset({"16 bit"})
 FP8 = WHOLE | {"fp8"}
 SCALED = frozenset({"fp8_per_token_head", "int8_per_token_head", "int4_per_token_head"})
 TURBO = frozenset({"turboquant"})
+PACKED = frozenset({"fp8_ds_mla", "nvfp4_ds_mla"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class Backend:
 
     majors: compute capabilities, none for all. dims: head sizes, none for all. sizes: block sizes, of which any
     multiple is taken too, split into kernel blocks. exact: the kernels run only these sizes, not their multiples.
+    image_prefix: whether image tokens may attend to each other both ways; only_image_prefix: whether it is for nothing
+    else. grouped: whether it needs several query heads for each KV head. fp8_from: the compute capability its fp8 needs.
     """
 
     name: str
@@ -42,6 +48,8 @@ class Backend:
     nope_dims: tuple[int, ...] = ()
     dcp: bool = True
     exact: bool = False
+    grouped: bool = False
+    fp8_from: Capability = (0, 0)
 
     def takes(self, block: int) -> bool:
         """Whether a block of that many tokens can be cut into kernel blocks."""
@@ -57,43 +65,51 @@ class Need:
     image_prefix: bool = False
     nope_dim: int | None = None
     dcp: bool = False
+    grouped: bool = False
 
+
+_PAGES, _LARGE_PAGES = (16, 32, 64), (16, 32, 64, 128, 256, 512, 1024)
+_FLASHINFER_DIMS = (64, 128, 256, 512)
 
 _ATTENTION = (
     Backend(
         "TRITON_FLASHINFER",
         (64,),
         FP8,
-        (BLACKWELL,),
+        (10,),
         (256, 512),
         image_prefix=True,
         only_image_prefix=True,
         dcp=False,
         exact=True,
     ),
-    Backend("FLASHINFER", (16, 32, 64), FP8 | {"nvfp4"}, (BLACKWELL,), (64, 128, 256, 512), exact=True),
-    Backend("FLASH_ATTN", (64,), frozenset({"fp8"}), (HOPPER,), (512,), image_prefix=True, exact=True),
-    Backend("FLASH_ATTN", (16,), FP8, (HOPPER,), largest_dim=512, image_prefix=True),
-    Backend("FLASH_ATTN", (16,), WHOLE, largest_dim=256),
-    Backend("FLASHINFER", (16, 32, 64), FP8, (8, 9, 12), (64, 128, 256, 512), exact=True),
-    Backend("TRITON_ATTN", (16,), FP8 | SCALED, image_prefix=True),
+    Backend("FLASHINFER", _LARGE_PAGES, FP8 | {"nvfp4"}, (10,), _FLASHINFER_DIMS, exact=True, grouped=True),
+    Backend("FLASHINFER", _PAGES, FP8 | {"nvfp4"}, (10,), _FLASHINFER_DIMS, exact=True),
+    Backend("FLASH_ATTN", (64,), frozenset({"fp8"}), (9,), (512,), image_prefix=True, exact=True),
+    Backend("FLASH_ATTN", (16,), FP8, (9,), largest_dim=512, image_prefix=True),
+    Backend("FLASH_ATTN", (16,), WHOLE, (8, 10, 11, 12), largest_dim=256),
+    Backend("FLASHINFER", _PAGES, FP8, (8, 9, 12), _FLASHINFER_DIMS, exact=True),
+    Backend("TRITON_ATTN", (16,), FP8 | SCALED, image_prefix=True, fp8_from=(8, 9)),
     Backend("TURBOQUANT", (16, 32, 64, 128), TURBO),
 )
 
+_LATENT_DIMS = (320, 512, 576)
+
 _LATENT = (
-    Backend("FLASHINFER_MLA", (32, 64), FP8, (BLACKWELL,), (320, 512, 576), nope_dims=(64, 128, 192)),
-    Backend("CUTLASS_MLA", (128,), FP8, (BLACKWELL,), (320, 512, 576)),
-    Backend("FLASH_ATTN_MLA", (16,), WHOLE, (HOPPER,), (320, 512, 576)),
-    Backend("FLASHMLA", (64,), FP8, (HOPPER,), (320, 512, 576)),
+    Backend("FLASHINFER_MLA", (32, 64), FP8, (10,), _LATENT_DIMS, nope_dims=(64, 128, 192)),
+    Backend("CUTLASS_MLA", (128,), FP8, (10,), _LATENT_DIMS),
+    Backend("FLASH_ATTN_MLA", (16,), WHOLE, (9,), _LATENT_DIMS),
+    Backend("FLASHMLA", (64,), FP8, (9,), _LATENT_DIMS),
     Backend("TRITON_MLA", (16,), FP8),
 )
 
 _SPARSE_LATENT = (
-    Backend("FLASH_ATTN_MLA_SPARSE", (64,), WHOLE, (HOPPER,), dcp=False),
-    Backend("FLASHMLA_SPARSE", (64,), FP8, (HOPPER,), (512, 576)),
-    Backend("FLASHINFER_MLA_SPARSE", (32,), frozenset({"fp8"}), (BLACKWELL,), (512, 576)),
-    Backend("FLASHMLA_SPARSE", (64,), FP8 | {"nvfp4"}, (BLACKWELL,), (512, 576)),
-    Backend("FLASHINFER_MLA_SPARSE_SM120", (64,), FP8, (12,)),
+    Backend("FLASH_ATTN_MLA_SPARSE", (64,), WHOLE, (9,), dcp=False),
+    Backend("FLASHMLA_SPARSE", (64,), FP8 | PACKED, (9,), (512, 576)),
+    Backend("FLASHINFER_MLA_SPARSE", (32,), frozenset({"fp8"}), (10,), (512, 576)),
+    Backend("FLASHMLA_SPARSE", (64,), FP8 | PACKED, (10,), (512, 576)),
+    Backend("FLASHINFER_MLA_SPARSE", (32,), WHOLE, (10,), (512, 576)),
+    Backend("FLASHINFER_MLA_SPARSE_SM120", (64,), FP8 | {"fp8_ds_mla"}, (12,)),
 )
 
 _INDEXER = (Backend("DEEPSEEK_V32_INDEXER", (64,), frozenset({"index"})),)
@@ -110,32 +126,43 @@ TABLES = {
 }
 
 
-def major(gpu: Gpu | None) -> int:
-    """Compute capability's first number; a GPU without one (AMD, or none named) is treated as Hopper."""
+def capability(gpu: Gpu | None) -> Capability:
+    """Compute capability; a GPU without one (AMD, or none named) is treated as Hopper."""
     if gpu is None or gpu.compute_capability is None:
         return HOPPER
-    return gpu.compute_capability[0]
+    return gpu.compute_capability
 
 
-def pick(table: str, need: Need, gpu_major: int, block: int | None) -> Backend:
+def pick(table: str, need: Need, gpu: Capability, block: int | None) -> Backend:
     """The backend vLLM would use.
 
     Raises: UsageError when none can.
     """
     for backend in TABLES[table]:
-        if _allows(backend, need, gpu_major) and (block is None or backend.takes(block)):
-            return backend
+        if _allows(backend, need, gpu) and (block is None or backend.takes(block)):
+            return _runs(backend, need, gpu)
     asked = f" and blocks of {block}" if block else ""
     raise UsageError(
         f"vLLM has no {table} backend for a {need.format} cache of heads of {need.dim}{asked} here",
-        cause=f"none of its backends takes both on compute capability {gpu_major}",
+        cause=f"none of its backends takes both on compute capability {gpu[0]}.{gpu[1]}",
         hint="--kv-dtype auto" if not block else f"leave out --block-size, or --block-size {DEFAULT_BLOCK * 4}",
     )
 
 
-def _allows(backend: Backend, need: Need, gpu_major: int) -> bool:
+def _runs(backend: Backend, need: Need, gpu: Capability) -> Backend:
+    """A backend is chosen by its format alone; that the GPU lacks fp8 shows only when it starts."""
+    if need.format == "fp8" and gpu < backend.fp8_from:
+        raise UsageError(
+            f"vLLM's {backend.name} can't keep an fp8 cache here",
+            cause=f"it needs compute capability {backend.fp8_from[0]}.{backend.fp8_from[1]}",
+            hint="--kv-dtype bf16",
+        )
+    return backend
+
+
+def _allows(backend: Backend, need: Need, gpu: Capability) -> bool:
     refused = (
-        backend.majors and gpu_major not in backend.majors,
+        backend.majors and gpu[0] not in backend.majors,
         backend.dims and need.dim not in backend.dims,
         need.dim > backend.largest_dim,
         need.format not in backend.formats,
@@ -143,6 +170,7 @@ def _allows(backend: Backend, need: Need, gpu_major: int) -> bool:
         backend.only_image_prefix and not need.image_prefix,
         backend.nope_dims and need.nope_dim not in backend.nope_dims,
         need.dcp and not backend.dcp,
+        backend.grouped and not need.grouped,
     )
     return not any(refused)
 

@@ -15,18 +15,9 @@ NAMES = {
     "bf16": "16 bit", "fp16": "16 bit", "fp32": "16 bit", "fp8": "fp8", "nvfp4": "nvfp4",
     "fp8_per_token_head": "fp8_per_token_head", "int8_per_token_head": "int8_per_token_head",
     "int4_per_token_head": "int4_per_token_head", "turboquant_k8": "turboquant", "turboquant_k4": "turboquant",
-    "turboquant_k3": "turboquant",
+    "turboquant_k3": "turboquant", "fp8_ds_mla": "fp8_ds_mla", "nvfp4_ds_mla": "nvfp4_ds_mla",
 }  # fmt: skip
 """What backends call the formats that vLLM has."""
-
-FLAGS = {
-    "16 bit": "auto", "fp8": "fp8", "nvfp4": "nvfp4", "fp8_per_token_head": "fp8_per_token_head",
-    "int8_per_token_head": "int8_per_token_head", "int4_per_token_head": "int4_per_token_head",
-}  # fmt: skip
-"""What --kv-cache-dtype calls them."""
-
-FP8_ROW, NVFP4_ROW = 656, 352
-"""A sparse latent's packed row of 512 + 64: fp8 with four scales and a 16-bit rotary key; NVFP4 with an fp8 one."""
 
 COMPRESSED_ROW, COMPRESSED_ALIGNMENT = 584, 576
 """A compressed latent's packed row of 448 + 64, and what its pages are multiples of."""
@@ -42,7 +33,7 @@ def cache_name(kv: KvFormat) -> str:
     if name is None or not (paired or kv.k == kv.v):
         raise UsageError(
             f"vLLM has no cache format {kv.k.name}{'' if kv.k == kv.v else ':' + kv.v.name}",
-            hint="it has bf16, fp8, nvfp4, {fp8,int8,int4}_per_token_head and turboquant_{k8v4,4bit_nc,k3v4_nc,3bit_nc}",
+            hint="it has bf16, fp8, nvfp4, fp8_ds_mla, nvfp4_ds_mla, {fp8,int8,int4}_per_token_head and turboquant_{k8v4,4bit_nc,k3v4_nc,3bit_nc}",
         )
     return name
 
@@ -64,9 +55,8 @@ def latent_row(kv: KvFormat, elements: int) -> int:
 
 
 PACKED = {
-    ("FLASHMLA_SPARSE", "fp8"): FP8_ROW,
-    ("FLASHMLA_SPARSE", "nvfp4"): NVFP4_ROW,
-    ("FLASHINFER_MLA_SPARSE_SM120", "16 bit"): FP8_ROW,
-    ("FLASHINFER_MLA_SPARSE_SM120", "fp8"): FP8_ROW,
+    ("FLASHMLA_SPARSE", "fp8"): FORMATS["fp8_ds_mla"],
+    ("FLASHINFER_MLA_SPARSE_SM120", "16 bit"): FORMATS["fp8_ds_mla"],
+    ("FLASHINFER_MLA_SPARSE_SM120", "fp8"): FORMATS["fp8_ds_mla"],
 }
-"""Rows that a backend packs its own way."""
+"""Formats that a backend keeps when asked for another."""

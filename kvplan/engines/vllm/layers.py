@@ -18,6 +18,7 @@ from kvplan.engines.vllm.architectures import (
     OWN_FORMAT,
     SHARES_CACHE,
     STATED_STATE,
+    image_prefix,
     named,
     wider_window,
 )
@@ -25,15 +26,18 @@ from kvplan.engines.vllm.backends import (
     DEFAULT_BLOCK,
     HOPPER,
     Backend,
+    Capability,
     Need,
     common_block,
     kernel_block,
     largest_within,
     pick,
 )
+from kvplan.engines.vllm.drafts import draft_layers
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.specs import Kind, Spec, aligned
 from kvplan.engines.vllm.versions import Rules
+from kvplan.errors import UsageError
 
 COMPRESSOR_BLOCKS = {4: 4, 128: 8}
 COMPRESSED_WINDOW_BLOCK = 64
@@ -52,7 +56,7 @@ class Place:
     settings: Settings
     rules: Rules
     kv: KvFormat
-    major: int
+    gpu: Capability
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ def layer_specs(model: Model, place: Place) -> list[tuple[Spec, ...]]:
     if named(model, OWN_FORMAT):
         own = cells.sixteen_bit(model.dtype)
         place = replace(place, kv=KvFormat(own, own))
-    layers = [*model.layers, *(model.draft_layers if place.settings.drafted else ())]
+    layers = [*model.layers, *(draft_layers(model) if place.settings.drafted else ())]
     blocks = block_sizes(model, layers, place)
     made: dict[Cache, tuple[Spec, ...]] = {}
     found = []
@@ -158,24 +162,30 @@ def _attention_token(caches: Sequence[Cache], place: Place) -> tuple[int | None,
 def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
     """Backends of one layer, in the order vLLM registers them; state layers have none that matter.
 
+    A block size that was asked for decides among attention backends; side caches take what they are given.
+
     Raises: UsageError.
     """
     asked, name = place.settings.block, cells.cache_name(place.kv)
     dcp = place.settings.parallel.dcp > 1
     if isinstance(cache, Attention | CrossAttention):
-        prefix = "image_prefix" in model.traits
-        dim = _largest_dim(model)
-        yield pick("attention", Need(dim, name, prefix, dcp=dcp), place.major, asked)
+        yield pick("attention", _need(cache, model, place, _largest_dim(model)), place.gpu, asked)
         if isinstance(cache, Attention) and cache.indexer is not None:
-            yield pick("block sparse", Need(cache.k_dim, name), place.major, asked)
+            yield pick("block sparse", Need(cache.k_dim, name), place.gpu, None)
     elif isinstance(cache, Latent):
         dim = cache.rank + cache.rope_dim
         table = "latent" if cache.topk is None else "sparse latent"
-        yield pick(table, Need(dim, name, nope_dim=cache.nope_dim, dcp=dcp), place.major, asked)
+        yield pick(table, Need(dim, name, nope_dim=cache.nope_dim, dcp=dcp), place.gpu, asked)
         if cache.topk is not None:
-            yield pick("indexer", Need(dim, "index"), place.major, asked)
+            yield pick("indexer", Need(dim, "index"), place.gpu, None)
     elif isinstance(cache, Compressed):
-        yield pick("compressed", Need(cache.dim, "fp8"), place.major, asked)
+        yield pick("compressed", Need(cache.dim, "fp8"), place.gpu, None)
+
+
+def _need(cache: Attention | CrossAttention, model: Model, place: Place, dim: int) -> Need:
+    grouped = cache.heads is not None and cache.heads // cache.kv_heads > 1
+    dcp = place.settings.parallel.dcp > 1
+    return Need(dim, cells.cache_name(place.kv), image_prefix(model), dcp=dcp, grouped=grouped)
 
 
 def _largest_dim(model: Model) -> int:
@@ -217,7 +227,7 @@ def _state_format(cache: Recurrent, tensor: StateTensor, model: Model) -> Format
 
 def _checkpoint(law: str, place: Place) -> int | None:
     """Tokens between states that a prefill can hand out for prefix caching; None when it can't."""
-    if law in FLASHINFER_ONLY and place.major < HOPPER:
+    if law in FLASHINFER_ONLY and place.gpu < HOPPER:
         return None
     return dict(place.rules.checkpoints).get(law)
 
@@ -255,9 +265,8 @@ def _window_block(cache: Attention, model: Model, place: Place, block: int) -> i
     """A window layer takes the largest block its own kernels run unsplit."""
     if not place.rules.window_blocks:
         return block
-    name, prefix = cells.cache_name(place.kv), "image_prefix" in model.traits
-    need = Need(cache.k_dim, name, prefix, dcp=place.settings.parallel.dcp > 1)
-    return largest_within(pick("attention", need, place.major, place.settings.block), block)
+    need = _need(cache, model, place, cache.k_dim)
+    return largest_within(pick("attention", need, place.gpu, place.settings.block), block)
 
 
 def _cross(cache: CrossAttention, model: Model, place: Place, blocks: Blocks) -> Iterator[Spec]:
@@ -269,8 +278,8 @@ def _cross(cache: CrossAttention, model: Model, place: Place, blocks: Blocks) ->
 
 def _latent(cache: Latent, model: Model, place: Place, blocks: Blocks) -> Iterator[Spec]:
     backend = next(backends_of(cache, model, place))
-    row = cells.PACKED.get((backend.name, cells.cache_name(place.kv)))
-    size = (row or cells.latent_row(place.kv, cache.rank + cache.rope_dim)) * blocks.attention
+    packed = cells.PACKED.get((backend.name, cells.cache_name(place.kv)), place.kv.k)
+    size = packed.row_bytes(cache.rank + cache.rope_dim) * blocks.attention
     yield Spec(
         "latent", blocks.attention, size, size, (cache.rank + cache.rope_dim, place.kv, cache.indexer is not None)
     )
@@ -299,6 +308,12 @@ def _compressed(cache: Compressed, model: Model, place: Place, blocks: Blocks) -
     if cache.ratio is None:
         return
     states = blocks.attention // cache.ratio
+    if not states:
+        raise UsageError(
+            f"--block-size {blocks.attention} holds no entry of {cache.ratio} tokens",
+            cause="compressed attention needs blocks of whole entries",
+            hint="leave --block-size out",
+        )
     yield Spec("latent", blocks.attention, states * row, aligned(states * row, edge), cache.ratio, alignment=edge)
     yield _compressor(cache.dim, cache.ratio, overlap=cache.indexer is not None)
     if cache.indexer is not None:

@@ -12,7 +12,7 @@ from kvplan.engines.base import Budget, Capacity, Options, Refusal
 from kvplan.engines.vllm import allocate
 from kvplan.engines.vllm import budget as budgets
 from kvplan.engines.vllm.architectures import FP8_ON_BLACKWELL, named
-from kvplan.engines.vllm.backends import BLACKWELL, major
+from kvplan.engines.vllm.backends import BLACKWELL, capability
 from kvplan.engines.vllm.cells import sixteen_bit
 from kvplan.engines.vllm.reserve import difference, fullest, stage_bytes
 from kvplan.engines.vllm.settings import settings
@@ -40,7 +40,12 @@ class Vllm:
         """What was asked; else the checkpoint's own format, or what vLLM chooses for the model on this GPU."""
         if asked is not None:
             return asked
-        if model.kv_hint is None and named(model, FP8_ON_BLACKWELL) and gpu is not None and major(gpu) == BLACKWELL:
+        if (
+            model.kv_hint is None
+            and named(model, FP8_ON_BLACKWELL)
+            and gpu is not None
+            and capability(gpu)[0] == BLACKWELL
+        ):
             return KvFormat(FORMATS["fp8"], FORMATS["fp8"])
         return model.kv_hint or KvFormat(sixteen_bit(model.dtype), sixteen_bit(model.dtype))
 

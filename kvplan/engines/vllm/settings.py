@@ -11,7 +11,7 @@ from kvplan.arch.layers import CrossAttention, Recurrent
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
-from kvplan.engines.vllm.architectures import is_pooling
+from kvplan.engines.vllm.architectures import is_pooling, longest_item
 from kvplan.engines.vllm.specs import Demand
 from kvplan.engines.vllm.versions import Batches, Rules
 from kvplan.hardware.gpu import Gpu
@@ -57,7 +57,7 @@ def settings(
     sequences = options.max_num_seqs or batches.sequences
     tokens = options.max_num_batched_tokens
     if tokens is None:
-        tokens = batches.tokens if chunked else max(batches.tokens, context)
+        tokens = max(batches.tokens, longest_item(model)) if chunked else max(batches.tokens, context)
         tokens = min(tokens, sequences * context)
     if options.max_num_seqs is None:
         sequences = min(sequences, tokens)
