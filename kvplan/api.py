@@ -16,12 +16,11 @@ from dataclasses import dataclass, replace
 from kvplan.arch.formats import KvFormat, parse_kv_format
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Options
+from kvplan.engines.base import Engine, Options
 from kvplan.errors import CannotSplit, KvplanError, UsageError
 from kvplan.hardware.gpu import Gpu, overrides
 from kvplan.plan.request import NO_FLAGS, ONE_GPU, End, Request
-from kvplan.plan.size import SizeRequest, default_length
-from kvplan.report import build, schema
+from kvplan.report import schema
 
 __all__ = [
     "Gpu", "KvplanError", "Model", "Options", "Parallel", "compare", "engines", "env", "fit", "fit_all", "gpus",
@@ -96,15 +95,16 @@ def size(
 
     Raises: CannotSplit, UnknownName; ConfigError and SourceError when the model has to be loaded.
     """
-    from kvplan.engines.registry import find
+    from kvplan.plan.size import SizeRequest, default_length
     from kvplan.plan.size import size as plan
+    from kvplan.report.build.size import size_report
 
     known = _model(model)
     lengths = tuple(contexts) or (default_length(known),)
     request = SizeRequest(
-        known, find(engine).engine, lengths, parallel, _format(kv_dtype), options, None if gpu is None else _gpu(gpu)
+        known, _engine(engine), lengths, parallel, _format(kv_dtype), options, None if gpu is None else _gpu(gpu)
     )
-    return build.size_report(plan(request), prompt)
+    return size_report(plan(request), prompt)
 
 
 def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> schema.FitReport:
@@ -114,23 +114,25 @@ def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> 
     """
     from kvplan.plan.fit import fit as plan
     from kvplan.plan.suggest import suggest
+    from kvplan.report.build.fit import fit_report
 
     request = _request(_model(model), _gpu(gpu), question)
     found = plan(request)
     others = () if found.fits else _all_gpus()
-    return build.fit_report(found, suggest(found, others), warnings(request, question.engine))
+    return fit_report(found, suggest(found, others), warnings(request, question.engine))
 
 
 def fit_all(gpu: Gpu | str, question: FitQuestion = PLAINLY, names: Iterable[str] | None = None) -> schema.FitTable:
     """The same for every bundled model (or `names`), without trees and suggestions; what can't be planned is listed."""
     from kvplan.plan.fit import fit as plan
+    from kvplan.report.build.fit import fit_report
     from kvplan.sources.models import model_names
 
     device, rows, skipped = _gpu(gpu), [], []
     for name in model_names() if names is None else names:
         try:
             request = _request(load_model(name, offline=True), device, question)
-            rows.append(build.fit_report(plan(request), (), warnings(request, question.engine), explain=False))
+            rows.append(fit_report(plan(request), (), warnings(request, question.engine), explain=False))
         except KvplanError as error:
             skipped.append(schema.Skipped(name, error.problem.what))
     return schema.FitTable(schema.schema_id("fit_table"), tuple(rows), tuple(skipped))
@@ -149,24 +151,27 @@ def compare(
     Raises: CannotSplit, UnknownName, UsageError; ConfigError and SourceError when a model has to be loaded.
     """
     from kvplan.plan.compare import compare as plan
+    from kvplan.plan.size import default_length
+    from kvplan.report.build.compare import compare_report
 
     known = [_model(model) for model in compared]
     if not known:
         raise UsageError("nothing to compare", hint="kvplan compare llama-3-8b deepseek-v3")
     tokens = context or min(default_length(model) for model in known)
     formats = tuple(_format(kv) for kv in kv_dtypes) or (None,)
-    return build.compare_report(plan(known, tokens, formats, tuple(attentions), parallel), parallel)
+    return compare_report(plan(known, tokens, formats, tuple(attentions), parallel), parallel)
 
 
 def models(names: Iterable[str] | None = None) -> schema.ModelsReport:
     """The bundled models, or those named."""
+    from kvplan.report.build.lists import listed_model
     from kvplan.sources.bundled import bundled_models
 
     wanted = None if names is None else set(names)
     return schema.ModelsReport(
         schema.schema_id("models"),
         tuple(
-            build.listed_model(load_model(known.name, offline=True), known.aliases, known.source)
+            listed_model(load_model(known.name, offline=True), known.aliases, known.source)
             for known in bundled_models()
             if wanted is None or known.name in wanted
         ),
@@ -178,19 +183,19 @@ def gpus(names: Sequence[str] = ()) -> schema.GpusReport:
 
     Raises: UnknownName.
     """
+    from kvplan.report.build.lists import listed_gpu
     from kvplan.sources.gpus import all_gpus
 
     found = tuple(_gpu(name) for name in names) or all_gpus()
-    return schema.GpusReport(schema.schema_id("gpus"), tuple(build.listed_gpu(gpu) for gpu in found))
+    return schema.GpusReport(schema.schema_id("gpus"), tuple(listed_gpu(gpu) for gpu in found))
 
 
 def engines() -> schema.EnginesReport:
     """The engines whose rules are known."""
     from kvplan.engines.registry import engines as registered
+    from kvplan.report.build.lists import listed_engine
 
-    return schema.EnginesReport(
-        schema.schema_id("engines"), tuple(build.listed_engine(about) for about in registered())
-    )
+    return schema.EnginesReport(schema.schema_id("engines"), tuple(listed_engine(about) for about in registered()))
 
 
 def env(settings: Iterable[schema.Setting] = ()) -> schema.EnvReport:
@@ -261,10 +266,8 @@ def layout(parallel: Parallel, count: int | None, *, tp_given: bool) -> Parallel
 
 def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
     """What about a request deserves a word, whatever the answer. engine: as it was asked for."""
-    from kvplan.engines.registry import find
-
     found, kv, own = [], request.kv_format, request.model.context.tokens
-    note = find(engine).note if engine is not None else None
+    note = _note(engine)
     if note is not None:
         found.append(f"{note}.")
     if own is not None and request.context > own:
@@ -279,9 +282,16 @@ def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _request(model: Model, gpu: Gpu, question: FitQuestion) -> Request:
+def _note(engine: str | None) -> str | None:
+    """What the register says about the version asked for."""
+    if engine is None or "@" not in engine:
+        return None
     from kvplan.engines.registry import find
 
+    return find(engine).note
+
+
+def _request(model: Model, gpu: Gpu, question: FitQuestion) -> Request:
     context = question.context or model.context.tokens
     if context is None:
         raise UsageError(
@@ -293,7 +303,7 @@ def _request(model: Model, gpu: Gpu, question: FitQuestion) -> Request:
     return Request(
         model=model,
         gpu=gpu,
-        engine=find(question.engine or default_engine()).engine,
+        engine=_engine(question.engine or DEFAULT_ENGINE),
         context=context,
         parallel=parallel,
         kv=_format(question.kv_dtype),
@@ -304,11 +314,15 @@ def _request(model: Model, gpu: Gpu, question: FitQuestion) -> Request:
     )
 
 
-def default_engine() -> str:
-    """vLLM; the formula until its rules are complete."""
-    from kvplan.engines.registry import engine
+def _engine(spec: str) -> Engine:
+    """The engine by name; the formula without looking at the register of the others."""
+    if spec == "ideal":
+        from kvplan.engines.ideal import Ideal
 
-    return DEFAULT_ENGINE if hasattr(engine(DEFAULT_ENGINE), "budget") else "ideal"
+        return Ideal()
+    from kvplan.engines.registry import find
+
+    return find(spec).engine
 
 
 def _model(model: Model | str) -> Model:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kvplan.cli.option import Argument, Option, Values
 
@@ -12,8 +11,7 @@ if TYPE_CHECKING:
     from kvplan.report.schema import Document
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A document to be printed, or plain text. exit_code: 1 for an answer that is no."""
 
     document: Document | None = None
@@ -21,8 +19,7 @@ class Answer:
     exit_code: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """One command. about: a sentence. examples: command lines. more: what the help says at its end."""
 
     name: str

@@ -117,9 +117,9 @@ def _formats() -> tuple[str, ...]:
 
 
 def _schemas() -> tuple[str, ...]:
-    from kvplan.report.schema import SCHEMAS
+    from kvplan.report.schema import DOCUMENTS
 
-    return tuple(SCHEMAS)
+    return tuple(DOCUMENTS)
 
 
 VALUES: dict[str, Callable[[], tuple[str, ...]]] = {

@@ -7,9 +7,8 @@ The same row makes the parser, `--help`, completion, the manual and the preceden
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 from kvplan.errors import KvplanError, UsageError
 
@@ -17,8 +16,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Option(Generic[T_co]):
+class Option(NamedTuple, Generic[T_co]):
     """A flag with a value (`metavar` says of what), or a switch (metavar None).
 
     name: as in a file; the flag is --name with dashes, the variable KVPLAN_NAME. default: in words, for the help.
@@ -47,8 +45,7 @@ class Option(Generic[T_co]):
         return "KVPLAN_" + self.name.upper()
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """What stands on the command line without a flag. least, most: how many; most None is any number."""
 
     name: str
@@ -58,20 +55,18 @@ class Argument:
     completes: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(NamedTuple):
     """A value as text, and where it was given: "--tp", "KVPLAN_TP", "./kvplan.toml"."""
 
     text: str
     place: str
 
 
-@dataclass(frozen=True, slots=True)
-class Values:
+class Values(NamedTuple):
     """Everything given to one command, read on demand by the option that knows how."""
 
     arguments: tuple[str, ...] = ()
-    given: dict[str, tuple[Given, ...]] = field(default_factory=dict)
+    given: Mapping[str, tuple[Given, ...]] = {}
 
     def get(self, option: Option[T]) -> T | None:
         """The value, or None when nobody gave one.

@@ -11,9 +11,13 @@ from kvplan.arch.curve import LONGEST
 from kvplan.arch.formats import KvFormat
 from kvplan.engines.base import Budget, Capacity, Refusal
 from kvplan.engines.ideal import formula
+from kvplan.errors import UsageError
 from kvplan.plan.request import Request
 from kvplan.plan.roofline import Decode, decode
 from kvplan.units import format_bytes
+
+SMALL_PARTS = ("vision", "audio", "projector", "digits")
+"""Parts of a model that may be missing from its count: the safe end of the weights allows for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +88,11 @@ def fit(request: Request) -> Plan:
     model, parallel, options = request.model, request.parallel, request.options
     engine, context, kv = request.engine, request.context, request.kv_format
     model.check_split(parallel)
+    _check_weights(request)
     budget = engine.budget(model, request.gpu, parallel, options, context)
     kv_bytes = request.decide(budget.kv)
     own = engine.capacity(model, request.gpu, parallel, kv, options, context, kv_bytes)
-    batch = request.batch or (own.max_sequences if isinstance(own, Capacity) else None)
+    batch = request.batch or (_full_batch(own) if isinstance(own, Capacity) else None)
     return Plan(
         request=request,
         kv=kv,
@@ -96,8 +101,30 @@ def fit(request: Request) -> Plan:
         outcome=_judge(request, budget, kv_bytes, own),
         ideal=formula(model, parallel, kv, context, kv_bytes),
         own=own,
-        decode=None if batch is None else decode(request, kv, min(batch, LONGEST)),
+        decode=None if batch is None else decode(request, kv, batch),
     )
+
+
+def _full_batch(own: Capacity) -> int:
+    """As many sequences as fit; one for a model that keeps nothing, whose number has no end."""
+    return own.max_sequences if own.max_sequences < LONGEST else 1
+
+
+def _check_weights(request: Request) -> None:
+    """A plan stands on weights that are whole, up to small parts; half a count would be a guess.
+
+    Raises: UsageError.
+    """
+    weights, options = request.model.weights, request.options
+    if weights is None or options.weights is not None or options.kv_memory is not None:
+        return
+    large = [part for part in weights.missing if not part.startswith(SMALL_PARTS)]
+    if large:
+        raise UsageError(
+            f"only a part of {request.model.origin.id}'s weights can be counted",
+            cause="not derived from its config: " + "; ".join(large),
+            hint="--weights 140GB (all checkpoint files together), or --kv-memory 40GiB (the cache alone, per GPU)",
+        )
 
 
 def _judge(request: Request, budget: Budget, kv_bytes: int, own: Capacity | Refusal) -> Fit | NoFit:

@@ -99,17 +99,23 @@ def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
 
 
 def _weights_read(request: Request, micro: int) -> Reads | None:
-    """Bytes of weights that one tensor rank reads for a micro-batch, over all stages."""
+    """Bytes of weights that one tensor rank reads for a micro-batch, over all stages.
+
+    Weights given by hand are read whole by a dense model, and in the same part as the known ones by one with experts.
+    """
     weights, given, parallel = request.model.weights, request.options.weights, request.parallel
+    whole = None if given is None else given * parallel.pp
     if weights is None:
-        return None if given is None else Reads(given * parallel.pp, given * parallel.pp, given * parallel.pp)
+        return None if whole is None else Reads(whole, whole, whole)
     reads = weights.read_bytes(micro, parallel)
-    if given is None:
+    if whole is None:
         return reads
+    if not weights.exact:
+        return Reads(min(reads.low, whole), whole, whole)
     if weights.active == weights.total:
-        return Reads(given * parallel.pp, given * parallel.pp, given * parallel.pp)
-    whole = sum(weights.bytes_on_rank(parallel, stage) for stage in range(parallel.pp))
-    return Reads(*(part * given * parallel.pp // whole for part in reads))
+        return Reads(whole, whole, whole)
+    known = sum(weights.bytes_on_rank(parallel, stage) for stage in range(parallel.pp))
+    return Reads(*(part * whole // known for part in reads))
 
 
 def _cache_reads(model: Model, request: Request, kv: KvFormat) -> tuple[Curve, ...]:
@@ -118,15 +124,19 @@ def _cache_reads(model: Model, request: Request, kv: KvFormat) -> tuple[Curve, .
 
 
 def _crossover_batch(request: Request, reads: tuple[Curve, ...], replicas: int) -> int | None:
-    """Smallest batch whose cache takes at least as long to read as the weights."""
-    each = sum(curve.bytes_at(request.context) for curve in reads)
+    """Smallest batch whose cache takes at least as long to read as the weights.
 
-    def overtaken(micro: int) -> bool:
+    Exact: weights read never shrink with the batch, so a batch below weights(b) / each can't be it if b isn't.
+    """
+    each, micro = sum(curve.bytes_at(request.context) for curve in reads), 1
+    while each:
         weights = _weights_read(request, micro)
-        return weights is not None and micro * each >= weights.likely
-
-    micro = _smallest(overtaken, MOST)
-    return None if micro is None else (micro - 1) * replicas + 1
+        if weights is None or micro > MOST:
+            return None
+        if micro * each >= weights.likely:
+            return (micro - 1) * replicas + 1
+        micro = -(-weights.likely // each)
+    return None
 
 
 def _crossover_context(weights: int, reads: tuple[Curve, ...], micro: int) -> int | None:

@@ -5,35 +5,32 @@ Block = Heading | Verdict | Facts | Table | Bar | Tree | Note
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
-from kvplan.report.schema import Explained
+if TYPE_CHECKING:
+    from kvplan.report.schema import Explained
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(NamedTuple):
     """What follows, in a few words."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The answer in one line. good: whether it is the answer one hopes for."""
 
     text: str
     good: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """Names and values, one a line."""
 
     pairs: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A table's column. right: numbers. shrink: may be wrapped when the page is narrow."""
 
     name: str
@@ -41,31 +38,27 @@ class Column:
     shrink: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """Rows of text under columns."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(NamedTuple):
     """Parts of a whole, as (name, amount, the amount in words)."""
 
     parts: tuple[tuple[str, int, str], ...]
     whole: int
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(NamedTuple):
     """Where a number comes from."""
 
     root: Explained
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(NamedTuple):
     """A sentence beside the answer."""
 
     text: str

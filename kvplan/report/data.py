@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kvplan.report.schema import SCHEMAS, Document, FitReport, FitTable, schema_id
+from kvplan.report import schema
+from kvplan.report.schema import DOCUMENTS, schema_id
+
+if TYPE_CHECKING:
+    from kvplan.report.schema import Document
 
 ROWS = {
-    "size": "sequences", "compare": "rows", "models": "models", "gpus": "gpus", "engines": "engines", "env": "settings",
+    "size": "sequences", "fit_table": "rows", "compare": "rows", "models": "models", "gpus": "gpus", "engines": "engines", "env": "settings",
 }  # fmt: skip
 """Which list of a document makes the rows of its CSV; a fit is one row."""
 
@@ -19,7 +23,7 @@ NOT_IN_CSV = ("schema", "explain", "suggestions", "defaulted", "notes", "warning
 
 def as_json(document: Document) -> str:
     """The document, indented, ending with a newline. Infinite and not-a-number values can't occur."""
-    return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(plain(document), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def plain(value: object) -> Any:
@@ -54,23 +58,19 @@ def json_schema(name: str) -> str:
     """
     from kvplan.errors import UnknownName
 
-    if name not in SCHEMAS:
-        raise UnknownName(f"{name!r} is not a document", hint="known: " + ", ".join(SCHEMAS))
+    if name not in DOCUMENTS:
+        raise UnknownName(f"{name!r} is not a document", hint="known: " + ", ".join(DOCUMENTS))
     from pydantic import TypeAdapter
 
-    described = TypeAdapter(SCHEMAS[name]).json_schema(mode="serialization")
+    described = TypeAdapter(getattr(schema, DOCUMENTS[name])).json_schema(mode="serialization")
     described["$id"] = schema_id(name)
     described["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     return json.dumps(described, indent=2) + "\n"
 
 
 def _rows(document: Document) -> Sequence[object]:
-    if isinstance(document, FitReport):
-        return (document,)
-    if isinstance(document, FitTable):
-        return document.rows
     name = document.schema.removeprefix("kvplan.").partition("/")[0]
-    rows: Sequence[object] = getattr(document, ROWS[name])
+    rows: Sequence[object] = getattr(document, ROWS[name]) if name in ROWS else (document,)
     return rows
 
 

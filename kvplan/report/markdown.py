@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from kvplan.report.blocks import Bar, Block, Facts, Heading, Note, Table, Tree, Verdict
-from kvplan.report.schema import Explained
 from kvplan.report.text import amount
+
+if TYPE_CHECKING:
+    from kvplan.report.schema import Explained
 
 
 def draw(blocks: Sequence[Block]) -> str:

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from kvplan.errors import UnknownName
-from kvplan.report import schema
-from kvplan.report.blocks import Block
-from kvplan.report.text import Canvas
+
+if TYPE_CHECKING:
+    from kvplan.report.blocks import Block
+    from kvplan.report.schema import Document
+    from kvplan.report.text import Canvas
 
 FORMATS = ("table", "json", "markdown", "csv")
 ENDINGS = {".txt": "table", ".json": "json", ".md": "markdown", ".csv": "csv"}
 
 
-def render(document: schema.Document, name: str, canvas: Canvas, *, explain: bool = False) -> str:
+def render(document: Document, name: str, canvas: Canvas, *, explain: bool = False) -> str:
     """The document in a format, ending with a newline.
 
     Raises: UnknownName.
     """
-    from kvplan.report import data
-
     match name:
         case "json":
+            from kvplan.report import data
+
             return data.as_json(document)
         case "csv":
+            from kvplan.report import data
+
             return data.as_csv(document)
         case "markdown":
             from kvplan.report import markdown
@@ -36,20 +41,13 @@ def render(document: schema.Document, name: str, canvas: Canvas, *, explain: boo
     raise UnknownName(f"{name!r} is not an output format", hint="known: " + ", ".join(FORMATS))
 
 
-def view(document: schema.Document, *, explain: bool = False) -> tuple[Block, ...]:
-    """The document as blocks."""
-    from kvplan.report.views import fit, lists, size
+def view(document: Document, *, explain: bool = False) -> tuple[Block, ...]:
+    """The document as blocks, by the module in kvplan.report.views that has its name; explain: with its tree of terms."""
+    name = document.schema.removeprefix("kvplan.").partition("/")[0]
+    blocks: tuple[Block, ...] = import_module(f"kvplan.report.views.{name}").view(document)
+    tree = getattr(document, "explain", None) if explain else None
+    if tree is None:
+        return blocks
+    from kvplan.report.blocks import Heading, Tree
 
-    if isinstance(document, schema.SizeReport):
-        return size.view(document, explain=explain)
-    if isinstance(document, schema.FitReport):
-        return fit.view(document, explain=explain)
-    draw: dict[type, Callable[..., tuple[Block, ...]]] = {
-        schema.FitTable: fit.table_view,
-        schema.CompareReport: lists.compare,
-        schema.ModelsReport: lists.models,
-        schema.GpusReport: lists.gpus,
-        schema.EnginesReport: lists.engines,
-        schema.EnvReport: lists.env,
-    }
-    return draw[type(document)](document)
+    return (*blocks, Heading("Where it comes from"), Tree(tree))

@@ -6,11 +6,13 @@ Drawn here rather than with a library because the whole of `kvplan size` should 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvplan.report.blocks import Bar, Block, Column, Facts, Heading, Note, Table, Tree, Verdict
-from kvplan.report.schema import Explained
 from kvplan.units import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from kvplan.report.schema import Explained
 
 WIDTH = 100
 GAP = "  "
@@ -21,8 +23,7 @@ SHADES = (("█", "#", "34"), ("▓", "+", "35"), ("▒", "=", "33"), ("█", "@
 ASCII = str.maketrans({"─": "-", "│": "|", "├": "+", "└": "`"})
 
 
-@dataclass(frozen=True, slots=True)
-class Canvas:
+class Canvas(NamedTuple):
     """Where text goes: columns, whether colour shows, whether more than ASCII does."""
 
     width: int = WIDTH

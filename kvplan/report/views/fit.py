@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kvplan.report import schema
-from kvplan.report.blocks import Bar, Block, Column, Facts, Heading, Note, Table, Tree, Verdict
+from kvplan.report.blocks import Bar, Block, Column, Facts, Heading, Note, Table, Verdict
+from kvplan.report.schema import fit as schema
 from kvplan.report.views import words
 from kvplan.report.views.size import notes
 from kvplan.units import format_bytes
@@ -21,12 +21,12 @@ BINDING = {
 }
 
 
-def view(report: schema.FitReport, *, explain: bool) -> tuple[Block, ...]:
+def view(report: schema.FitReport) -> tuple[Block, ...]:
     """Verdict, memory of a GPU, both capacities, a decode step, what would help."""
-    return tuple(_blocks(report, explain=explain))
+    return tuple(_blocks(report))
 
 
-def _blocks(report: schema.FitReport, *, explain: bool) -> Iterator[Block]:
+def _blocks(report: schema.FitReport) -> Iterator[Block]:
     yield Heading(_question(report))
     yield Verdict(_answer(report), good=report.verdict == "fits")
     yield Heading(f"Memory of one GPU, {format_bytes(report.per_gpu.memory_bytes)} visible")
@@ -41,8 +41,6 @@ def _blocks(report: schema.FitReport, *, explain: bool) -> Iterator[Block]:
         yield Heading("What a single change would do")
         columns = (Column("change", right=False), Column("effect", right=False, shrink=True))
         yield Table(columns, tuple((found.change, found.effect) for found in report.suggestions))
-    if explain and report.explain is not None:
-        yield Tree(report.explain)
     yield from (Note(text) for text in _notes(report))
 
 
@@ -59,7 +57,7 @@ def _answer(report: schema.FitReport) -> str:
         sequences = words.plural(admitted, "sequence")
         return f"Fits: {sequences} of {report.context:,} tokens by {holder}; {BINDING[report.binding]}."
     short = f" by {format_bytes(report.short_by_bytes)} per GPU" if report.short_by_bytes else ""
-    return f"Does not fit{short}, by {holder}: {report.reason or BINDING[report.binding]}."
+    return f"Does not fit{short}, by {holder}: {(report.reason or BINDING[report.binding]).rstrip('.')}."
 
 
 def _bar(memory: schema.PerGpu) -> Bar:
@@ -93,15 +91,11 @@ def _memory(memory: schema.PerGpu) -> Table:
         ("= KV cache", "kv_bytes"),
     )
     columns = _scenarios(memory)
-    rows = [(label, *(_size(getattr(column, name)) for column in columns)) for label, name in names]
+    rows = [(label, *(words.size(getattr(column, name)) for column in columns)) for label, name in names]
     safe, likely = ("safe (decides)", "likely") if memory.decides == "low" else ("safe", "likely (decides)")
     if memory.low == memory.high:
         return Table((Column("", right=False), Column("per GPU")), tuple(row[:2] for row in rows))
     return Table((Column("", right=False), Column(safe), Column(likely), Column("at best")), tuple(rows))
-
-
-def _size(count: int | None) -> str:
-    return "unknown" if count is None else format_bytes(count)
 
 
 def _capacity(report: schema.FitReport) -> Iterator[tuple[str, str]]:
@@ -113,7 +107,7 @@ def _capacity(report: schema.FitReport) -> Iterator[tuple[str, str]]:
         if reserved.gap:
             said = ", ".join(f"{reason.name} {format_bytes(reason.bytes)}" for reason in reserved.gap)
             yield "the gap, a sequence", said
-    longest = "nothing stops it" if report.max_context is None else f"{report.max_context:,} tokens by memory"
+    longest = "nothing stops it" if report.max_context is None else f"{report.max_context:,} tokens"
     own = report.model.max_context
     yield "longest sequence", longest + (f"; the model's own maximum is {own:,}" if own is not None else "")
 
@@ -158,43 +152,3 @@ def _notes(report: schema.FitReport) -> Iterator[str]:
     if report.per_gpu.assumed:
         yield "Assumed: " + ", ".join(f"{name} {value}" for name, value in report.per_gpu.assumed.items()) + "."
     yield from notes(report.model)
-
-
-def table_view(report: schema.FitTable) -> tuple[Block, ...]:
-    """One row a model."""
-    columns = (
-        Column("model", right=False, shrink=True),
-        Column("context"),
-        Column("weights/GPU"),
-        Column("KV/GPU"),
-        Column("one sequence"),
-        Column("at once"),
-        Column("step, likely"),
-        Column("", right=False),
-    )
-    blocks: list[Block] = []
-    if report.rows:
-        first = report.rows[0]
-        blocks.append(
-            Heading(f"{first.gpu.count} x {first.gpu.id}, {words.engine_text(first.engine)}, all bundled models")
-        )
-    blocks.append(Table(columns, tuple(_row(row) for row in report.rows)))
-    blocks += [Note(f"{skipped.id}: {skipped.error}") for skipped in report.skipped]
-    return tuple(blocks)
-
-
-def _row(row: schema.FitReport) -> tuple[str, ...]:
-    admitted = row.reserved.max_sequences if row.reserved is not None else row.ideal.max_sequences
-    memory = row.per_gpu
-    kept = (memory.low if memory.decides == "low" else memory).kv_bytes
-    each = row.ideal.kv_bytes // row.ideal.max_sequences if row.ideal.max_sequences else None
-    return (
-        row.model.id,
-        f"{row.context:,}",
-        _size(memory.weights_bytes),
-        format_bytes(max(kept, 0)),
-        "-" if each is None else format_bytes(each),
-        f"{admitted:,}" if row.verdict == "fits" else "0",
-        "-" if row.decode is None else words.seconds(row.decode.step_s_likely),
-        "fits" if row.verdict == "fits" else f"no: {row.binding}",
-    )

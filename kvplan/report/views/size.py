@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.report import schema
-from kvplan.report.blocks import Block, Column, Facts, Heading, Note, Table, Tree
+from kvplan.report.blocks import Block, Column, Facts, Heading, Note, Table
+from kvplan.report.schema import size as schema
+from kvplan.report.schema.common import ModelInfo
 from kvplan.report.views import words
 from kvplan.units import format_bytes
 
 SHOWN_DEFAULTS = 6
 
 
-def view(report: schema.SizeReport, *, explain: bool) -> tuple[Block, ...]:
+def view(report: schema.SizeReport) -> tuple[Block, ...]:
     """Facts, lengths, groups of layers, a ladder of lengths, the same shape otherwise."""
-    return tuple(_blocks(report, explain=explain))
+    return tuple(_blocks(report))
 
 
-def _blocks(report: schema.SizeReport, *, explain: bool) -> Iterator[Block]:
+def _blocks(report: schema.SizeReport) -> Iterator[Block]:
     yield Heading(words.model_line(report.model))
     yield Facts(tuple(_facts(report)))
     yield _lengths(report)
@@ -29,13 +30,11 @@ def _blocks(report: schema.SizeReport, *, explain: bool) -> Iterator[Block]:
     if report.same_shape:
         yield Heading(f"The same shape under another attention, at {report.sequences[-1].tokens:,} tokens")
         yield _same_shape(report)
-    if explain:
-        yield Tree(report.explain)
     yield from (Note(text) for text in notes(report.model))
     yield Note(f"Rule of thumb: {report.rule_of_thumb}.")
 
 
-def notes(model: schema.ModelInfo) -> Iterator[str]:
+def notes(model: ModelInfo) -> Iterator[str]:
     """What about the model was assumed."""
     if model.defaulted:
         shown = ", ".join(f"{field.field} = {field.value}" for field in model.defaulted[:SHOWN_DEFAULTS])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.report import schema
+from kvplan.report.schema import common as schema
 from kvplan.units import format_bytes, format_seconds
 
 
@@ -44,6 +44,11 @@ def engine_text(engine: schema.EngineInfo) -> str:
 def exact(size: int) -> str:
     """`320.00 KiB (327,680 B)`."""
     return format_bytes(size) if abs(size) < 1024 else f"{format_bytes(size)} ({size:,} B)"
+
+
+def size(count: int | None) -> str:
+    """Bytes; `unknown` for None."""
+    return "unknown" if count is None else format_bytes(count)
 
 
 def tokens(count: int | None) -> str:

@@ -1,0 +1,159 @@
+"""`kvplan fit`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kvplan.report.schema.common import EngineInfo, Explained, KvDtype, Layout, ModelInfo
+
+
+@dataclass
+class GpuInfo:
+    """The GPU a plan is for. memory_bytes: what a process sees, or what was given."""
+
+    id: str
+    count: int
+    memory_bytes: int
+    bandwidth_bytes_per_s: int
+    sources: tuple[str, ...]
+
+
+@dataclass
+class Memory:
+    """Terms of one GPU's memory; null where a term wasn't needed or isn't known."""
+
+    memory_bytes: int
+    usable_bytes: int
+    weights_bytes: int | None
+    activation_bytes: int
+    runtime_bytes: int
+    kv_bytes: int
+
+
+@dataclass
+class PerGpu:
+    """The fullest GPU's memory, likely; low and high hold each term's own ends.
+
+    decides: the end of kv_bytes that the plan counts on, "low" unless --likely. assumed: flags nobody gave.
+    """
+
+    memory_bytes: int
+    usable_bytes: int
+    weights_bytes: int | None
+    activation_bytes: int
+    runtime_bytes: int
+    kv_bytes: int
+    low: Memory
+    high: Memory
+    decides: str
+    assumed: Mapping[str, str]
+
+
+@dataclass
+class IdealCapacity:
+    """The textbook formula over all GPUs: kv_bytes / bytes of one sequence."""
+
+    kv_bytes: int
+    kv_tokens: int | None
+    max_sequences: int
+
+
+@dataclass
+class Reason:
+    """Why the engine takes more than the formula, in bytes per sequence on one GPU."""
+
+    name: str
+    bytes: int
+
+
+@dataclass
+class Reserved:
+    """What the engine will print (kv_bytes, blocks, kv_tokens, max_concurrency: of one replica, kv_bytes of one GPU).
+
+    max_sequences: admitted at once by all replicas.
+    """
+
+    kv_bytes: int
+    blocks: int | None
+    block_tokens: int | None
+    kv_tokens: int
+    max_concurrency: float
+    max_sequences: int
+    gap: tuple[Reason, ...]
+
+
+@dataclass
+class DecodeInfo:
+    """One decode step. Reads are at the datasheet's bandwidth; weight_read_s counts the distinct experts expected.
+
+    step_s_low: what no public measurement beats. step_s_likely: an estimate; `fractions` says with which achieved
+    fractions and whose. tokens_per_s: all sequences together, at step_s_likely.
+    """
+
+    batch: int
+    context: int
+    weight_read_s: float
+    weight_read_s_low: float
+    kv_read_s: float
+    compute_s: float | None
+    communication_s: float
+    overhead_s: float
+    step_s_low: float
+    step_s_likely: float
+    kv_share: float
+    crossover_batch: int | None
+    crossover_context: int | None
+    tokens_per_s: float
+    fractions: str
+
+
+@dataclass
+class Change:
+    """A single change and what it would do."""
+
+    change: str
+    effect: str
+
+
+@dataclass
+class FitReport:
+    """`kvplan fit MODEL`. short_by_bytes: missing on the fullest GPU when it does not fit, else null."""
+
+    schema: str
+    model: ModelInfo
+    kv_dtype: KvDtype
+    parallel: Layout
+    engine: EngineInfo
+    gpu: GpuInfo
+    verdict: str
+    binding: str
+    reason: str | None
+    short_by_bytes: int | None
+    per_gpu: PerGpu
+    ideal: IdealCapacity
+    reserved: Reserved | None
+    context: int
+    max_context: int | None
+    concurrency: int | None
+    decode: DecodeInfo | None
+    suggestions: tuple[Change, ...]
+    explain: Explained | None
+    warnings: tuple[str, ...]
+
+
+@dataclass
+class Skipped:
+    """A model that couldn't be planned, and why."""
+
+    id: str
+    error: str
+
+
+@dataclass
+class FitTable:
+    """`kvplan fit` without MODEL: one document for each bundled model."""
+
+    schema: str
+    rows: tuple[FitReport, ...]
+    skipped: tuple[Skipped, ...]

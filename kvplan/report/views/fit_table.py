@@ -1,0 +1,48 @@
+"""The page of `kvplan fit` without a model."""
+
+from __future__ import annotations
+
+from kvplan.report.blocks import Block, Column, Heading, Note, Table
+from kvplan.report.schema import fit as schema
+from kvplan.report.views import words
+from kvplan.units import format_bytes
+
+
+REASONS = {"weights": "weights", "longest_request": "one request", "concurrency": "sequences", "max_num_seqs": "limit"}
+
+
+def view(report: schema.FitTable) -> tuple[Block, ...]:
+    """One row a model."""
+    columns = (
+        Column("model", right=False, shrink=True),
+        Column("context"),
+        Column("weights/GPU"),
+        Column("KV/GPU"),
+        Column("at once"),
+        Column("longest"),
+        Column("step, likely"),
+    )
+    blocks: list[Block] = []
+    if report.rows:
+        first = report.rows[0]
+        blocks.append(
+            Heading(f"Every bundled model on {first.gpu.count} x {first.gpu.id}, by {words.engine_text(first.engine)}")
+        )
+    blocks.append(Table(columns, tuple(_row(row) for row in report.rows)))
+    blocks += [Note(f"{skipped.id}: {skipped.error}") for skipped in report.skipped]
+    return tuple(blocks)
+
+
+def _row(row: schema.FitReport) -> tuple[str, ...]:
+    admitted = row.reserved.max_sequences if row.reserved is not None else row.ideal.max_sequences
+    memory = row.per_gpu
+    kept = (memory.low if memory.decides == "low" else memory).kv_bytes
+    return (
+        row.model.id,
+        f"{row.context:,}",
+        words.size(memory.weights_bytes),
+        format_bytes(max(kept, 0)),
+        f"{admitted:,}" if row.verdict == "fits" else f"no: {REASONS.get(row.binding, row.binding)}",
+        "no limit" if row.max_context is None else f"{row.max_context:,}",
+        "-" if row.decode is None else words.seconds(row.decode.step_s_likely),
+    )

@@ -1,0 +1,75 @@
+"""The page of `kvplan gpus`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvplan.report.blocks import Block, Column, Facts, Heading, Note, Table
+from kvplan.report.schema import lists as schema
+from kvplan.units import format_bytes
+
+
+def view(report: schema.GpusReport) -> tuple[Block, ...]:
+    """One row a GPU; everything about it when there is one."""
+    if len(report.gpus) == 1:
+        return tuple(_one_gpu(report.gpus[0]))
+    columns = (
+        Column("gpu", right=False),
+        Column("memory"),
+        Column("bandwidth"),
+        Column("dense bf16"),
+        Column("architecture", right=False, shrink=True),
+        Column("also called", right=False, shrink=True),
+    )
+    rows = tuple(
+        (
+            gpu.id,
+            format_bytes(gpu.memory.value),
+            _bandwidth(gpu.bandwidth.value),
+            _flops(gpu.flops["bf16"].value) if "bf16" in gpu.flops else "-",
+            gpu.architecture,
+            ", ".join(gpu.aliases[:3]),
+        )
+        for gpu in report.gpus
+    )
+    return (
+        Table(columns, rows),
+        Note("Memory is what a process sees. kvplan gpus ID shows every fact and its sources."),
+    )
+
+
+def _one_gpu(gpu: schema.ListedGpu) -> Iterator[Block]:
+    yield Heading(f"{gpu.id}: {gpu.name}, {gpu.architecture}")
+    facts = [
+        ("memory a process sees", gpu.memory, format_bytes),
+        ("memory as sold", gpu.memory_marketed, _decimal),
+        ("bandwidth, datasheet", gpu.bandwidth, _bandwidth),
+        ("bandwidth, measured", gpu.bandwidth_measured, _bandwidth),
+        *((f"dense {name}", fact, _flops) for name, fact in gpu.flops.items()),
+        ("link to its peers", gpu.link, _bandwidth),
+    ]
+    columns = (
+        Column("fact", right=False),
+        Column("value"),
+        Column("kind", right=False),
+        Column("sources", right=False, shrink=True),
+    )
+    rows = [
+        (name, said(fact.value), fact.kind, ", ".join(fact.sources)) for name, fact, said in facts if fact is not None
+    ]
+    yield Table(columns, tuple(rows))
+    others = (("also called", ", ".join(gpu.aliases)), ("memory type", gpu.memory_type), ("slice of", gpu.mig_of))
+    yield Facts(tuple((name, value) for name, value in others if value))
+    yield from (Note(text) for text in gpu.notes)
+
+
+def _bandwidth(value: int) -> str:
+    return f"{value / 1e12:.3g} TB/s" if value >= 10**12 else f"{value / 1e9:.3g} GB/s"
+
+
+def _decimal(value: int) -> str:
+    return f"{value / 1e9:.4g} GB"
+
+
+def _flops(value: int) -> str:
+    return f"{value / 1e12:,.0f} TFLOP/s"
