@@ -12,6 +12,7 @@ from kvplan.families.attention import HEADS, width
 from kvplan.families.drafts import draft_layers
 from kvplan.families.fields import Fields
 from kvplan.families.locate import refuse_encoder, text_fields
+from kvplan.families.traits import traits
 
 Reader = Callable[[Fields], tuple[Layer, ...]]
 
@@ -61,6 +62,7 @@ def read(config: Mapping[str, Any], origin: Origin, companions: Mapping[str, Map
         notes=tuple(fields.ledger.notes),
         architectures=_architectures(fields),
         attention_heads=fields.whole(*HEADS),
+        traits=traits(fields),
     )
 
 
