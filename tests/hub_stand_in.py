@@ -101,7 +101,7 @@ class HubStandIn:
             "HF_HOME": str(cache),
             "HF_HUB_CACHE": str(cache / "hub"),
             "HF_HUB_DISABLE_XET": "1",
-            "HF_HUB_ETAG_TIMEOUT": "2",
+            "HF_HUB_ETAG_TIMEOUT": "10",
             "HF_HUB_DOWNLOAD_TIMEOUT": "1",
             "HF_HUB_OFFLINE": "0",
             "HF_TOKEN": "",

@@ -91,20 +91,23 @@ REFUSALS = {
     "hangs-up": ("Unreachable", "the Hub", ""),
     "huge": ("BadFile", "too large", ""),
 }
-RETRIED_BY_SOME = {"rate-limited", "loop"}
+RETRIED_BY_SOME = {"rate-limited", "loop", "silent"}
 """huggingface_hub before 2 asks again by itself, until kvplan gives up."""
 
 SLOW = {
     "silent": ("Unreachable", "didn't answer in time", "HF_HUB_ETAG_TIMEOUT"),
     "drip": ("Unreachable", "took longer than", "HF_HUB_DOWNLOAD_TIMEOUT"),
-    "truncated": ("Unreachable", "", "try again"),
+    "truncated": ("Unreachable", "the Hub", "try again"),
 }
 
 
 def test_every_trouble_is_one_clear_error(hub: HubStandIn, tmp_path: Path) -> None:
     for trouble in REFUSALS | SLOW:
         hub.add(f"org/{trouble}", {"config.json": CONFIG}, trouble)
-    slow = [start(hub.environment(tmp_path / trouble, HF_TOKEN=SECRET), [(f"org/{trouble}", {})]) for trouble in SLOW]
+    slow = [
+        start(hub.environment(tmp_path / trouble, HF_TOKEN=SECRET, HF_HUB_ETAG_TIMEOUT="2"), [(f"org/{trouble}", {})])
+        for trouble in SLOW
+    ]
     fast = ask(hub.environment(tmp_path / "fast", HF_TOKEN=SECRET), *(f"org/{trouble}" for trouble in REFUSALS))
     every = fast + [answer for process in slow for answer in answers(process)]
     for (trouble, (error, what, hint)), answer in zip((REFUSALS | SLOW).items(), every, strict=True):
@@ -114,7 +117,7 @@ def test_every_trouble_is_one_clear_error(hub: HubStandIn, tmp_path: Path) -> No
         assert what in answer["what"], (trouble, answer)
         assert hint in answer["hint"], (trouble, answer)
         assert answer["exit"] == (2 if error == "BadFile" else 3)
-        assert answer["seconds"] < 8, (trouble, answer)
+        assert answer["seconds"] < 25, (trouble, answer)
 
 
 def test_what_is_not_there(hub: HubStandIn, tmp_path: Path) -> None:
