@@ -68,7 +68,7 @@ def answer(model: Model, row: dict[str, Any]) -> allocate.Pool | Refusal | Kvpla
     engine = Vllm()
     try:
         kv = engine.kv_format(model, asked, card)
-        parallel = Parallel(tp=row["tp"], pp=row["pp"], dcp=row.get("dcp", 1))
+        parallel = Parallel(tp=row["tp"], pp=row["pp"], dcp=row["flags"].get("dcp", 1))
         made = engine.plan(model, card, parallel, kv, options(row["flags"]), length)
     except KvplanError as refused:
         return refused

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kvplan.arch.formats import KvFormat
-from kvplan.arch.layers import Compressed
 from kvplan.arch.model import Model
 from kvplan.engines.base import Refusal
 from kvplan.engines.vllm import refusals
+from kvplan.engines.vllm.architectures import compresses
 from kvplan.engines.vllm.backends import capability
 from kvplan.engines.vllm.groups import Cached, Layout, layout
 from kvplan.engines.vllm.layers import Place, layer_specs
@@ -76,7 +76,7 @@ def plan(model: Model, gpu: Gpu | None, kv: KvFormat, settings: Settings, rules:
     stage_of = _stages(model, settings)
     cached = [Cached(spec, stage_of(index)) for index, layer in enumerate(specs) for spec in layer]
     manager = settings.hybrid_manager and rules.groups and (rules.chunk_groups or not _chunks(cached))
-    found = layout(cached, rules, hybrid_manager=manager, packed=_packs(model))
+    found = layout(cached, rules, hybrid_manager=manager, packed=compresses(model))
     stages = tuple(found.bytes_per_block(stage) for stage in range(settings.parallel.pp))
     return Plan(found, stages, found.blocks(settings.demand), _block(found), settings, rules, _unpadded(cached, rules))
 
@@ -158,11 +158,6 @@ def _stages(model: Model, settings: Settings) -> Callable[[int], int]:
     sizes = [len(stage) for stage in model.stages(settings.parallel)]
     ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
     return lambda layer: next((stage for stage, end in enumerate(ends) if layer < end), len(sizes) - 1)
-
-
-def _packs(model: Model) -> bool:
-    """Whether pages of different sizes lie side by side in a block."""
-    return any(isinstance(cache, Compressed) for layer in model.layers for cache in layer.caches)
 
 
 def _block(found: Layout) -> int:

@@ -5,6 +5,7 @@ Source: vLLM 0.33 model_executor/models/registry.py, models/config.py and the mo
 
 from __future__ import annotations
 
+from kvplan.arch.layers import Compressed
 from kvplan.arch.model import Model
 
 POOLING_SUFFIXES = (
@@ -66,7 +67,7 @@ Source: models/gemma4_mm.py: 32 video frames of at most 78 tokens."""
 DRAFT_LIKE_FIRST = ("Exaone4_5_ForConditionalGeneration", "Exaone4_5ForConditionalGeneration")
 """Classes whose draft layers are built like the model's first layer. Source: models/exaone4_5_mtp.py."""
 
-DRAFT_UNSTATED = ("qwen3_next", "qwen3_5")
+DRAFT_UNSTATED = ("qwen3_next", "qwen3_5", "deepseek_v3")
 """How the types begin that have one draft layer when the config states none. Source: models/qwen3_next_mtp.py."""
 
 NO_PIPELINE = (
@@ -119,6 +120,11 @@ def is_pooling(model: Model) -> bool:
 def named(model: Model, names: tuple[str, ...]) -> bool:
     """Whether the config names one of these classes."""
     return any(name in names for name in model.architectures)
+
+
+def compresses(model: Model) -> bool:
+    """Whether layers keep compressed entries, whose pages of all sizes lie side by side in a block."""
+    return any(isinstance(cache, Compressed) for layer in model.layers for cache in layer.caches)
 
 
 def image_prefix(model: Model) -> bool:

@@ -114,7 +114,7 @@ _SPARSE_LATENT = (
 
 _INDEXER = (Backend("DEEPSEEK_V32_INDEXER", (64,), frozenset({"index"})),)
 _BLOCK_SPARSE = (Backend("MINIMAX_M3_SPARSE", (128,), FP8),)
-_COMPRESSED = (Backend("DEEPSEEK_V4", (256,), FP8),)
+_COMPRESSED = (Backend("DEEPSEEK_V4", (256,), frozenset({"fp8", "fp8_ds_mla", "fp8_per_token_head"})),)
 
 TABLES = {
     "attention": _ATTENTION,

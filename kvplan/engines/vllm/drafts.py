@@ -26,7 +26,7 @@ def draft_layers(model: Model) -> tuple[Layer, ...]:
 def _first(model: Model, *, full: bool) -> Iterable[Layer]:
     for layer in model.layers:
         for cache in layer.caches:
-            if isinstance(cache, Attention) and (not full or cache.cap is None):
+            if isinstance(cache, Latent) or (isinstance(cache, Attention) and (not full or cache.cap is None)):
                 yield Layer((cache,))
                 return
 

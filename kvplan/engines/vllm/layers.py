@@ -45,6 +45,11 @@ COMPRESSED_WINDOW_BLOCK = 64
 ALWAYS_FP32 = ("kimi delta",)
 """Recurrences that vLLM keeps in 32 bit unless told otherwise. Source: layers/mamba/mamba_utils.py kda_state_dtype."""
 
+BOUNDARY_LAYERS = 2
+
+MIXED_BLOCK = 32
+"""Blocks of packed layers that stand beside 16-bit ones. Source: platforms/interface.py _align_heterogeneous_kv_block_size."""
+
 FLASHINFER_ONLY = ("gated delta net",)
 """Recurrences whose prefill exports a state only where FlashInfer runs it: Hopper and later."""
 
@@ -75,20 +80,45 @@ def layer_specs(model: Model, place: Place) -> list[tuple[Spec, ...]]:
     """
     model = as_served(model)
     if named(model, OWN_FORMAT):
-        own = cells.sixteen_bit(model.dtype)
-        place = replace(place, kv=KvFormat(own, own))
+        place = replace(place, kv=_own_format(model))
     layers = [*model.layers, *(draft_layers(model) if place.settings.drafted else ())]
     blocks = block_sizes(model, layers, place)
-    made: dict[Cache, tuple[Spec, ...]] = {}
+    whole = replace(place, kv=_own_format(model))
+    skipped = _kept_whole(model, place)
+    made: dict[tuple[Cache, bool], tuple[Spec, ...]] = {}
     found = []
-    for layer in layers:
+    for index, layer in enumerate(layers):
         specs: list[Spec] = []
         for cache in layer.caches:
-            if cache not in made:
-                made[cache] = tuple(_specs(cache, model, place, blocks))
-            specs += made[cache]
+            key = cache, index in skipped
+            if key not in made:
+                made[key] = tuple(MAKERS[type(cache)](cache, model, whole if key[1] else place, blocks))
+            specs += made[key]
         found.append(tuple(specs))
     return found
+
+
+def _own_format(model: Model) -> KvFormat:
+    own = cells.sixteen_bit(model.dtype)
+    return KvFormat(own, own)
+
+
+def _kept_whole(model: Model, place: Place) -> frozenset[int]:
+    """Layers that stay in 16 bit: the first two and the last two under TurboQuant, unless states stand beside them.
+
+    Source: vLLM 0.33 layers/quantization/turboquant/config.py get_boundary_skip_layers.
+    """
+    if cells.cache_name(place.kv) != "turboquant" or any(
+        _is_state(cache) for layer in model.layers for cache in layer.caches
+    ):
+        return frozenset()
+    count = len(model.layers)
+    ends = min(BOUNDARY_LAYERS, count // 2)
+    return frozenset((*range(ends), *range(count - ends, count)))
+
+
+def _is_state(cache: Cache) -> bool:
+    return isinstance(cache, Recurrent)
 
 
 def as_served(model: Model) -> Model:
@@ -131,6 +161,8 @@ def block_sizes(model: Model, layers: Sequence[Layer], place: Place) -> Blocks:
     states = [cache for cache in caches if isinstance(cache, Recurrent)]
     asked = place.settings.block
     block = asked or (common_block(backends) if backends else DEFAULT_BLOCK)
+    if _kept_whole(model, place):
+        block = max(block, MIXED_BLOCK)
     if not states:
         return Blocks(block, block, None)
     page = max(state_bytes(state, model, place) for state in states)
@@ -179,7 +211,7 @@ def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
         if cache.topk is not None:
             yield pick("indexer", Need(dim, "index"), place.gpu, None)
     elif isinstance(cache, Compressed):
-        yield pick("compressed", Need(cache.dim, "fp8"), place.gpu, None)
+        yield pick("compressed", Need(cache.dim, name), place.gpu, None)
 
 
 def _need(cache: Attention | CrossAttention, model: Model, place: Place, dim: int) -> Need:
@@ -238,10 +270,6 @@ def _checkpoint_alignment(states: Sequence[Recurrent], place: Place) -> int:
 
 
 # Specs
-
-
-def _specs(cache: Cache, model: Model, place: Place, blocks: Blocks) -> Iterator[Spec]:
-    return MAKERS[type(cache)](cache, model, place, blocks)
 
 
 def _attention(cache: Attention, model: Model, place: Place, blocks: Blocks) -> Iterator[Spec]:

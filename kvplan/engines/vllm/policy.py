@@ -11,7 +11,7 @@ from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Budget, Capacity, Options, Refusal
 from kvplan.engines.vllm import allocate
 from kvplan.engines.vllm import budget as budgets
-from kvplan.engines.vllm.architectures import FP8_ON_BLACKWELL, named
+from kvplan.engines.vllm.architectures import FP8_ON_BLACKWELL, compresses, named
 from kvplan.engines.vllm.backends import BLACKWELL, capability
 from kvplan.engines.vllm.cells import sixteen_bit
 from kvplan.engines.vllm.reserve import difference, fullest, stage_bytes
@@ -40,12 +40,8 @@ class Vllm:
         """What was asked; else the checkpoint's own format, or what vLLM chooses for the model on this GPU."""
         if asked is not None:
             return asked
-        if (
-            model.kv_hint is None
-            and named(model, FP8_ON_BLACKWELL)
-            and gpu is not None
-            and capability(gpu)[0] == BLACKWELL
-        ):
+        on_blackwell = gpu is not None and capability(gpu)[0] == BLACKWELL
+        if compresses(model) or (model.kv_hint is None and named(model, FP8_ON_BLACKWELL) and on_blackwell):
             return KvFormat(FORMATS["fp8"], FORMATS["fp8"])
         return model.kv_hint or KvFormat(sixteen_bit(model.dtype), sixteen_bit(model.dtype))
 

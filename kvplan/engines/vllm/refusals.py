@@ -5,10 +5,13 @@ Source: vLLM 0.33 v1/core/kv_cache_planning.py, config/model.py verify_with_para
 
 from __future__ import annotations
 
+from bisect import bisect
+from itertools import accumulate
+
 from kvplan.arch.layers import Attention, Latent, Recurrent
 from kvplan.arch.model import Model
 from kvplan.engines.base import Refusal
-from kvplan.engines.vllm.architectures import NEVER, NO_PIPELINE, PLUGIN, SUPPORTED_UNTIL
+from kvplan.engines.vllm.architectures import NEVER, NO_PIPELINE, PLUGIN, SHARES_CACHE, SUPPORTED_UNTIL
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.versions import Rules, parse, text
 from kvplan.errors import CannotSplit, Unsupported
@@ -53,6 +56,7 @@ def check(model: Model, settings: Settings, rules: Rules) -> None:
     _known(model, rules)
     _heads(model, settings)
     _pipeline(model, settings)
+    _sharing(model, settings)
     _context_parallel(model, settings)
 
 
@@ -108,6 +112,21 @@ def _pipeline(model: Model, settings: Settings) -> None:
             cause="Pipeline parallelism is not supported for this model",
             hint="--pp 1",
         )
+
+
+def _sharing(model: Model, settings: Settings) -> None:
+    """A layer can only read a cache of its own stage. Source: layers/attention/attention.py validate_kv_sharing_target."""
+    if settings.parallel.pp == 1 or not any(name.startswith(SHARES_CACHE) for name in model.architectures):
+        return
+    ends = list(accumulate(len(stage) for stage in model.stages(settings.parallel)))
+    for index, layer in enumerate(model.layers):
+        source = layer.shares_with
+        if source is not None and bisect(ends, source) != bisect(ends, index):
+            raise CannotSplit(
+                f"vLLM can't split {model.origin.id} by --pp {settings.parallel.pp}",
+                cause=f"layer {index} reads the cache of layer {source}, which is on another stage",
+                hint="--pp 1",
+            )
 
 
 def _context_parallel(model: Model, settings: Settings) -> None:
