@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kvplan.api import (
+        FitQuestion,
         Gpu,
         KvplanError,
         Model,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "FitQuestion",
     "Gpu",
     "KvplanError",
     "Model",

@@ -23,7 +23,7 @@ from kvplan.plan.request import NO_FLAGS, ONE_GPU, End, Request
 from kvplan.report import schema
 
 __all__ = [
-    "Gpu", "KvplanError", "Model", "Options", "Parallel", "compare", "engines", "env", "fit", "fit_all", "gpus",
+    "FitQuestion", "Gpu", "KvplanError", "Model", "Options", "Parallel", "compare", "engines", "env", "fit", "fit_all", "gpus",
     "load_gpu", "load_model", "models", "size", "to_json",
 ]  # fmt: skip
 

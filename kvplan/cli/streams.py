@@ -14,7 +14,7 @@ from kvplan.cli.option import Values
 from kvplan.errors import BadFile, KvplanError, Problem, UnknownName, UsageError
 from kvplan.report.text import WIDTH, Canvas
 
-DRAWN = "─█▓▒░│├└"
+DRAWN = "─█▓▒░·│├└"
 COLOURS = ("auto", "always", "never")
 
 

@@ -48,10 +48,15 @@ def explain_work(prompt: int, output: int) -> Node:
         "token passes without a cache",
         without,
         "token passes",
-        f"{output:,} x {prompt:,} + {output:,}^2 / 2, {without / output:,.0f} for each new token; "
-        f"with a cache {prompt:,} + {output:,} = {cached:,}, {without / cached:,.0f} x fewer",
-        (("prompt", prompt), ("output", output), ("with_cache", cached), ("ratio", without / cached)),
-        "prefill writes the cache, decode reads it: every token is run once",
+        f"{output:,} x {prompt:,} + {output:,}^2 / 2",
+        (
+            ("prompt", prompt),
+            ("output", output),
+            ("per new token", without / output),
+            ("with a cache", cached),
+            ("times fewer", without / cached),
+        ),
+        "prefill writes the cache, decode reads it: with one, every token is run once",
     )
 
 

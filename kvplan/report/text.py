@@ -19,8 +19,10 @@ GAP = "  "
 NARROWEST = 12
 
 BOLD, DIM, GREEN, RED, CYAN = "1", "2", "32", "31", "36"
-SHADES = (("█", "#", "34"), ("▓", "+", "35"), ("▒", "=", "33"), ("█", "@", "32"), ("░", ".", "2"))
-ASCII = str.maketrans({"─": "-", "│": "|", "├": "+", "└": "`"})
+SHADES = (("▓", "#", "34"), ("▒", "+", "35"), ("░", "=", "33"), ("█", "@", "32"), ("·", ".", "2"))
+"""Of a bar's parts in turn: Unicode, ASCII, colour."""
+
+ASCII = str.maketrans({"─": "-", "│": "|", "├": "+", "└": "`", "·": "."})
 
 
 class Canvas(NamedTuple):

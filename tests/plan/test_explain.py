@@ -36,8 +36,8 @@ def test_token_passes():
     # a cache turns N L + N^2 / 2 passes into L + N
     tree = explain_work(1000, 1000)
     assert tree.value == 1_500_000
-    assert dict(tree.inputs)["with_cache"] == 2000
-    assert dict(tree.inputs)["ratio"] == 750
+    assert dict(tree.inputs)["with a cache"] == 2000
+    assert dict(tree.inputs)["times fewer"] == 750
     assert explain_work(1000, 500).value == 1250 * 500
 
 

@@ -1,0 +1,65 @@
+"""What a check found, one entry for each thing a person should look at: what annotations and SARIF are drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from kvplan.report.checked import At, CheckReport, Result
+
+Severity = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing at one place. subject: the deployment (or file) it is about. key: what makes it the same one next time."""
+
+    rule: str
+    severity: Severity
+    subject: str
+    message: str
+    at: At
+    key: str
+
+
+_SEVERITIES: dict[str, Severity] = {"fail": "error", "warn": "warning"}
+
+
+def findings(report: CheckReport) -> tuple[Finding, ...]:
+    """All of them: errors first, then by file and line."""
+    found = [finding for result in report.results for finding in _of(result)]
+    found += [
+        Finding("not-read", "note", entry.what, f"{entry.what} was not read: {entry.why}", entry.at, entry.what)
+        for entry in report.unread
+    ]
+    order = ("error", "warning", "note")
+    return tuple(sorted(found, key=lambda one: (order.index(one.severity), one.at.file, one.at.line, one.subject)))
+
+
+def _of(result: Result) -> Iterator[Finding]:
+    if result.error is not None:
+        error = result.error
+        said = ". ".join(part for part in (error.what, error.cause, error.hint) if part)
+        message = f"{result.name} can't be planned: {said}"
+        yield Finding("unanswered", "error", result.name, message, result.at, result.name)
+    for row in result.checks:
+        if row.status in _SEVERITIES:
+            message = f"{result.name}: {row.message}" + (f". {row.hint}" if row.hint else "")
+            key = f"{result.name}/{row.rule}/{row.end}/{row.tokens if row.limit is not None else ''}"
+            yield Finding(row.rule, _SEVERITIES[row.status], result.name, message, row.shown, key)
+
+
+def relative(file: str, root: str, folder: str) -> str:
+    """A file's path from `root`, with slashes; `folder` is what it is relative to. Outside of `root` it stays as it is."""
+    from pathlib import PurePath
+
+    path = PurePath(folder, file)
+    parts: list[str] = []
+    for part in path.parts:
+        if part == ".." and parts:
+            parts.pop()
+        elif part not in {".", ".."}:
+            parts.append(part)
+    plain = PurePath(*parts) if parts else path
+    return plain.relative_to(root).as_posix() if plain.is_relative_to(root) else PurePath(file).as_posix()

@@ -1,0 +1,205 @@
+"""Exit codes, streams, errors: what a script or a pipe relies on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli.running import ROOT, process, run
+
+FIT = ("fit", "llama-3-70b", "--gpu", "h100", "--tp", "8", "--ctx", "8k")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (FIT, 0),
+        (("fit", "llama-3-70b", "--gpu", "4090", "--ctx", "8k"), 1),
+        ((*FIT, "--concurrency", "100000"), 1),
+        (("fit", "llama-3-70b", "--gpu", "h100", "--tp", "7", "--ctx", "8k"), 2),
+        (("size", "no-such-model"), 2),
+        (("nonsense",), 2),
+        ((), 2),
+        (("--help",), 0),
+        (("--version",), 0),
+        (("size", "--help"), 0),
+    ],
+)
+def test_exit_codes(words: tuple[str, ...], code: int):
+    result = run(*words)
+    assert result.code == code
+    assert (result.out == "") == (code == 2)
+    assert (result.err != "") == (code == 2)
+
+
+def test_the_hub_out_of_reach_is_3():
+    result = process("size", "some-org/some-model", "--offline")
+    assert result.code == 3
+    assert result.out == ""
+    assert result.err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("fitt", "llama-3-8b"), "did you mean kvplan fit?"),
+        (("size", "llama-3-8b", "--kv-dtyp", "fp8"), "did you mean --kv-dtype?"),
+        (("size", "llama-3-7b"), "llama-3"),
+        (("size", "llama-3-8b", "--kv-dtype", "fp9"), "--kv-dtype: 'fp9' is not a cache format"),
+        (("size", "llama-3-8b", "--ctx", "8q"), "--ctx: "),
+        (("size", "llama-3-8b", "--tp", "x"), "--tp: 'x' is not a whole number"),
+        (("size", "llama-3-8b", "--tp"), "--tp needs a value"),
+        (("size", "llama-3-8b", "--json=1"), "--json takes no value"),
+        (("size",), "kvplan size needs MODEL"),
+        (("size", "llama-3-8b", "more"), "'more'"),
+        (("--tp", "8", "size"), "before the command"),
+        (("fit", "llama-3-8b"), "which GPU?"),
+        (("fit", "llama-3-8b", "--gpu", "h1000"), "h1000"),
+        (("fit", "llama-3-8b", "--gpu", "h100", "--weights", "140"), "140GiB or 140GB"),
+        (("fit", "llama-3-8b", "--gpu", "h100", "--safe", "--likely"), "--safe and --likely"),
+        (("fit", "llama-3-8b", "--gpu", "h100x8", "--tp", "4"), "not 8"),
+        (("fit", "llama-3-70b", "--gpu", "h100", "--tp", "7", "--ctx", "8k"), "1, 2, 4, 8, 16, 32, 64"),
+        (("fit", "llama-3-8b", "--gpu", "h100", "--engine", "vlm"), "vllm"),
+        (("size", "llama-3-8b", "--format", "xml"), "table, json, markdown, csv"),
+        (("size", "llama-3-8b", "--json", "--format", "csv"), "--json and --format"),
+        (("size", "llama-3-8b", "-o", "plan"), "which format?"),
+        (("size", "llama-3-8b", "--sinks", "4"), "--sinks needs --window"),
+        (("gpus", "h1000"), "h1000"),
+        (("schema", "sizes"), "size, fit"),
+        (("completion", "tcsh"), "bash, zsh, fish"),
+    ],
+)
+def test_errors_say_what_why_and_what_next(words: tuple[str, ...], said: str):
+    result = run(*words)
+    assert result.code == 2
+    assert result.out == ""
+    assert result.err.startswith("error: ")
+    assert said in result.err
+    assert "Traceback" not in result.err
+
+
+def test_no_traceback_without_debug(monkeypatch: pytest.MonkeyPatch):
+    import kvplan.api
+
+    def broken(*_given: object, **_named: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(kvplan.api, "size", broken)
+    result = run("size", "llama-3-8b")
+    assert result.code == 2
+    assert result.out == ""
+    assert "Traceback" not in result.err
+    assert "this is a bug" in result.err
+    assert "ZeroDivisionError" in run("size", "llama-3-8b", "--debug").err.split("error:")[0]
+
+
+def test_names_cannot_steer_a_terminal():
+    result = run("size", "\x1b[31mred\x1b[0m")
+    assert "\x1b" not in result.err
+
+
+def test_a_closed_pipe_ends_quietly():
+    command = f"{sys.executable} -m kvplan models | head -n 1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        check=False,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch):
+    import kvplan.api
+
+    def interrupted(*_given: object, **_named: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(kvplan.api, "size", interrupted)
+    assert run("size", "llama-3-8b") == (130, "", "")
+
+
+def test_stdin():
+    config = '{"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 256, "num_attention_heads": 4}'
+    result = process("size", "-", "--ctx", "1k", "--json", stdin=config)
+    assert result.code == 0, result.err
+    assert result.document["cache"]["bytes_per_token"] == 2 * 4 * (64 + 64) * 2
+
+
+# where output goes
+
+
+def test_files_take_the_format_of_their_ending(tmp_path: Path):
+    names = ("plan.json", "plan.csv", "plan.md", "plan.txt")
+    outputs = [word for name in names for word in ("-o", str(tmp_path / name))]
+    result = run(*FIT, *outputs)
+    assert (result.code, result.out) == (0, "")
+    assert json.loads((tmp_path / "plan.json").read_text())["verdict"] == "fits"
+    assert (tmp_path / "plan.csv").read_text().startswith("model.id,")
+    assert (tmp_path / "plan.md").read_text().startswith("### ")
+    assert (tmp_path / "plan.txt").read_text().startswith("llama-3-70b")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+
+
+def test_a_table_on_the_screen_and_json_in_a_file(tmp_path: Path):
+    path = tmp_path / "plan.json"
+    result = run(*FIT, "--format", "table,json", "-o", str(path))
+    assert result.out.startswith("llama-3-70b")
+    assert json.loads(path.read_text())["verdict"] == "fits"
+
+
+def test_json_stays_alone_on_stdout(tmp_path: Path):
+    path = tmp_path / "plan.md"
+    result = run(*FIT, "--json", f"-o{path}")
+    assert result.document["verdict"] == "fits"
+    assert path.exists()
+
+
+def test_nothing_is_written_after_a_failure(tmp_path: Path):
+    missing = tmp_path / "nowhere" / "plan.json"
+    result = run(*FIT, "--format", "table,json", "-o", str(missing))
+    assert result.code == 2
+    assert result.out == ""
+    assert "can't be written" in result.err
+    assert run("size", "no-such-model", "-o", str(tmp_path / "plan.json")).code == 2
+    assert not list(tmp_path.iterdir())
+
+
+# colour and signs
+
+
+def test_colour():
+    assert "\x1b[" not in process(*FIT).out
+    assert "\x1b[" in process(*FIT, FORCE_COLOR="1").out
+    assert "\x1b[" not in process(*FIT, FORCE_COLOR="1", NO_COLOR="1").out
+    assert "\x1b[" in process(*FIT, "--color", "always", NO_COLOR="1").out
+    assert "\x1b[" in process("size", "no-such-model", FORCE_COLOR="1").err
+
+
+def test_plain_ascii_where_nothing_else_can_be_written():
+    result = process(*FIT, PYTHONIOENCODING="ascii")
+    assert result.code == 0
+    assert result.out.isascii()
+    assert "####" in result.out
+
+
+def test_pages_fit_a_hundred_columns():
+    for words in (
+        FIT,
+        ("size", "gemma-3-27b"),
+        ("models",),
+        ("gpus",),
+        ("gpus", "h100"),
+        ("engines",),
+        ("fit", "--help"),
+    ):
+        assert max(map(len, run(*words).out.splitlines())) <= 100
+    assert max(map(len, process(*FIT, COLUMNS="60").out.splitlines())) <= 60
