@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from fnmatch import translate
+from fnmatch import fnmatchcase, translate
 from typing import Any
 
 from kvplan.arch.weights import BF16, DTYPES, TOWERS, Component, Storage, Weight
+from kvplan.errors import BadField
 from kvplan.families import numbers
 from kvplan.families.fields import Fields
 
@@ -24,48 +25,67 @@ Companions = Mapping[str, Mapping[str, Any]]
 class Names:
     """A list of module names as checkpoints write them: literal, with `*`, or `re:` and a regular expression.
 
-    A literal names a module, everything inside it, or a step of the path that occurs anywhere.
+    A literal names a module, everything inside it, or a step of the path that occurs anywhere. Entries that name one
+    layer are kept by its number, so that layers with the same exceptions are told apart once.
     """
 
     literal: frozenset[str]
     patterns: tuple[re.Pattern[str], ...]
+    layered: Mapping[int, tuple[str, ...]]
 
     @classmethod
     def of(cls, entries: Iterable[object]) -> Names:
         """From the entries of a config; what can't be a regular expression is ignored."""
-        literal, patterns = set(), []
+        literal: set[str] = set()
+        patterns: list[re.Pattern[str]] = []
+        layered: dict[int, list[str]] = {}
         for entry in entries:
             if not isinstance(entry, str):
                 continue
             try:
                 if entry.startswith("re:"):
                     patterns.append(re.compile(entry[3:]))
-                elif "*" in entry:
-                    patterns.append(re.compile(translate(bare(entry))))
+                    continue
+                name = bare(entry)
+                one = _ONE_LAYER.fullmatch(name)
+                if one is not None:
+                    layered.setdefault(int(one[1]), []).append(one[2])
+                elif "*" in name:
+                    patterns.append(re.compile(translate(name)))
                 else:
-                    literal.add(bare(entry))
+                    literal.add(name)
             except re.error:
                 continue
-        return cls(frozenset(literal), tuple(patterns))
+        return cls(frozenset(literal), tuple(patterns), {layer: tuple(names) for layer, names in layered.items()})
 
-    def match(self, spellings: tuple[str, ...]) -> bool:
-        """Whether any spelling of a module's name is on the list."""
+    def match(self, spellings: tuple[str, ...], layer: int | None) -> bool:
+        """Whether any spelling of a module's name is on the list. layer: the module's, None outside the layers."""
+        own = self.layered.get(layer, ()) if layer is not None else ()
+        start = "" if layer is None else f"layers.{layer}."
         for name in spellings:
             if self.literal and any(part in self.literal for part in _paths(name)):
                 return True
-            if any(pattern.match(name) or pattern.match(f"model.{name}") for pattern in self.patterns):
+            if any(_inside(name, entry) for entry in own):
+                return True
+            full = start + name
+            if any(pattern.match(full) or pattern.match(f"model.{full}") for pattern in self.patterns):
                 return True
         return False
 
-    @property
-    def by_layer(self) -> bool:
-        """Whether some entries name single layers."""
-        numbered = re.compile(r"\.\d")
-        return any(numbered.search(name) for name in self.literal) or any(
-            re.search(r"\d", pattern.pattern) for pattern in self.patterns
-        )
+    def of_layer(self, layer: int) -> object:
+        """What sets a layer apart on this list; equal for layers that it treats alike."""
+        numbered = any(re.search(r"\d", pattern.pattern) for pattern in self.patterns)
+        return self.layered.get(layer, ()), layer if numbered else None
 
 
+def _inside(name: str, entry: str) -> bool:
+    """Whether a module within a layer is what the entry names, or stands inside it."""
+    if "*" in entry:
+        return fnmatchcase(name, entry)
+    return not entry or name == entry or name.startswith(f"{entry}.")
+
+
+_ONE_LAYER = re.compile(r"layers\.(\d+)(?:\.(.*)|)")
 _PREFIX = re.compile(r"^(?:(?:model|language_model|text_model|backbone|transformer|llm|decoder)\.)+(?=.)")
 
 
@@ -113,21 +133,20 @@ class Quantization:
         """Whether everything is stored in one dtype."""
         return self.linear is None and not self.named and not self.by_component
 
-    @property
-    def by_layer(self) -> bool:
-        """Whether equal layers may be stored differently."""
-        return self.ignored.by_layer or any(names.by_layer for names, _ in self.named)
+    def of_layer(self, layer: int) -> object:
+        """What sets a layer apart; equal for layers that are stored alike."""
+        return self.ignored.of_layer(layer), tuple(names.of_layer(layer) for names, _ in self.named)
 
-    def stored(self, weight: Weight, spellings: tuple[str, ...]) -> Storage:
-        """Format of one tensor, whose module has these names."""
+    def stored(self, weight: Weight, spellings: tuple[str, ...], layer: int | None = None) -> Storage:
+        """Format of one tensor, whose module has these names within its layer."""
         if not weight.linear or weight.component in TOWERS or weight.name.endswith(".bias"):
             return self.dtype
         if self.only is not None and weight.component not in self.only:
             return self.dtype
         for names, storage in self.named:
-            if names.match(spellings):
+            if names.match(spellings, layer):
                 return storage
-        if self.ignored.match(spellings) or not self._covers(weight.component):
+        if self.ignored.match(spellings, layer) or not self._covers(weight.component):
             return self.dtype
         return self.by_component.get(weight.component, self.linear or self.dtype)
 
@@ -188,14 +207,52 @@ def _number(node: Node, *names: str) -> int | None:
     return None
 
 
+def _bits(node: Node, *names: str, default: int = 4) -> int:
+    """Bits of an element.
+
+    Raises: BadField for what no format has.
+    """
+    bits = _number(node, *names)
+    if bits is None:
+        return default
+    if not 1 <= bits <= 32:
+        raise BadField(f"quantization_config.{names[0]}", bits, "a number of bits from 1 to 32")
+    return bits
+
+
+def _group(node: Node, *names: str, default: int) -> int:
+    """Inputs that share a scale; -1 for a whole row.
+
+    Raises: BadField.
+    """
+    size = _number(node, *names)
+    if size is not None and not (size in (-1, 0) or 0 < size <= 2**20):
+        raise BadField(f"quantization_config.{names[0]}", size, "a group size, or -1 for whole rows")
+    return size or default
+
+
+def _tile(value: object) -> tuple[int, int] | None:
+    """Rows and columns of a block, None when there is no such pair.
+
+    Raises: BadField.
+    """
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        return None
+    if not all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in value):
+        raise BadField("quantization_config.weight_block_size", value, "two positive whole numbers")
+    return value[0], value[1]
+
+
+def _blocks(tile: tuple[int, int], bits: int, source: str) -> Storage:
+    return Storage(f"fp8 in blocks of {tile[0]} x {tile[1]}", bits, tile[1], tile[0], 32, source=source)
+
+
 def _fp8(node: Node, dtype: Storage) -> Quantization:
-    block = node.get("weight_block_size")
+    tile = _tile(node.get("weight_block_size"))
     static = 64 if node.get("activation_scheme") == "static" else 32
     storage = Storage("fp8 per tensor", 8, tensor_bits=static, source=_FP8)
-    if isinstance(block, list | tuple) and len(block) == 2:
-        storage = Storage(
-            f"fp8 in blocks of {block[0]} x {block[1]}", 8, int(block[1]), int(block[0]), 32, source=_FP8_BLOCK
-        )
+    if tile is not None:
+        storage = _blocks(tile, 8, _FP8_BLOCK)
     return Quantization("fp8", dtype, storage, Names.of(_list(node, "modules_to_not_convert", "ignored_layers")))
 
 
@@ -204,7 +261,7 @@ def _fbgemm(node: Node, dtype: Storage) -> Quantization:
 
 
 def _gptq(node: Node, dtype: Storage) -> Quantization:
-    bits, group = _number(node, "bits", "w_bit") or 4, _number(node, "group_size", "q_group_size") or -1
+    bits, group = _bits(node, "bits", "w_bit"), _group(node, "group_size", "q_group_size", default=-1)
     order = 32 if node.get("desc_act") else 0
     storage = integer(bits, group, zero_bits=bits, column_bits=order)
     dynamic = node.get("dynamic")
@@ -214,11 +271,11 @@ def _gptq(node: Node, dtype: Storage) -> Quantization:
         if pattern.startswith("-:"):
             skipped.append(expression)
         elif isinstance(change, Mapping):
-            own = _number(change, "bits") or bits
+            own = _bits(change, "bits", default=bits)
             named.append(
                 (
                     Names.of((expression,)),
-                    integer(own, _number(change, "group_size") or group, zero_bits=own, column_bits=order),
+                    integer(own, _group(change, "group_size", default=group), zero_bits=own, column_bits=order),
                 )
             )
     ignored = Names.of([*_list(node, "modules_to_not_convert"), *skipped])
@@ -226,7 +283,7 @@ def _gptq(node: Node, dtype: Storage) -> Quantization:
 
 
 def _awq(node: Node, dtype: Storage) -> Quantization:
-    bits, group = _number(node, "bits", "w_bit") or 4, _number(node, "group_size", "q_group_size") or 128
+    bits, group = _bits(node, "bits", "w_bit"), _group(node, "group_size", "q_group_size", default=128)
     storage = integer(bits, group, zero_bits=bits, source=_AWQ)
     return Quantization("awq", dtype, storage, Names.of(_list(node, "modules_to_not_convert")))
 
@@ -239,12 +296,15 @@ def _autoround(node: Node, dtype: Storage) -> Quantization:
     for name, change in extra.items() if isinstance(extra, Mapping) else ():
         if not isinstance(change, Mapping):
             continue
-        bits = _number(change, "bits") or _number(node, "bits") or 4
+        bits = _bits(change, "bits", default=_bits(node, "bits"))
         if bits >= 16:
             skipped.append(name)
         else:
             named.append(
-                (Names.of((name,)), integer(bits, _number(change, "group_size") or -1, zero_bits=bits, column_bits=32))
+                (
+                    Names.of((name,)),
+                    integer(bits, _group(change, "group_size", default=-1), zero_bits=bits, column_bits=32),
+                )
             )
     ignored = Names.of([*_list(node, "modules_to_not_convert"), *skipped])
     return Quantization("auto-round", dtype, base.linear, ignored, tuple(named))
@@ -292,7 +352,7 @@ def _arguments(weights: object, activations: object) -> Storage | None:
     """Format of one config group, from its weights' arguments."""
     if not isinstance(weights, Mapping):
         return None
-    bits, group = _number(weights, "num_bits") or 8, _number(weights, "group_size") or 0
+    bits, group = _bits(weights, "num_bits", default=8), max(_group(weights, "group_size", default=0), 0)
     if weights.get("type") == "float":
         return _floats(weights, bits, group, activations)
     if bits == 8 and not group:
@@ -308,9 +368,9 @@ def _floats(weights: Node, bits: int, group: int, activations: object) -> Storag
     if bits == 4:
         scales = 64 if isinstance(activations, Mapping) else 32
         return Storage("nvfp4", 4, group or 16, 1, 8, tensor_bits=scales, source=_NVFP4)
-    block = weights.get("block_structure")
-    if isinstance(block, list) and len(block) == 2:
-        return Storage(f"fp8 in blocks of {block[0]} x {block[1]}", bits, int(block[1]), int(block[0]), 32, source=_CT)
+    tile = _tile(weights.get("block_structure"))
+    if tile is not None:
+        return _blocks(tile, bits, _CT)
     static = 32 if isinstance(activations, Mapping) and not activations.get("dynamic") else 0
     if weights.get("strategy") == "channel":
         return Storage("fp8 per channel", bits, row_bits=32, tensor_bits=static, source=_CT)
@@ -348,7 +408,7 @@ _ALGORITHMS: dict[str, Storage] = {
 def _algorithm(name: str, node: Node) -> Storage | None:
     found = _ALGORITHMS.get(name.upper())
     if found is None and name.upper().startswith(("W4A16", "W4A8")):
-        return integer(4, _number(node, "group_size") or 128, zero_bits=0, source="ModelOpt AWQ export")
+        return integer(4, _group(node, "group_size", default=128), zero_bits=0, source="ModelOpt AWQ export")
     return found
 
 
@@ -379,14 +439,14 @@ def _quark_weight(spec: object) -> Storage | None:
         return FP8_ROW if scheme == "per_channel" else FP8_TENSOR
     if kind.startswith(("int4", "uint4")):
         return integer(
-            4, _number(weight, "group_size") or 128, zero_bits=0 if weight.get("symmetric") else 4, source="quark"
+            4, _group(weight, "group_size", default=128), zero_bits=0 if weight.get("symmetric") else 4, source="quark"
         )
     return None
 
 
 def _mlx(node: Node, dtype: Storage) -> Quantization:
     def storage(change: Node) -> Storage:
-        bits, group = _number(change, "bits") or 4, _number(change, "group_size") or 64
+        bits, group = _bits(change, "bits"), max(_group(change, "group_size", default=64), 1)
         if change.get("mode") in ("mxfp4", "mxfp8"):
             return MXFP4 if bits == 4 else MXFP8
         return Storage(f"int{bits} in groups of {group}", bits, group, 1, 32, source=_MLX)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kvplan.families.fields import Fields
 from kvplan.families.weights.symbols import ConfigSymbols
 
@@ -16,7 +18,8 @@ def feed_forwards(fields: Fields, symbols: ConfigSymbols, count: int) -> tuple[s
     stated = _listed(fields, count)
     if stated is not None:
         return tuple("moe" if on else "dense" for on in stated)
-    return tuple("moe" if _by_rule(fields, symbols, layer) else "dense" for layer in range(count))
+    rule = _rule(fields, symbols)
+    return tuple("moe" if rule(layer) else "dense" for layer in range(count))
 
 
 def _listed(fields: Fields, count: int) -> tuple[bool, ...] | None:
@@ -43,26 +46,25 @@ def _listed(fields: Fields, count: int) -> tuple[bool, ...] | None:
     return None
 
 
-def _by_rule(fields: Fields, symbols: ConfigSymbols, layer: int) -> bool:
+def _rule(fields: Fields, symbols: ConfigSymbols) -> Callable[[int], bool]:
     """A period, a first layer, exceptions: every rule that the config states must agree."""
     dense = symbols.maybe("first_k_dense_replace") or symbols.maybe("num_dense_layers") or 0
-    if layer < dense:
-        return False
     only = fields.find("mlp_only_layers")
-    if only is not None and isinstance(only[1], list | tuple) and layer in only[1]:
-        return False
-    for name in ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval"):
-        step = symbols.maybe(name)
-        if step and (layer + 1) % step:
-            return False
+    exceptions = only[1] if only is not None and isinstance(only[1], list | tuple) else ()
+    steps = [symbols.maybe(name) for name in ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval")]
     frequency = fields.find("moe_layer_freq")
-    if frequency is not None and isinstance(frequency[1], int) and frequency[1] > 1 and layer % frequency[1]:
-        return False
-    period = symbols.maybe("expert_layer_period")
-    if period and (layer - (symbols.maybe("expert_layer_offset") or 0)) % period:
-        return False
+    every = frequency[1] if frequency is not None and isinstance(frequency[1], int) else 1
+    period, offset = symbols.maybe("expert_layer_period"), symbols.maybe("expert_layer_offset") or 0
     start, end = symbols.maybe("moe_layer_start_index"), _end(fields)
-    return (start is None or layer >= start) and (end is None or end < 0 or layer <= end)
+
+    def rule(layer: int) -> bool:
+        if layer < dense or layer in exceptions or any(step and (layer + 1) % step for step in steps):
+            return False
+        if (every > 1 and layer % every) or (period and (layer - offset) % period):
+            return False
+        return (start is None or layer >= start) and (end is None or end < 0 or layer <= end)
+
+    return rule
 
 
 def _end(fields: Fields) -> int | None:

@@ -59,12 +59,22 @@ class _Reader:
             self.family.ffn(self.symbols, count) if self.family.ffn else feed_forwards(self.fields, self.symbols, count)
         )
         cache: dict[object, Block] = {}
+        locals_: dict[object, Local] = {}
         blocks = []
+        lists = [value for name in PER_LAYER if isinstance(value := self.fields.node.get(name), list)]
         for index, layer in enumerate(self.layers[:: self.family.fold]):
-            local, own = self._local(index, layer)
-            key = (layer.caches, self._source(layer), ffn[index], self._varies(index), tuple(own.items()))
+            kind = (*map(id, layer.caches), None, *map(id, self._source(layer)))
+            if kind not in locals_:
+                locals_[kind] = self._local(layer)
+            own = self._own(index, locals_[kind])
+            key = (
+                kind,
+                ffn[index],
+                tuple(own.items()),
+                tuple(str(entries[index]) for entries in lists if index < len(entries)),
+            )
             if key not in cache:
-                cache[key] = self._layer(layer, ffn[index], {**local, **own})
+                cache[key] = self._layer(layer, ffn[index], {**locals_[kind], "layer": index, **own})
             blocks.append(cache[key])
         first, last = self._part("embedding", self.family.first), self._part("head", self.family.last)
         towers, gaps = read_towers(self.fields, self.family, self.symbols, self.dtype)
@@ -81,26 +91,21 @@ class _Reader:
         own = self.fields.defaults.value("tie_word_embeddings")
         return bool(own) if own is not None else False
 
-    def _varies(self, index: int) -> object:
-        """What else distinguishes a layer: its entry in lists of widths."""
-        lists = [
-            value[index]
-            for name in ("intermediate_size", "moe_intermediate_size", "moe_topk", "num_shared_expert", "num_experts")
-            if isinstance(value := self.fields.node.get(name), list) and index < len(value)
-        ]
-        return tuple(lists)
-
     def _source(self, layer: Layer) -> tuple[Cache, ...]:
         return () if layer.shares_with is None else self.layers[layer.shares_with].caches
 
-    def _local(self, index: int, layer: Layer) -> tuple[Local, Mapping[str, int | bool | str]]:
-        """Symbols of a layer: from what it caches, and from the family's own rules."""
-        local: Local = {"layer": index, "keeps": layer.shares_with is None, "own_v": True, "indexer": False}
+    def _local(self, layer: Layer) -> Local:
+        """Symbols of a layer, from what it caches."""
+        local: Local = {"keeps": layer.shares_with is None, "own_v": True, "indexer": False}
         for cache in layer.caches or self._source(layer):
             local |= _dims(cache)
+        return local
+
+    def _own(self, index: int, local: Local) -> Mapping[str, int | bool | str]:
+        """Symbols of a layer, from the family's own rules."""
         if self.family.locals is None:
-            return local, {}
-        return local, self.family.locals(self.symbols.also(local), index, len(self.layers))
+            return {}
+        return self.family.locals(self.symbols.also(local), index, len(self.layers))
 
     def _layer(self, layer: Layer, ffn: str, local: Local) -> Block:
         caches = layer.caches or self._source(layer)
@@ -129,6 +134,17 @@ class _Reader:
         except MissingField as gap:
             self.missing.append(f"{what} ({gap.field})")
             return ()
+
+
+PER_LAYER = (
+    "intermediate_size",
+    "moe_intermediate_size",
+    "moe_topk",
+    "num_shared_expert",
+    "num_experts",
+    "block_configs",
+)
+"""Fields that may hold one entry for each layer."""
 
 
 def _dims(cache: Cache) -> Local:

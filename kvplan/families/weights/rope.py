@@ -7,11 +7,11 @@ with the same rotation share one. Source: vLLM 0.33 layers/rotary_embedding.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from kvplan.arch.layers import Attention, Compressed, Latent, Layer
 from kvplan.arch.weights import FP32, Block, Storage, Weight
-from kvplan.families.fields import Fields
+from kvplan.families.fields import LARGEST, Fields
 
 NAME = "rotary_emb.cos_sin_cache"
 POSITIONS_PER_TOKEN = 4
@@ -21,10 +21,11 @@ OUTRUN = frozenset((
     "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_5_omni_text", "glm4v", "glm4v_text", "glm4v_moe_text",
     "qwen3_asr_text", "qwen3_omni_moe_text", "keye", "paddleocr_vl", "ernie4_5_vl_moe_text",
 ))  # fmt: skip
-PRECISE = frozenset(
-    ("gpt_oss", "deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "deepseek_v4", "kimi_k25_text")
-)
-"""Types whose stretched tables (yarn) stay in fp32."""
+PRECISE = frozenset(("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "deepseek_v4", "kimi_k25_text"))
+"""Types whose stretched tables (yarn) stay in fp32; gpt_oss keeps every table so."""
+
+TWO_BASES = frozenset(("gemma3_text", "gemma3n_text", "gemma4_text", "gemma4_unified_text", "modernbert-decoder"))
+"""Types whose window layers rotate with a base of their own, by their class's defaults."""
 
 WITHOUT = frozenset((
     "gpt2", "gpt-sw3", "gpt_bigcode", "gpt_neo", "openai-gpt", "opt", "bloom", "mpt", "t5", "mt5", "bart", "mbart", "whisper",
@@ -41,15 +42,15 @@ def tables(fields: Fields, layers: tuple[Layer, ...], dtype: Storage) -> Block:
         "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "model_max_length"
     )
     length = stated[1] if stated is not None else fields.defaults.value("max_position_embeddings")
-    if not isinstance(length, int) or length <= 0:
+    if not _sound(length):
         return ()
-    found = []
+    found: dict[tuple[object, ...], Weight] = {}
     for head, local in _heads(layers):
         scaling = _scaling(fields, local)
-        found.append(
-            (_rows(fields, scaling, length, local), _columns(fields, scaling, head), _stored(fields, scaling, dtype))
-        )
-    return tuple(Weight(NAME, (rows, columns), "norm", stored) for rows, columns, stored in dict.fromkeys(found))
+        shape = (_rows(fields, scaling, int(length), local), _columns(fields, scaling, head))
+        apart = local and (fields.model_type in TWO_BASES or fields.has("rope_local_base_freq", "swa_rope_theta"))
+        found[shape, apart] = Weight(NAME, shape, "norm", _stored(fields, scaling, dtype))
+    return tuple(found.values())
 
 
 def _heads(layers: tuple[Layer, ...]) -> Iterable[tuple[int, bool]]:
@@ -86,30 +87,36 @@ def _rows(fields: Fields, scaling: Mapping[str, Any], length: int, local: bool) 
         return length * POSITIONS_PER_TOKEN
     if local and fields.find("rope_local_base_freq") is not None:
         return length
-    if kind == "yarn" and isinstance(factor, int | float) and isinstance(original, int):
+    if kind == "yarn" and _sound(factor) and _sound(original):
         return int(original * factor)
-    if kind == "linear" and isinstance(factor, int | float):
+    if kind == "linear" and _sound(factor):
         return int(length * factor)
     if kind in ("longrope", "su"):
         stated = original or fields.node.get("original_max_position_embeddings")
-        return length + (stated if isinstance(stated, int) else 0)
+        return length + (int(stated) if _sound(stated) else 0)
     return length
+
+
+def _sound(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a number that can stretch a table."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < LARGEST
 
 
 def _columns(fields: Fields, scaling: Mapping[str, Any], head: int) -> int:
     if head < 0:
         return -head
     stated = fields.find("rotary_dim", "qk_rope_head_dim")
-    if stated is not None and isinstance(stated[1], int):
-        return stated[1]
+    if stated is not None and _sound(stated[1]):
+        return int(stated[1])
     if _kind(scaling) == "proportional":
         return head
     share = scaling.get("partial_rotary_factor")
     if share is None:
         found = fields.find("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_percent")
         share = found[1] if found is not None else fields.defaults.value("partial_rotary_factor")
-    return int(head * share) if isinstance(share, int | float) and 0 < share <= 1 else head
+    return int(head * share) if _sound(share) and share <= 1 else head
 
 
 def _stored(fields: Fields, scaling: Mapping[str, Any], dtype: Storage) -> Storage:
-    return FP32 if fields.model_type in PRECISE and _kind(scaling) == "yarn" else dtype
+    stretched = fields.model_type in PRECISE and _kind(scaling) == "yarn"
+    return FP32 if stretched or fields.model_type == "gpt_oss" else dtype

@@ -18,21 +18,20 @@ def store(weights: Weights, found: Quantization, spelled: Spelled) -> Weights:
     if found.plain:
         return replace(weights, method=found.method, missing=missing)
     done: dict[tuple[int, tuple[Storage, ...]], Block] = {}
-    whole: dict[int, Block] = {}
+    alike: dict[tuple[int, object], Block] = {}
     layers = []
     for index, block in enumerate(weights.layers):
-        if not found.by_layer and id(block) in whole:
-            layers.append(whole[id(block)])
-            continue
-        formats = tuple(found.stored(weight, spellings(f"layers.{index}.", weight, spelled)) for weight in block)
-        key = (id(block), formats)
-        if key not in done:
-            done[key] = _stored(block, formats)
-        whole[id(block)] = done[key]
-        layers.append(done[key])
+        kind = (id(block), found.of_layer(index))
+        if kind not in alike:
+            formats = tuple(found.stored(weight, spellings(weight, spelled), index) for weight in block)
+            key = (id(block), formats)
+            if key not in done:
+                done[key] = _stored(block, formats)
+            alike[kind] = done[key]
+        layers.append(alike[kind])
 
     def end(block: Block) -> Block:
-        return _stored(block, tuple(found.stored(weight, spellings("", weight, spelled)) for weight in block))
+        return _stored(block, tuple(found.stored(weight, spellings(weight, spelled)) for weight in block))
 
     return replace(
         weights, first=end(weights.first), layers=tuple(layers), last=end(weights.last), draft=end(weights.draft),
@@ -47,12 +46,12 @@ def _stored(block: Block, formats: tuple[Storage, ...]) -> Block:
     )
 
 
-def spellings(start: str, weight: Weight, spelled: Spelled) -> tuple[str, ...]:
-    """Names that a module goes by: its own, its aliases, and this family's own spelling."""
+def spellings(weight: Weight, spelled: Spelled) -> tuple[str, ...]:
+    """Names that a module goes by within its layer: its own, its aliases, and this family's own spelling."""
     own = bare(weight.name)
     names = [own]
     parent, dot, last = own.rpartition(".")
     names += [f"{parent}{dot}{other}" for other in ALIASES.get(last, ())]
     for ordinary, other in spelled:
         names += [other + name.removeprefix(ordinary) for name in tuple(names) if name.startswith(ordinary)]
-    return tuple(f"{start}{name}" for name in names)
+    return tuple(names)

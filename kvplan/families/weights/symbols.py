@@ -52,17 +52,18 @@ class ConfigSymbols:
 
     fields: the object. given: values that a layer or the family fixes; a text is an expression in other symbols,
     a field name or a switch. fallback: the same, used when neither the config nor its class says.
-    scopes: other parts of the model, by name.
+    scopes: other parts of the model, by name. memo: answers that hold for every layer.
     """
 
     fields: Fields
     given: Mapping[str, Value]
     fallback: Mapping[str, Value] = field(default_factory=dict)
     scopes: Mapping[str, ConfigSymbols] = field(default_factory=dict)
+    memo: dict[tuple[str, str], object] = field(default_factory=dict)
 
     def also(self, more: Mapping[str, Value]) -> ConfigSymbols:
         """The same with further symbols fixed."""
-        return ConfigSymbols(self.fields, {**self.given, **more}, self.fallback, self.scopes)
+        return ConfigSymbols(self.fields, {**self.given, **more}, self.fallback, self.scopes, self.memo)
 
     def number(self, name: str) -> int:
         """Value of a dimension.
@@ -79,14 +80,22 @@ class ConfigSymbols:
 
         Raises: BadField.
         """
+        if name in self.given:
+            return self._worked_out(self.given[name])
+        key = ("number", name)
+        if key not in self.memo:
+            stated = self.fields.find(*SPELLINGS.get(name, (name,))) if name[0] != "#" else None
+            if stated is not None and isinstance(stated[1], list | tuple):
+                return self._entry(*stated)
+            self.memo[key] = self._entry(*stated) if stated is not None else self._unstated(name)
+        known = self.memo[key]
+        return known if isinstance(known, int) else None
+
+    def _unstated(self, name: str) -> int | None:
+        """What another part of the model, the class or the family says of a symbol that isn't a field here."""
         found = self._elsewhere(name)
         if found is not None:
             return found[0]
-        if name in self.given:
-            return self._worked_out(self.given[name])
-        stated = self.fields.find(*SPELLINGS.get(name, (name,)))
-        if stated is not None:
-            return self._entry(*stated)
         for spelled in SPELLINGS.get(name, (name,)):
             value = None if self.fields.stated_null(spelled) else self.fields.defaults.value(spelled)
             if isinstance(value, int | float) and not isinstance(value, bool):
@@ -124,16 +133,22 @@ class ConfigSymbols:
 
     def on(self, name: str) -> bool:
         """Whether a flag is on: a switch that is true, or a number that isn't zero. What nothing mentions is off."""
-        scope, dot, inner = name.partition(".")
-        if dot and scope in self.scopes:
-            return self.scopes[scope].on(inner)
-        if name.startswith("#"):
-            return bool(self._list(name[1:]))
         if name in self.given:
             value = self.given[name]
             if isinstance(value, str):
                 return bool(self._worked_out(value)) if set(value) & set("*+-/") else self.on(value)
             return bool(value)
+        key = ("flag", name)
+        if key not in self.memo:
+            self.memo[key] = self._flag(name)
+        return bool(self.memo[key])
+
+    def _flag(self, name: str) -> bool:
+        scope, dot, inner = name.partition(".")
+        if dot and scope in self.scopes:
+            return self.scopes[scope].on(inner)
+        if name.startswith("#"):
+            return bool(self._list(name[1:]))
         names = SPELLINGS.get(name, (name,))
         found = self.fields.find(*names)
         if found is not None:

@@ -52,15 +52,14 @@ def _top(fields: Fields) -> Mapping[str, Any]:
 
 
 def _tower_fields(top: Mapping[str, Any], key: str, text: Fields) -> tuple[Fields, str] | None:
-    defaults = class_defaults(top.get("model_type"))
+    defaults = class_defaults(str(top.get("model_type") or ""))
     suggested = dict(defaults.values.get("sub_configs", {}).get(key, {}))
     stated = top.get(key)
     if (key in top and stated is None) or (stated is None and not suggested):
         return None
     node = {**suggested, **(stated if isinstance(stated, Mapping) else {})}
-    by_class, by_config = suggested.get("model_type"), node.get("model_type")
-    own = by_config if by_class is None or (by_class in GENERIC and by_config in TOWERS) else by_class
-    tower_type = own if isinstance(own, str) else ""
+    by_class, by_config = str(suggested.get("model_type") or ""), str(node.get("model_type") or "")
+    tower_type = by_config if not by_class or (by_class in GENERIC and by_config in TOWERS) else by_class
     return Fields(node, f"{key}.", class_defaults(tower_type), text.ledger, core_defaults=True), tower_type
 
 
