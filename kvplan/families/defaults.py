@@ -33,13 +33,17 @@ class ClassDefaults:
             if name in inner:
                 found: object = inner[name]
                 return found
-        own = self.values.get("attribute_map", {}).get(name, name)
-        return self.values.get(own)
+        return self.values.get(self.spellings.get(name, name))
+
+    @property
+    def spellings(self) -> Mapping[str, str]:
+        """Standard fields that this class spells its own way, and how."""
+        spelled: Mapping[str, str] = self.values.get("attribute_map", {})
+        return spelled
 
     def own_name(self, name: str) -> str:
         """How this class spells a standard field."""
-        spelled: str = self.values.get("attribute_map", {}).get(name, name)
-        return spelled
+        return self.spellings.get(name, name)
 
     def pattern(self, name: str, count: int) -> tuple[str, ...] | None:
         """A per-layer list that the class builds for `count` layers when the config leaves it out."""

@@ -51,14 +51,26 @@ class Fields:
 
         The class's own spellings of those names count too.
         """
-        for name in (*names, *(self.defaults.own_name(name) for name in names)):
-            value: Any = self.node
-            for step in name.split("."):
-                value = value.get(step) if isinstance(value, Mapping) else None
-            self.ledger.read.add(name.partition(".")[0])
-            if value is not None:
-                return name, value
+        spelled, read = self.defaults.spellings, self.ledger.read
+        for name in names:
+            for alias in (name, spelled[name]) if name in spelled else (name,):
+                read.add(alias)
+                value = self._at(alias)
+                if value is not None:
+                    return alias, value
         return None
+
+    def _at(self, name: str) -> Any:
+        """The value of a key, or along a dotted path; None when there is none."""
+        value = self.node.get(name)
+        if value is not None or "." not in name:
+            return value
+        first, _, rest = name.partition(".")
+        self.ledger.read.add(first)
+        value = self.node.get(first)
+        for step in rest.split("."):
+            value = value.get(step) if isinstance(value, dict) else None
+        return value
 
     def has(self, *names: str) -> bool:
         """Whether any of `names` is there and not null."""

@@ -52,23 +52,24 @@ class _Builder:
     made: dict[tuple[object, ...], Layer] = field(default_factory=dict)
     owners: tuple[bool, ...] = ()
     rotating: tuple[bool, ...] = ()
+    own_heads: tuple[int, ...] = ()
+    differ: bool = False
+    sparse: bool = False
 
     def __post_init__(self) -> None:
+        self.own_heads = _own_heads(self.fields, self.count)
+        self.differ, self.sparse = self.fields.has("per_layer_config"), self.fields.has("sparse_attention_config")
         if latent.is_latent(self.fields):
             self.owners = latent.indexer_owners(self.fields, self.count)
             self.rotating = latent.rotating_layers(self.fields, self.count)
 
     def layer(self, index: int, kind: str) -> Layer:
         """Layer number `index`, of that kind."""
-        own = self.fields.of_layer(index)
-        key = (
-            kind,
-            self.owners[index : index + 1],
-            self.rotating[index : index + 1],
-            _own_heads(own, index),
-            attention.block_sparse(own, index),
-            _key(own),
-        )
+        own = self.fields.of_layer(index) if self.differ else self.fields
+        sparse = attention.block_sparse(own, index) if self.sparse else None
+        heads = self.own_heads[index] if self.own_heads else None
+        switches = self.owners[index : index + 1], self.rotating[index : index + 1]
+        key = (kind, *switches, heads, sparse, index if self.differ else None)
         if key not in self.made:
             self.made[key] = Layer(_CACHES[kind](self, own, index))
         return self.made[key]
@@ -104,8 +105,7 @@ class _Builder:
 
     def heads(self, fields: Fields, index: int) -> Heads:
         ordinary = attention.heads(fields)
-        own = _own_heads(fields, index)
-        return ordinary if own is None else replace(ordinary, heads=own)
+        return replace(ordinary, heads=self.own_heads[index]) if self.own_heads else ordinary
 
 
 _CACHES: dict[str, Callable[[_Builder, Fields, int], tuple[Cache, ...]]] = {
@@ -119,15 +119,12 @@ _CACHES: dict[str, Callable[[_Builder, Fields, int], tuple[Cache, ...]]] = {
 }
 
 
-def _own_heads(fields: Fields, index: int) -> int | None:
-    """Query heads of one layer where each says its own."""
-    listed = fields.wholes("num_attention_heads_per_layer", least=1)
-    return None if listed is None or index >= len(listed) else listed[index]
-
-
-def _key(fields: Fields) -> int | None:
-    """What tells apart layers that per_layer_config changes."""
-    return id(fields.node) if fields.node.get("per_layer_config") else None
+def _own_heads(fields: Fields, count: int) -> tuple[int, ...]:
+    """Query heads layer by layer where each says its own; empty where all are alike."""
+    listed = fields.wholes("num_attention_heads_per_layer", least=1) or ()
+    if listed and len(listed) < count:
+        raise BadField(f"{fields.path}num_attention_heads_per_layer", list(listed), f"{count} head counts, one a layer")
+    return listed
 
 
 def _window(fields: Fields) -> int:
