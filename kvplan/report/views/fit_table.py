@@ -7,7 +7,6 @@ from kvplan.report.schema import fit as schema
 from kvplan.report.views import words
 from kvplan.units import format_bytes
 
-
 REASONS = {"weights": "weights", "longest_request": "one request", "concurrency": "sequences", "max_num_seqs": "limit"}
 
 
