@@ -11,8 +11,14 @@ from kvplan.arch.weights import FP32, PLAIN, Component, Storage, View, Weight
 VOCABULARY_MULTIPLE = 64
 """Rows that vLLM pads embeddings and heads to. Source: vLLM 0.33 layers/vocab_parallel_embedding.py."""
 
-WIDE_ROUTERS = frozenset(("minimax_m2", "minimax_m3_vl_text", "minimax_m3"))
-"""Types whose router vLLM 0.33 keeps in fp32."""
+WIDE_ROUTERS = frozenset((
+    "afmoe", "bailing_moe", "bailing_hybrid", "ernie4_5_moe", "glm4_moe", "glm4v_moe_text", "hy_v3", "mimo_v2_flash", "minimax_m2",
+    "minimax_m3_vl_text", "minimax_m3", "step3p5", "step3p7",
+))  # fmt: skip
+"""Types whose router vLLM 0.33 keeps in fp32. Source: model_executor/models, GateLinear's params_dtype."""
+
+BOTH = ".also_v"
+"""End of the name of a key projection that gives the values too, which vLLM 0.33 stores twice (gemma4)."""
 
 _MXFP4_MULTIPLE = 64
 """Expert width of a rank that vLLM 0.33 rounds mxfp4 experts up to. Source: quantization/mxfp4.py."""
@@ -32,6 +38,8 @@ def vllm(family: str) -> View:
             return (*shard[: weight.split], width, *shard[weight.split + 1 :])
         if family == "gpt_bigcode" and weight.component == "mlp":
             return weight.shape
+        if weight.name.endswith(BOTH):
+            return (2 * shard[0], *shard[1:])
         return shard
 
     def store(weight: Weight) -> Storage:

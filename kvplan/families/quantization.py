@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase, translate
 from typing import Any
 
@@ -380,19 +380,22 @@ def _floats(weights: Node, bits: int, group: int, activations: object) -> Storag
 def _modelopt(node: Node, dtype: Storage) -> Quantization:
     ignored = Names.of(_list(node, "ignore", "exclude_modules"))
     algorithm = str(node.get("quant_algo") or "").upper()
-    layers = node.get("quantized_layers")
-    named = []
-    if isinstance(layers, Mapping):
-        by_format: dict[Storage, list[str]] = {}
-        for name, change in layers.items():
-            storage = _algorithm(str(change.get("quant_algo", "")), change) if isinstance(change, Mapping) else None
-            if storage is not None:
-                by_format.setdefault(storage, []).append(name)
-        named = [(Names.of(names), storage) for storage, names in by_format.items()]
+    named = _quantized_layers(node)
+    if node.get("quant_method") == "fp8" and named:  # an fp8 checkpoint whose experts were quantized once more
+        return replace(_fp8(node, dtype), named=named)
     default = None if algorithm == "MIXED_PRECISION" else _algorithm(algorithm, node)
-    return Quantization(
-        "modelopt", dtype, default, ignored, tuple(named), unknown=_unless(default or named, f"modelopt {algorithm}")
-    )
+    unknown = _unless(default or named, f"modelopt {algorithm}")
+    return Quantization("modelopt", dtype, default, ignored, named, unknown=unknown)
+
+
+def _quantized_layers(node: Node) -> tuple[tuple[Names, Storage], ...]:
+    layers = node.get("quantized_layers")
+    by_format: dict[Storage, list[str]] = {}
+    for name, change in layers.items() if isinstance(layers, Mapping) else ():
+        storage = _algorithm(str(change.get("quant_algo", "")), change) if isinstance(change, Mapping) else None
+        if storage is not None:
+            by_format.setdefault(storage, []).append(name)
+    return tuple((Names.of(names), storage) for storage, names in by_format.items())
 
 
 def _unless(found: object, name: str) -> str | None:
@@ -539,6 +542,4 @@ def _experts(fields: Fields, found: Quantization) -> Quantization:
     stated = fields.shared("expert_dtype")
     if stated is None or stated[1] != "fp4" or found.method != "fp8":
         return found
-    from dataclasses import replace
-
     return replace(found, by_component={"experts": MXFP4})

@@ -12,7 +12,7 @@ def attention(
     makes a gate too. more: further tensors.
     """
     return (
-        f"attention: self_attn.q_proj[~{query},H]{qkv} self_attn.k_proj[~G*d,H]{qkv}?keeps"
+        f"attention: self_attn.q_proj[~{query},H]{qkv} self_attn.k_proj[~G*d,H]{qkv}?keeps?own_v self_attn.k_proj.also_v[~G*d,H]{qkv}?keeps?!own_v"
         f" self_attn.v_proj[~G*dv,H]{qkv}?keeps?own_v self_attn.o_proj[H,~A*dv]{o} {more} {norm}"
     )
 
@@ -89,8 +89,9 @@ MAMBA = (
     " mamba.in_proj[~2*inner,H]+in_bias mamba.x_proj[rank+2*state,~inner] mamba.dt_proj[~inner,rank]+ mamba.out_proj[H,~inner]+in_bias"
 )
 MAMBA2 = (
-    "recurrent: mamba.dt_bias[~heads] mamba.A_log[~heads] mamba.D[~heads] mamba.conv1d(~inner+2*groups*state,1,kernel)+conv_bias"
-    " mamba.in_proj[~2*inner+2*groups*state+heads,H]+in_bias mamba.norm[~inner]?mixer_norm mamba.out_proj[H,~inner]+in_bias"
+    "recurrent: mamba.dt_bias[~heads] mamba.A_log[~heads] mamba.D[~heads] mamba.conv1d(~inner,1,kernel)+conv_bias"
+    " mamba.conv1d(~groups*2*state,1,kernel)+conv_bias mamba.in_proj[~2*inner,H]+in_bias mamba.in_proj[~groups*2*state,H]+in_bias"
+    " mamba.in_proj[~heads,H]+in_bias mamba.norm[~inner]?mixer_norm mamba.out_proj[H,~inner]+in_bias"
 )
 DELTA = (
     "recurrent: linear_attn.dt_bias[~linear_num_value_heads] linear_attn.A_log[~linear_num_value_heads]"

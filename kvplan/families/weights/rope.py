@@ -21,14 +21,17 @@ OUTRUN = frozenset((
     "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_5_omni_text", "glm4v", "glm4v_text", "glm4v_moe_text",
     "qwen3_asr_text", "qwen3_omni_moe_text", "keye", "paddleocr_vl", "ernie4_5_vl_moe_text",
 ))  # fmt: skip
-PRECISE = frozenset(("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "deepseek_v4", "kimi_k25_text"))
-"""Types whose stretched tables (yarn) stay in fp32; gpt_oss keeps every table so."""
+PRECISE = frozenset(("gpt_oss", "deepseek_v4"))
+"""Types whose tables stay in fp32."""
+
+OWN_BASE = ("rope_local_base_freq", "swa_rope_theta", "compress_rope_theta")
+"""Fields that give window layers a base of their own."""
 
 TWO_BASES = frozenset(("gemma3_text", "gemma3n_text", "gemma4_text", "gemma4_unified_text", "modernbert-decoder"))
 """Types whose window layers rotate with a base of their own, by their class's defaults."""
 
 WITHOUT = frozenset((
-    "gpt2", "gpt-sw3", "gpt_bigcode", "gpt_neo", "openai-gpt", "opt", "bloom", "mpt", "t5", "mt5", "bart", "mbart", "whisper",
+    "gpt2", "gpt-sw3", "gpt_neo", "openai-gpt", "opt", "bloom", "mpt", "t5", "mt5", "bart", "mbart", "whisper",
     "jamba", "nemotron_h", "mamba", "mamba2", "falcon_mamba", "kimi_linear", "minimax_text_01_none", "biogpt", "xglm",
 ))  # fmt: skip
 """Types that learn positions, bias scores by distance, or have none."""
@@ -38,18 +41,23 @@ def tables(fields: Fields, layers: tuple[Layer, ...], dtype: Storage) -> Block:
     """The tables of a model; empty when it rotates nothing or states no length."""
     if fields.model_type in WITHOUT or fields.find("alibi") == ("alibi", True):
         return ()
-    stated = fields.find(
+    if fields.find("position_embedding_type") == ("position_embedding_type", "nope"):
+        return ()
+    longer = fields.find("model_max_length") if fields.model_type in ("cohere", "cohere2") else None
+    stated = longer or fields.find(
         "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "model_max_length"
     )
     length = stated[1] if stated is not None else fields.defaults.value("max_position_embeddings")
     if not _sound(length):
         return ()
+    if fields.model_type == "gpt_bigcode":
+        return (Weight("causal_mask", (int(length), int(length)), "norm", Storage("bool", 8)),)
     found: dict[tuple[object, ...], Weight] = {}
     for head, local in _heads(layers):
         scaling = _scaling(fields, local)
         shape = (_rows(fields, scaling, int(length), local), _columns(fields, scaling, head))
-        apart = local and (fields.model_type in TWO_BASES or fields.has("rope_local_base_freq", "swa_rope_theta"))
-        found[shape, apart] = Weight(NAME, shape, "norm", _stored(fields, scaling, dtype))
+        apart = local and (fields.model_type in TWO_BASES or fields.has(*OWN_BASE))
+        found[shape, apart] = Weight(NAME, shape, "norm", _stored(fields, dtype))
     return tuple(found.values())
 
 
@@ -85,7 +93,7 @@ def _rows(fields: Fields, scaling: Mapping[str, Any], length: int, local: bool) 
     kind, factor, original = _kind(scaling), scaling.get("factor"), scaling.get("original_max_position_embeddings")
     if fields.model_type in OUTRUN and scaling.get("mrope_section"):
         return length * POSITIONS_PER_TOKEN
-    if local and fields.find("rope_local_base_freq") is not None:
+    if local and (fields.model_type in TWO_BASES or fields.has("rope_local_base_freq")):
         return length
     if kind == "yarn" and _sound(factor) and _sound(original):
         return int(original * factor)
@@ -117,6 +125,5 @@ def _columns(fields: Fields, scaling: Mapping[str, Any], head: int) -> int:
     return int(head * share) if _sound(share) and share <= 1 else head
 
 
-def _stored(fields: Fields, scaling: Mapping[str, Any], dtype: Storage) -> Storage:
-    stretched = fields.model_type in PRECISE and _kind(scaling) == "yarn"
-    return FP32 if stretched or fields.model_type == "gpt_oss" else dtype
+def _stored(fields: Fields, dtype: Storage) -> Storage:
+    return FP32 if fields.model_type in PRECISE else dtype

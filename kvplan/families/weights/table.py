@@ -45,7 +45,7 @@ PER_LAYER_INPUT = (
     "mlp: per_layer_input_gate[ple,H]?ple per_layer_projection[H,ple]?ple norm: post_per_layer_input_norm[H]?ple"
 )
 PER_LAYER_EMBEDDING = (
-    "embedding: embed_tokens_per_layer[~vocab_size_per_layer_input,layers*ple]?ple mlp: per_layer_model_projection[layers*ple,H]?ple"
+    "embedding: embed_tokens_per_layer[~vocab_size_per_layer_input,layers*ple]?ple mlp: per_layer_model_projection[~layers*ple,H]?ple"
     " norm: per_layer_projection_norm[ple]?ple"
 )
 
@@ -174,10 +174,10 @@ FAMILIES: dict[str, Family] = {
         norms=(
             f"{NORM4} {PER_LAYER_INPUT} mlp: altup.correct_output_scale[H] altup.correction_coefs(streams,streams)"
             " altup.prediction_coefs(streams*streams,streams) altup.modality_router[streams,H] altup.router_norm[H]"
-            " laurel.linear_left[laurel_rank,H] laurel.linear_right[H,laurel_rank] laurel.post_laurel_norm[H]"
+            " laurel.linear_left[~laurel_rank,H] laurel.linear_right[H,~laurel_rank] laurel.post_laurel_norm[H]"
         ),
-        first=f"{EMBEDDING} {PER_LAYER_EMBEDDING} mlp: streams-1@altup_projections[H,H]",
-        last=f"mlp: streams-1@altup_unembed_projections[H,H] {HEAD}", given={"streams": "altup_num_inputs"},
+        first=f"{EMBEDDING} {PER_LAYER_EMBEDDING} mlp: streams-1@altup_projections[~H,H]",
+        last=f"mlp: streams-1@altup_unembed_projections[~H,H] {HEAD}", given={"streams": "altup_num_inputs"},
     ),
     # GLM and ChatGLM
     "glm": _GLM,
