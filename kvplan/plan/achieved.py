@@ -70,7 +70,7 @@ CLASSES: dict[str, Achieved] = {
         0.60, 0.55, 0.45, 0.60, 0.4, 500, 90, 50, 80, "no public measurement: the low side of the others"
     ),
 }
-"""Kernel fractions first, then moved as little as needed for 667 public runs (bench/decode_points.py shows how well:
+"""Kernel fractions first, then moved as little as needed for public runs of engines (tests/plan/test_decode_points.py:
 three in four lie within a factor 1.5 of the estimate, none of a whole engine below the lower bound)."""
 
 COLLECTIVE_US: dict[str, dict[int, float]] = {
