@@ -77,10 +77,19 @@ class _Reader:
                 cache[key] = self._layer(layer, ffn[index], {**locals_[kind], "layer": index, **own})
             blocks.append(cache[key])
         first, last = self._part("embedding", self.family.first), self._part("head", self.family.last)
+        if self._headless():
+            last = tuple(weight for weight in last if weight.component != "head")
         towers, gaps = read_towers(self.fields, self.family, self.symbols, self.dtype)
         missing = tuple(dict.fromkeys((*self.missing, *gaps)))
         positions = rope.tables(self.fields, self.layers, self.dtype)
         return Weights(first, tuple(blocks), last, towers, (), positions, self._tied(), missing)
+
+    def _headless(self) -> bool:
+        """Whether the class that the config names has no output projection: a reward, an embedding, a bare model."""
+        found = self.fields.shared("architectures")
+        name = str(found[1][0]) if found is not None and isinstance(found[1], list) and found[1] else ""
+        bare = name.endswith("Model") and not name.endswith("LMHeadModel") and self.fields.defaults.known
+        return bare or name.endswith(("ForSequenceClassification", "ForTokenClassification", "ForRewardModel"))
 
     def _tied(self) -> bool:
         if self.family.tied is not None:
