@@ -41,13 +41,9 @@ def state_format(fields: Fields) -> Format | None:
     return found
 
 
-KEEP_FP32 = frozenset(("mamba", "mamba2", "falcon_mamba", "falcon_h1", "jamba"))
-"""Types whose Mamba state transformers 5.23 keeps in fp32 whatever the model runs in; the others keep the model's."""
-
-
 def _state(fields: Fields, width: tuple[int, int]) -> StateTensor:
-    usual = FP32 if fields.model_type in KEEP_FP32 else None
-    return StateTensor("recurrent", 1, (width,), state_format(fields), usual)
+    """A Mamba state: in the stated format, else in fp32 as transformers 5.23 keeps it whatever the model runs in."""
+    return StateTensor("recurrent", 1, (width,), state_format(fields), FP32)
 
 
 def _conv(columns: int, *widths: tuple[int, int]) -> StateTensor:
@@ -183,7 +179,7 @@ def mixed_heads(fields: Fields, heads: Heads) -> Recurrent:
     """
     columns = fields.need("cca_time0") - 1 + fields.need("cca_time1") - 1
     queries = heads.heads or heads.kv_heads
-    conv = StateTensor("conv", columns, ((queries, heads.k_dim), (heads.kv_heads, heads.k_dim)))
+    conv = StateTensor("shift", columns, ((queries, heads.k_dim), (heads.kv_heads, heads.k_dim)))
     delayed = StateTensor("shift", 1, ((heads.kv_heads, heads.v_dim // 2),))
     return Recurrent("convolutional attention", (conv, delayed), "arXiv:2510.04476; transformers 5.23 models/zaya")
 

@@ -9,8 +9,8 @@ class for the fields that decide the size of caches, states, weights and context
 it. The value is the raw default of the class, with these extra keys beside the fields:
 
 attribute_map   {standard name: own name}, as the class declares it
-derived         {field: [fields]}: the default is null and the class computes the field from these others
-                (an empty list: computed from something this script could not find by changing one field at a time)
+derived         {field: [fields]}: the class computes the field from these others when its own default is null (or
+                says "auto", or is switched off); found by changing one integer or boolean field at a time
 effective       {field: value}: with all defaults, the class ends with this value instead of its own raw default
 lists           {field: {"prefix", "cycle", "suffix"}}: the per-layer list the class computes when the file has none;
                 layer i takes prefix[i], or suffix counted from the end, or cycle[(i - len(prefix)) % len(cycle)].
@@ -27,6 +27,7 @@ import contextlib
 import dataclasses
 import inspect
 import json
+import os
 import re
 import sys
 import textwrap
@@ -34,6 +35,8 @@ import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 import transformers
 from transformers import PreTrainedConfig
@@ -96,7 +99,9 @@ def plain(value: Any) -> bool:
 
 def is_layer_list(name: str, value: Any) -> bool:
     """Say whether a field is a list with an entry for each layer (or the numbers of some layers)."""
-    return isinstance(value, (list, tuple)) and len(value) > 0 and ("layer" in name or "types" in name or "idxs" in name)
+    return (
+        isinstance(value, (list, tuple)) and len(value) > 0 and ("layer" in name or "types" in name or "idxs" in name)
+    )
 
 
 def generative_types() -> set[str]:
@@ -105,14 +110,14 @@ def generative_types() -> set[str]:
 
 
 def config_class(model_type: str) -> type[PreTrainedConfig]:
-    return CONFIG_MAPPING[model_type]  # type: ignore[no-any-return]
+    return CONFIG_MAPPING[model_type]
 
 
 def raw_defaults(cls: type[PreTrainedConfig]) -> Json:
     """Read the defaults from the fields of a class, before it computes anything."""
     base = {field.name for field in dataclasses.fields(PreTrainedConfig)} - {"is_encoder_decoder"}
     out: Json = {}
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+    for field in dataclasses.fields(cls):
         if field.name in base or field.name in cls.sub_configs_defaults:
             continue
         name = cls.attribute_map.get(field.name, field.name)
@@ -179,13 +184,12 @@ def dependencies(cls: type[PreTrainedConfig], start: Json, unknown: Iterable[str
     out: dict[str, list[str]] = {name: [] for name in unknown}
     for field, value in raw.items():
         for other in changed(start.get(field) if value is None else value):
-            try:
+            after = start
+            with contextlib.suppress(Exception):  # a class may reject any combination
                 after = visible(cls(**{field: other}))
-            except Exception:  # noqa: BLE001 - a class may reject any combination
-                continue
-            for name in out:
-                if name != field and after.get(name) != start.get(name) and field not in out[name]:
-                    out[name].append(field)
+            for name, fields in out.items():
+                if name != field and after.get(name) != start.get(name) and field not in fields:
+                    fields.append(field)
     return {name: sorted(fields) for name, fields in out.items()}
 
 
@@ -233,16 +237,17 @@ def layer_list(cls: type[PreTrainedConfig], name: str, value: Any) -> Json:
     lists: dict[int, list[Any]] = {}
     try:
         depth = int(getattr(cls(), depth_field))
-    except Exception:  # noqa: BLE001
+    except Exception:
         return {"runs": runs(own)}
     for extra in (0, 1, 2, 5, 6, 7, 12):
-        try:
-            made = list(visible(cls(**{depth_field: depth + extra}))[name])
-        except Exception:  # noqa: BLE001
-            continue
-        if len(made) != depth + extra:
+        made = None
+        with contextlib.suppress(Exception):
+            deeper: Json = {depth_field: depth + extra}
+            made = list(visible(cls(**deeper))[name])
+        if made is not None and len(made) != depth + extra:
             return {"runs": runs(own)}
-        lists[depth + extra] = made
+        if made is not None:
+            lists[depth + extra] = made
     found = law(lists) if len(lists) > 1 else None
     return found or {"runs": runs(own)}
 
@@ -283,42 +288,36 @@ def nested(cls: type[PreTrainedConfig]) -> tuple[Json, set[str]]:
 def describe(cls: type[PreTrainedConfig]) -> tuple[Json, set[str]]:
     """Describe one configuration class, and name the types nested in it."""
     raw = {k: v for k, v in raw_defaults(cls).items() if sizes(k)}
-    line: Json = {k: tidy(v) for k, v in raw.items() if plain(v)}
-    names = {k: v for k, v in cls.attribute_map.items() if sizes(k) and sizes(v)}
-    if names:
-        line["attribute_map"] = dict(sorted(names.items()))
-    kwargs = {k: v for k, v in accepted_kwargs(cls).items() if sizes(k) and k not in raw}
-    if kwargs:
-        line["kwargs"] = dict(sorted(kwargs.items()))
     subs, types = nested(cls)
-    if subs:
-        line = {k: v for k, v in line.items() if k not in subs}
-        line["sub_configs"] = subs
+    line: Json = {k: tidy(v) for k, v in raw.items() if plain(v) and k not in subs}
+    names = {k: v for k, v in cls.attribute_map.items() if sizes(k) and sizes(v)}
+    kwargs = {k: v for k, v in accepted_kwargs(cls).items() if sizes(k) and k not in raw}
+    more = {"attribute_map": names, "kwargs": kwargs, "sub_configs": subs}
     try:
         start = {k: v for k, v in visible(cls()).items() if sizes(k)}
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         line["cannot_build"] = " ".join(str(error).split())[:160]
-        return line, types
+    else:
+        fields, computed = complete(cls, raw, start)
+        line |= fields
+        more |= computed
+    return line | {k: v for k, v in more.items() if v}, types
+
+
+def complete(cls: type[PreTrainedConfig], raw: Json, start: Json) -> tuple[Json, Json]:
+    """Find what a class computes: the constants among it, and the rest as lists, derived and effective fields."""
     computed = [k for k, v in start.items() if raw.get(k) is None and v is not None]
     lists = {k: layer_list(cls, k, start[k]) for k in computed if is_layer_list(k, start[k])}
-    if lists:
-        line["lists"] = lists
     scalars = [k for k in computed if k not in lists and plain(start[k])]
-    derived: Json = {}
-    for name, fields in sorted(dependencies(cls, start, scalars, raw).items()):
-        if not fields:
-            line[name] = tidy(start[name])
-        else:
-            line[name] = None
-            derived[name] = fields
-    if derived:
-        line["derived"] = derived
     effective = {
-        k: tidy(start[k]) for k, v in raw.items() if v is not None and k in start and tidy(start[k]) != tidy(v) and plain(start[k])
+        k: tidy(start[k])
+        for k, v in raw.items()
+        if v is not None and k in start and tidy(start[k]) != tidy(v) and plain(start[k])
     }
-    if effective:
-        line["effective"] = effective
-    return line, types
+    found = dependencies(cls, start, [*scalars, *effective], raw)
+    derived = {k: v for k, v in sorted(found.items()) if v}
+    constants = {k: None if k in derived else tidy(start[k]) for k in scalars}
+    return constants, {"lists": lists, "derived": derived, "effective": effective}
 
 
 def collect() -> Json:
@@ -336,7 +335,6 @@ def collect() -> Json:
 
 def main(path: Path) -> None:
     warnings.filterwarnings("ignore")
-    transformers.logging.set_verbosity_error()
     types = collect()
     rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(types[name], sort_keys=True)}" for name in sorted(types))
     source = json.dumps(f"transformers {transformers.__version__} configuration classes")
