@@ -1,6 +1,5 @@
 """What a model's parameters are, which of them a step reads, and how ranks share them.
 
-    Storage    how the numbers of a matrix are kept: bits, scales of groups, rows, tensors
     Weight     one tensor by its name in the checkpoint, its shape, who splits it and how it is stored
     Weights    all of them, layer by layer: parameters, bytes on a rank, bytes that a step reads
 
@@ -15,6 +14,11 @@ from math import ceil, prod
 from typing import Literal, NamedTuple
 
 from kvplan.arch.parallel import Parallel, stage_layers
+from kvplan.arch.storage import BF16, DTYPES, FP16, FP32, Storage
+
+__all__ = [
+    "BF16", "DTYPES", "FP16", "FP32", "HEAD", "PLAIN", "TOWERS", "Block", "Component", "Reads", "Storage", "View", "Weight", "Weights",
+]  # fmt: skip
 
 Component = Literal[
     "embedding", "attention", "indexer", "recurrent", "mlp", "router", "experts", "shared_experts", "norm", "head",
@@ -26,39 +30,6 @@ HEAD = "lm_head"
 
 TOWERS: frozenset[Component] = frozenset(("encoder", "vision", "audio", "projector"))
 """Components that work on a request's input once, before decoding, and that no decode step reads."""
-
-
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """How a matrix of `rows` (outputs) by `columns` (inputs) is kept.
-
-    bits: of an element, packed. group, group_bits: every `group` inputs of every `group_rows` outputs share group_bits
-    of scales and zero points. row_bits: per output (a per-channel scale). column_bits: per input (an order of inputs).
-    tensor_bits: once per matrix. packed_bits: word that a row of elements is padded to, 8 when rows aren't padded.
-    """
-
-    name: str
-    bits: int
-    group: int = 0
-    group_rows: int = 1
-    group_bits: int = 0
-    row_bits: int = 0
-    column_bits: int = 0
-    tensor_bits: int = 0
-    source: str = "a dtype without scales"
-
-    def bytes(self, rows: int, columns: int) -> int:
-        """Bytes of one matrix, scales included."""
-        bits = rows * columns * self.bits + rows * self.row_bits + columns * self.column_bits + self.tensor_bits
-        if self.group:
-            bits += -(-rows // self.group_rows) * -(-columns // self.group) * self.group_bits
-        return -(-bits // 8)
-
-
-BF16 = Storage("bf16", 16)
-FP16 = Storage("fp16", 16)
-FP32 = Storage("fp32", 32)
-DTYPES = {storage.name: storage for storage in (BF16, FP16, FP32)}
 
 
 class Reads(NamedTuple):
@@ -266,7 +237,7 @@ class Weights:
     def stored_as(self, storage: Storage) -> Weights:
         """The same model with its linear layers stored otherwise; in a plain dtype, every tensor is.
 
-        Embeddings, head, norms, routers and towers stay as they are unless `storage` is a plain 16 or 32 bit dtype.
+        Embeddings, head, norms, routers and towers stay in 16 bit unless `storage` is a plain dtype.
         """
         plain = storage.name in DTYPES
 

@@ -6,7 +6,8 @@ The inventory (arch/weights.py) is the checkpoint's; only the differences stand 
 from __future__ import annotations
 
 from kvplan.arch.model import Model
-from kvplan.arch.weights import FP32, PLAIN, Component, Storage, View, Weight
+from kvplan.arch.storage import FP32, Storage
+from kvplan.arch.weights import PLAIN, Component, View, Weight
 
 VOCABULARY_MULTIPLE = 64
 """Rows that vLLM pads embeddings and heads to. Source: vLLM 0.33 layers/vocab_parallel_embedding.py."""

@@ -12,7 +12,27 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase, translate
 from typing import Any
 
-from kvplan.arch.weights import BF16, DTYPES, TOWERS, Component, Storage, Weight
+from kvplan.arch.storage import (
+    AWQ_SOURCE,
+    BF16,
+    BNB_SOURCE,
+    CHANNEL_SOURCE,
+    DTYPES,
+    FP8_BLOCK,
+    FP8_BLOCK_SOURCE,
+    FP8_ROW,
+    FP8_SOURCE,
+    FP8_TENSOR,
+    INT8_ROW,
+    MLX_SOURCE,
+    MXFP4,
+    MXFP8,
+    NVFP4,
+    NVFP4_SOURCE,
+    Storage,
+    integer,
+)
+from kvplan.arch.weights import TOWERS, Component, Weight
 from kvplan.errors import BadField
 from kvplan.families import numbers
 from kvplan.families.fields import Fields
@@ -158,38 +178,6 @@ class Quantization:
         return component not in ("router", "norm")
 
 
-_FP8_BLOCK = "DeepSeek-V3 repository, weight_scale_inv: one fp32 scale per block"
-_FP8 = "vLLM 0.33 quantization/fp8.py: one fp32 scale per matrix, one more for static activations"
-_GPTQ = "GPTQ, arXiv:2210.17323; AutoGPTQ format: fp16 scale and packed zero point per group; int32 g_idx per input when reordered"
-_AWQ = "AWQ, arXiv:2306.00978; AutoAWQ format: fp16 scale and packed zero point per group"
-_NVFP4 = "NVFP4: fp8 scale per 16 elements, fp32 scale per matrix and for its input"
-_OCP = "OCP Microscaling Formats specification 1.0: one 8-bit scale per 32 elements"
-_BNB = "QLoRA, arXiv:2305.14314; bitsandbytes: absmax per 64 elements, 8 bit when quantized twice"
-_CT = "compressed-tensors format, config_groups"
-_MLX = "MLX quantized linear layers: 16-bit scale and bias per group, embeddings and head included"
-
-MXFP4 = Storage("mxfp4", 4, 32, 1, 8, source=_OCP)
-MXFP8 = Storage("mxfp8", 8, 32, 1, 8, source=_OCP)
-NVFP4 = Storage("nvfp4", 4, 16, 1, 8, tensor_bits=64, source=_NVFP4)
-FP8_TENSOR = Storage("fp8 per tensor", 8, tensor_bits=64, source=_FP8)
-FP8_ROW = Storage("fp8 per channel", 8, row_bits=32, source=_CT)
-INT8_ROW = Storage("int8 per channel", 8, row_bits=32, source=_CT)
-FP8_BLOCK = Storage("fp8 in blocks of 128 x 128", 8, 128, 128, 32, source=_FP8_BLOCK)
-
-
-def integer(
-    bits: int, group: int, *, zero_bits: int, column_bits: int = 0, tensor_bits: int = 0, source: str = _GPTQ
-) -> Storage:
-    """Packed integers with a 16-bit scale and a zero point per group of inputs; group -1 is a whole row."""
-    size = f"groups of {group}" if group > 0 else "whole rows"
-    name = f"int{bits} in {size}"
-    if group > 0:
-        return Storage(
-            name, bits, group, 1, 16 + zero_bits, column_bits=column_bits, tensor_bits=tensor_bits, source=source
-        )
-    return Storage(name, bits, row_bits=16 + zero_bits, column_bits=column_bits, tensor_bits=tensor_bits, source=source)
-
-
 def _list(node: Node, *names: str) -> list[object]:
     """Entries of the first of these lists that is there."""
     for name in names:
@@ -250,9 +238,9 @@ def _blocks(tile: tuple[int, int], bits: int, source: str) -> Storage:
 def _fp8(node: Node, dtype: Storage) -> Quantization:
     tile = _tile(node.get("weight_block_size"))
     static = 64 if node.get("activation_scheme") == "static" else 32
-    storage = Storage("fp8 per tensor", 8, tensor_bits=static, source=_FP8)
+    storage = Storage("fp8 per tensor", 8, tensor_bits=static, source=FP8_SOURCE)
     if tile is not None:
-        storage = _blocks(tile, 8, _FP8_BLOCK)
+        storage = _blocks(tile, 8, FP8_BLOCK_SOURCE)
     return Quantization("fp8", dtype, storage, Names.of(_list(node, "modules_to_not_convert", "ignored_layers")))
 
 
@@ -284,7 +272,7 @@ def _gptq(node: Node, dtype: Storage) -> Quantization:
 
 def _awq(node: Node, dtype: Storage) -> Quantization:
     bits, group = _bits(node, "bits", "w_bit"), _group(node, "group_size", "q_group_size", default=128)
-    storage = integer(bits, group, zero_bits=bits, source=_AWQ)
+    storage = integer(bits, group, zero_bits=bits, source=AWQ_SOURCE)
     return Quantization("awq", dtype, storage, Names.of(_list(node, "modules_to_not_convert")))
 
 
@@ -312,11 +300,16 @@ def _autoround(node: Node, dtype: Storage) -> Quantization:
 
 def _bitsandbytes(node: Node, dtype: Storage) -> Quantization:
     if node.get("load_in_8bit"):
-        storage = Storage("int8 per channel", 8, row_bits=32, source=_BNB)
+        storage = Storage("int8 per channel", 8, row_bits=32, source=BNB_SOURCE)
     else:
         twice = bool(node.get("bnb_4bit_use_double_quant"))
         storage = Storage(
-            f"{node.get('bnb_4bit_quant_type') or 'fp4'} in groups of 64", 4, 64, 1, 8 if twice else 32, source=_BNB
+            f"{node.get('bnb_4bit_quant_type') or 'fp4'} in groups of 64",
+            4,
+            64,
+            1,
+            8 if twice else 32,
+            source=BNB_SOURCE,
         )
     return Quantization("bitsandbytes", dtype, storage, Names.of(_list(node, "llm_int8_skip_modules")))
 
@@ -356,10 +349,10 @@ def _arguments(weights: object, activations: object) -> Storage | None:
     if weights.get("type") == "float":
         return _floats(weights, bits, group, activations)
     if bits == 8 and not group:
-        return Storage("int8 per channel", 8, row_bits=32, source=_CT)
+        return Storage("int8 per channel", 8, row_bits=32, source=CHANNEL_SOURCE)
     zero = 0 if weights.get("symmetric", True) else bits
     order = 32 if weights.get("actorder") in ("group", True) else 0
-    return integer(bits, group or -1, zero_bits=zero, column_bits=order, tensor_bits=128, source=_CT)
+    return integer(bits, group or -1, zero_bits=zero, column_bits=order, tensor_bits=128, source=CHANNEL_SOURCE)
 
 
 def _floats(weights: Node, bits: int, group: int, activations: object) -> Storage:
@@ -367,14 +360,14 @@ def _floats(weights: Node, bits: int, group: int, activations: object) -> Storag
         return MXFP4
     if bits == 4:
         scales = 64 if isinstance(activations, Mapping) else 32
-        return Storage("nvfp4", 4, group or 16, 1, 8, tensor_bits=scales, source=_NVFP4)
+        return Storage("nvfp4", 4, group or 16, 1, 8, tensor_bits=scales, source=NVFP4_SOURCE)
     tile = _tile(weights.get("block_structure"))
     if tile is not None:
-        return _blocks(tile, bits, _CT)
+        return _blocks(tile, bits, CHANNEL_SOURCE)
     static = 32 if isinstance(activations, Mapping) and not activations.get("dynamic") else 0
     if weights.get("strategy") == "channel":
-        return Storage("fp8 per channel", bits, row_bits=32, tensor_bits=static, source=_CT)
-    return Storage("fp8 per tensor", bits, tensor_bits=32 + static, source=_CT)
+        return Storage("fp8 per channel", bits, row_bits=32, tensor_bits=static, source=CHANNEL_SOURCE)
+    return Storage("fp8 per tensor", bits, tensor_bits=32 + static, source=CHANNEL_SOURCE)
 
 
 def _modelopt(node: Node, dtype: Storage) -> Quantization:
@@ -452,7 +445,7 @@ def _mlx(node: Node, dtype: Storage) -> Quantization:
         bits, group = _bits(change, "bits"), max(_group(change, "group_size", default=64), 1)
         if change.get("mode") in ("mxfp4", "mxfp8"):
             return MXFP4 if bits == 4 else MXFP8
-        return Storage(f"int{bits} in groups of {group}", bits, group, 1, 32, source=_MLX)
+        return Storage(f"int{bits} in groups of {group}", bits, group, 1, 32, source=MLX_SOURCE)
 
     named, skipped = [], []
     for name, change in node.items():

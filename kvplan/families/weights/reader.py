@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from math import isqrt
 
 from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent, Layer, Recurrent
-from kvplan.arch.weights import Block, Storage, Weights
+from kvplan.arch.storage import Storage
+from kvplan.arch.weights import Block, Weights
 from kvplan.errors import MissingField
 from kvplan.families.fields import Fields
 from kvplan.families.quantization import Companions, quantization

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
 from kvplan.arch.layers import Attention, Compressed, Latent, Layer
-from kvplan.arch.weights import FP32, Block, Storage, Weight
+from kvplan.arch.storage import FP32, Storage
+from kvplan.arch.weights import Block, Weight
 from kvplan.families.fields import LARGEST, Fields
 
 NAME = "rotary_emb.cos_sin_cache"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kvplan.arch.weights import Block, Storage, Weight, Weights
+from kvplan.arch.storage import Storage
+from kvplan.arch.weights import Block, Weight, Weights
 from kvplan.families.quantization import ALIASES, Quantization, bare
 
 Spelled = tuple[tuple[str, str], ...]

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
-from kvplan.arch.weights import Component, Storage, Weight
+from kvplan.arch.storage import Storage
+from kvplan.arch.weights import Component, Weight
 from kvplan.errors import BadField
 
 

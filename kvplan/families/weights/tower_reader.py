@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kvplan.arch.weights import Block, Component, Storage, Weight
+from kvplan.arch.storage import Storage
+from kvplan.arch.weights import Block, Component, Weight
 from kvplan.errors import BadField, MissingField
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
