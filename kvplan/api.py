@@ -12,15 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kvplan.arch.formats import KvFormat, parse_kv_format
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Engine, Options
-from kvplan.errors import CannotSplit, KvplanError, UsageError
+from kvplan.errors import CannotSplit, KvplanError, Unsupported, UsageError
 from kvplan.hardware.gpu import Gpu, overrides
 from kvplan.plan.request import NO_FLAGS, ONE_GPU, End, Request
 from kvplan.report import schema
+
+if TYPE_CHECKING:
+    from kvplan.plan.fit import Plan
 
 __all__ = [
     "FitQuestion", "Gpu", "KvplanError", "Model", "Options", "Parallel", "compare", "engines", "env", "fit", "fit_all", "gpus",
@@ -97,7 +101,7 @@ def size(
     """
     from kvplan.plan.size import SizeRequest, default_length
     from kvplan.plan.size import size as plan
-    from kvplan.report.build.size import size_report
+    from kvplan.report.assemble.size import size_report
 
     known = _model(model)
     lengths = tuple(contexts) or (default_length(known),)
@@ -112,27 +116,23 @@ def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> 
 
     Raises: CannotSplit, UsageError, UnknownName; ConfigError and SourceError when the model has to be loaded.
     """
-    from kvplan.plan.fit import fit as plan
     from kvplan.plan.suggest import suggest
-    from kvplan.report.build.fit import fit_report
+    from kvplan.report.assemble.fit import fit_report
 
-    request = _request(_model(model), _gpu(gpu), question)
-    found = plan(request)
-    others = () if found.fits else _all_gpus()
-    return fit_report(found, suggest(found, others), warnings(request, question.engine))
+    found, said = _plan(_request(_model(model), _gpu(gpu), question), question.engine)
+    return fit_report(found, suggest(found, () if found.fits else _all_gpus()), said)
 
 
 def fit_all(gpu: Gpu | str, question: FitQuestion = PLAINLY, names: Iterable[str] | None = None) -> schema.FitTable:
     """The same for every bundled model (or `names`), without trees and suggestions; what can't be planned is listed."""
-    from kvplan.plan.fit import fit as plan
-    from kvplan.report.build.fit import fit_report
+    from kvplan.report.assemble.fit import fit_report
     from kvplan.sources.models import model_names
 
     device, rows, skipped = _gpu(gpu), [], []
     for name in model_names() if names is None else names:
         try:
-            request = _request(load_model(name, offline=True), device, question)
-            rows.append(fit_report(plan(request), (), warnings(request, question.engine), explain=False))
+            found, said = _plan(_request(load_model(name, offline=True), device, question), question.engine)
+            rows.append(fit_report(found, (), said, explain=False))
         except KvplanError as error:
             skipped.append(schema.Skipped(name, error.problem.what))
     return schema.FitTable(schema.schema_id("fit_table"), tuple(rows), tuple(skipped))
@@ -152,7 +152,7 @@ def compare(
     """
     from kvplan.plan.compare import compare as plan
     from kvplan.plan.size import default_length
-    from kvplan.report.build.compare import compare_report
+    from kvplan.report.assemble.compare import compare_report
 
     known = [_model(model) for model in compared]
     if not known:
@@ -164,7 +164,7 @@ def compare(
 
 def models(names: Iterable[str] | None = None) -> schema.ModelsReport:
     """The bundled models, or those named."""
-    from kvplan.report.build.lists import listed_model
+    from kvplan.report.assemble.lists import listed_model
     from kvplan.sources.bundled import bundled_models
 
     wanted = None if names is None else set(names)
@@ -183,7 +183,7 @@ def gpus(names: Sequence[str] = ()) -> schema.GpusReport:
 
     Raises: UnknownName.
     """
-    from kvplan.report.build.lists import listed_gpu
+    from kvplan.report.assemble.lists import listed_gpu
     from kvplan.sources.gpus import all_gpus
 
     found = tuple(_gpu(name) for name in names) or all_gpus()
@@ -193,7 +193,7 @@ def gpus(names: Sequence[str] = ()) -> schema.GpusReport:
 def engines() -> schema.EnginesReport:
     """The engines whose rules are known."""
     from kvplan.engines.registry import engines as registered
-    from kvplan.report.build.lists import listed_engine
+    from kvplan.report.assemble.lists import listed_engine
 
     return schema.EnginesReport(schema.schema_id("engines"), tuple(listed_engine(about) for about in registered()))
 
@@ -280,6 +280,23 @@ def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
     if kv.k.name == "fp8" and request.gpu.fp8_kv_native is False:
         found.append(f"{request.gpu.id} converts fp8 in software: half the bytes, not twice the speed.")
     return tuple(found)
+
+
+def _plan(request: Request, asked: str | None) -> tuple[Plan, tuple[str, ...]]:
+    """The plan and what to say with it. A model that the default engine can't serve is planned by the formula.
+
+    asked: the engine that was named, None for the default.
+    """
+    from kvplan.engines.ideal import Ideal
+    from kvplan.plan.fit import fit as plan
+
+    try:
+        return plan(request), warnings(request, asked)
+    except Unsupported as refused:
+        if asked is not None:
+            raise
+        simple = replace(request, engine=Ideal())
+        return plan(simple), (f"{refused.problem.what}: planned by the formula.", *warnings(simple, asked))
 
 
 def _note(engine: str | None) -> str | None:

@@ -18,10 +18,10 @@ from kvplan.plan.compare import compare
 from kvplan.plan.fit import fit
 from kvplan.plan.size import SizeRequest, size
 from kvplan.plan.suggest import suggest
+from kvplan.report.assemble.compare import compare_report
+from kvplan.report.assemble.fit import fit_report
+from kvplan.report.assemble.size import size_report
 from kvplan.report.blocks import Bar, Column, Facts, Heading, Note, Table, Verdict
-from kvplan.report.build.compare import compare_report
-from kvplan.report.build.fit import fit_report
-from kvplan.report.build.size import size_report
 from kvplan.report.render import render
 from kvplan.report.text import Canvas, draw, wrap
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvplan.report.blocks import Block, Column, Heading, Note, Table
 from kvplan.report.schema import fit as schema
+from kvplan.report.schema.common import EngineInfo
 from kvplan.report.views import words
 from kvplan.units import format_bytes
 
@@ -25,11 +26,22 @@ def view(report: schema.FitTable) -> tuple[Block, ...]:
     if report.rows:
         first = report.rows[0]
         blocks.append(
-            Heading(f"Every bundled model on {first.gpu.count} x {first.gpu.id}, by {words.engine_text(first.engine)}")
+            Heading(
+                f"Every bundled model on {first.gpu.count} x {first.gpu.id}, by {words.engine_text(_usual(report))}"
+            )
         )
     blocks.append(Table(columns, tuple(_row(row) for row in report.rows)))
+    simple = [row.model.id for row in report.rows if row.engine != _usual(report)]
+    if simple:
+        blocks.append(Note(f"By the formula, because the engine doesn't serve them: {', '.join(simple)}."))
     blocks += [Note(f"{skipped.id}: {skipped.error}") for skipped in report.skipped]
     return tuple(blocks)
+
+
+def _usual(report: schema.FitTable) -> EngineInfo:
+    """The engine of most rows."""
+    names = [(row.engine.name, row.engine.version) for row in report.rows]
+    return EngineInfo(*max(set(names), key=names.count))
 
 
 def _row(row: schema.FitReport) -> tuple[str, ...]:

@@ -1,0 +1,65 @@
+"""Parts of several documents."""
+
+from __future__ import annotations
+
+from kvplan.arch.formats import KvFormat
+from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Engine
+from kvplan.plan.explain import Node
+from kvplan.report.schema import common as schema
+
+
+def model_info(model: Model) -> schema.ModelInfo:
+    """Which model, and what about it was a default."""
+    weights = model.weights
+    return schema.ModelInfo(
+        id=model.origin.id,
+        family=model.family,
+        source=model.origin.source,
+        revision=model.origin.revision,
+        max_context=model.context.tokens,
+        max_context_reason=model.context.reason,
+        parameters=parameters(model),
+        defaulted=tuple(
+            schema.Defaulted(default.field, _scalar(default.value), default.source) for default in model.defaulted
+        ),
+        notes=model.notes + (() if weights is None or weights.exact else (_missing(weights.missing),)),
+    )
+
+
+def parameters(model: Model) -> schema.Parameters:
+    """Counts as far as they are known."""
+    weights = model.weights
+    if weights is None:
+        return schema.Parameters(None, None, exact=False)
+    return schema.Parameters(weights.total, weights.active, exact=weights.exact)
+
+
+def kv_dtype(kv: KvFormat) -> schema.KvDtype:
+    """Formats by name."""
+    return schema.KvDtype(kv.k.name, kv.v.name)
+
+
+def layout(parallel: Parallel) -> schema.Layout:
+    """Parallel sizes."""
+    return schema.Layout(parallel.tp, parallel.pp, parallel.dp, parallel.ep, parallel.dcp)
+
+
+def engine_info(engine: Engine) -> schema.EngineInfo:
+    """Engine and version."""
+    return schema.EngineInfo(engine.name, engine.version)
+
+
+def explained(node: Node) -> schema.Explained:
+    """A tree of terms."""
+    children = tuple(explained(child) for child in node.children)
+    return schema.Explained(node.name, node.value, node.unit, node.formula, dict(node.inputs), node.source, children)
+
+
+def _missing(parts: tuple[str, ...]) -> str:
+    return f"weights are a lower bound: {', '.join(parts)} can't be counted from the config"
+
+
+def _scalar(value: object) -> schema.Scalar:
+    return value if isinstance(value, int | float | str | bool) or value is None else str(value)

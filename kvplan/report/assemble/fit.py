@@ -1,0 +1,123 @@
+"""The document of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kvplan.arch.curve import LONGEST
+from kvplan.engines.base import Budget, Capacity, Range
+from kvplan.hardware.gpu import Gpu
+from kvplan.plan.explain_plan import explain_plan
+from kvplan.plan.fit import NoFit, Plan
+from kvplan.plan.roofline import Decode
+from kvplan.plan.suggest import Suggestion
+from kvplan.report.assemble.common import engine_info, explained, kv_dtype, layout, model_info
+from kvplan.report.schema import fit as schema
+from kvplan.report.schema import schema_id
+
+
+def fit_report(
+    plan: Plan, suggestions: Iterable[Suggestion], warnings: Iterable[str], *, explain: bool = True
+) -> schema.FitReport:
+    """The document of a plan. explain: whether to carry the tree (tables of many models leave it out)."""
+    request, outcome = plan.request, plan.outcome
+    no = outcome if isinstance(outcome, NoFit) else None
+    return schema.FitReport(
+        schema=schema_id("fit"),
+        model=model_info(request.model),
+        kv_dtype=kv_dtype(plan.kv),
+        parallel=layout(request.parallel),
+        engine=engine_info(request.engine),
+        gpu=gpu_info(request.gpu, request.parallel.gpus),
+        verdict="fits" if no is None else "does_not_fit",
+        binding=outcome.binding,
+        reason=None if no is None else no.reason,
+        short_by_bytes=None if no is None else no.short_by_bytes,
+        per_gpu=_per_gpu(plan),
+        ideal=_ideal(plan),
+        reserved=None if plan.reserved is None else _reserved(plan.reserved),
+        context=request.context,
+        max_context=plan.max_context,
+        concurrency=request.concurrency,
+        decode=None if plan.decode is None else _decode(plan.decode),
+        suggestions=tuple(schema.Change(found.change, found.effect) for found in suggestions),
+        explain=explained(explain_plan(plan)) if explain else None,
+        warnings=tuple(warnings),
+    )
+
+
+def gpu_info(gpu: Gpu, count: int) -> schema.GpuInfo:
+    """The two facts a plan stands on, and who says so."""
+    sources = dict.fromkeys((*gpu.memory.sources, *gpu.bandwidth.sources))
+    return schema.GpuInfo(gpu.id, count, gpu.memory.value, gpu.bandwidth.value, tuple(sources))
+
+
+def _per_gpu(plan: Plan) -> schema.PerGpu:
+    budget = plan.budget
+    likely = _memory(plan, budget, "likely")
+    return schema.PerGpu(
+        memory_bytes=likely.memory_bytes,
+        usable_bytes=likely.usable_bytes,
+        weights_bytes=likely.weights_bytes,
+        activation_bytes=likely.activation_bytes,
+        runtime_bytes=likely.runtime_bytes,
+        kv_bytes=likely.kv_bytes,
+        low=_memory(plan, budget, "low"),
+        high=_memory(plan, budget, "high"),
+        decides="low" if plan.request.end == "safe" else "likely",
+        assumed=dict(budget.assumed),
+    )
+
+
+def _memory(plan: Plan, budget: Budget, end: str) -> schema.Memory:
+    def at(size: Range) -> int:
+        return {"low": size.low, "likely": size.likely, "high": size.high}[end]
+
+    unknown = plan.request.model.weights is None and plan.request.options.weights is None
+    return schema.Memory(
+        memory_bytes=at(budget.memory.bytes),
+        usable_bytes=at(budget.usable.bytes),
+        weights_bytes=None if unknown else at(budget.weights.bytes),
+        activation_bytes=at(budget.activation.bytes),
+        runtime_bytes=at(budget.runtime.bytes),
+        kv_bytes=at(budget.kv),
+    )
+
+
+def _ideal(plan: Plan) -> schema.IdealCapacity:
+    tokens = None if plan.ideal.kv_tokens >= LONGEST else plan.ideal.kv_tokens
+    room = max(plan.kv_bytes, 0) * plan.request.parallel.gpus
+    return schema.IdealCapacity(room, tokens, plan.ideal.max_sequences)
+
+
+def _reserved(capacity: Capacity) -> schema.Reserved:
+    return schema.Reserved(
+        kv_bytes=capacity.kv_bytes,
+        blocks=capacity.blocks,
+        block_tokens=capacity.block_tokens,
+        kv_tokens=capacity.kv_tokens,
+        max_concurrency=capacity.max_concurrency,
+        max_sequences=capacity.max_sequences,
+        gap=tuple(schema.Reason(name, size) for name, size in capacity.notes),
+    )
+
+
+def _decode(step: Decode) -> schema.DecodeInfo:
+    reached = step.achieved
+    return schema.DecodeInfo(
+        batch=step.batch,
+        context=step.context,
+        weight_read_s=step.weight_read_s,
+        weight_read_s_low=step.weight_read_s_low,
+        kv_read_s=step.kv_read_s,
+        compute_s=step.compute_s,
+        communication_s=step.communication_s,
+        overhead_s=step.overhead_s,
+        step_s_low=step.step_s_low,
+        step_s_likely=step.step_s_likely,
+        kv_share=step.kv_share,
+        crossover_batch=step.crossover_batch,
+        crossover_context=step.crossover_context,
+        tokens_per_s=step.tokens_per_s,
+        fractions=reached.source,
+    )

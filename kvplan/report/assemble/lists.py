@@ -1,0 +1,65 @@
+"""What kvplan knows: models, GPUs, engines."""
+
+from __future__ import annotations
+
+from kvplan.arch.model import Model
+from kvplan.engines.registry import About
+from kvplan.hardware.gpu import Fact, Gpu
+from kvplan.plan.shapes import attention_label
+from kvplan.report.assemble.common import parameters
+from kvplan.report.schema import lists as schema
+
+
+def listed_model(model: Model, aliases: tuple[str, ...], source: str) -> schema.ListedModel:
+    """One bundled model."""
+    curve = model.curve(model.kv_auto)
+    return schema.ListedModel(
+        id=model.origin.id,
+        aliases=aliases,
+        family=model.family,
+        max_context=model.context.tokens,
+        attention=attention_label(model),
+        bytes_per_token=curve.bytes_at(1) - curve.bytes_at(0),
+        fixed_bytes_per_sequence=curve.bytes_at(0),
+        parameters=parameters(model),
+        source=source,
+    )
+
+
+def listed_gpu(gpu: Gpu) -> schema.ListedGpu:
+    """All facts of one GPU."""
+    capability = gpu.compute_capability
+    return schema.ListedGpu(
+        id=gpu.id,
+        name=gpu.name,
+        vendor=gpu.vendor,
+        architecture=gpu.architecture,
+        aliases=gpu.aliases,
+        memory=_known(gpu.memory),
+        memory_marketed=_fact(gpu.memory_marketed),
+        bandwidth=_known(gpu.bandwidth),
+        bandwidth_measured=_fact(gpu.bandwidth_measured),
+        flops={name: _known(fact) for name, fact in gpu.flops},
+        link=_fact(gpu.link),
+        memory_type=gpu.memory_type,
+        compute_capability=None if capability is None else f"{capability[0]}.{capability[1]}",
+        unified=gpu.unified,
+        fp8_kv_native=gpu.fp8_kv_native,
+        segment=gpu.segment,
+        mig_of=gpu.mig_of,
+        notes=gpu.notes,
+    )
+
+
+def listed_engine(about: About) -> schema.ListedEngine:
+    """One engine, the versions its rules hold for, and the rules."""
+    rules = tuple(schema.ListedRule(rule.since, rule.says, rule.source, rule.certain) for rule in about.rules)
+    return schema.ListedEngine(about.name, about.newest, about.oldest, rules)
+
+
+def _known(fact: Fact) -> schema.KnownFact:
+    return schema.KnownFact(fact.value, fact.kind, fact.sources)
+
+
+def _fact(fact: Fact | None) -> schema.KnownFact | None:
+    return None if fact is None else _known(fact)

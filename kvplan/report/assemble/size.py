@@ -1,0 +1,86 @@
+"""The document of a sizing."""
+
+from __future__ import annotations
+
+from kvplan.arch.model import LayerCount
+from kvplan.plan.explain import Node, explain_sequence, explain_work
+from kvplan.plan.size import Sizing
+from kvplan.report.assemble.common import engine_info, explained, kv_dtype, layout, model_info
+from kvplan.report.schema import schema_id
+from kvplan.report.schema import size as schema
+
+RULE_OF_THUMB = "a GQA model of about 8B costs 100-150 KiB/token at 16 bit; add 15 % overhead"
+
+
+def size_report(sizing: Sizing, prompt: int | None) -> schema.SizeReport:
+    """The document of a sizing. prompt: tokens of the longest length that are the prompt, half when not said."""
+    request = sizing.request
+    longest = max(request.lengths)
+    given = min(prompt, longest - 1) if prompt is not None else longest // 2
+    work, tree = explain_work(given, longest - given), explain_sequence(request.model, sizing.kv, longest)
+    return schema.SizeReport(
+        schema=schema_id("size"),
+        model=model_info(request.model),
+        kv_dtype=kv_dtype(sizing.kv),
+        parallel=layout(request.parallel),
+        engine=engine_info(request.engine),
+        cache=_cache(sizing),
+        sequences=tuple(
+            schema.Sequence(
+                length.tokens,
+                length.whole,
+                length.on_gpu,
+                length.engine_whole,
+                length.engine_on_gpu,
+                length.slope,
+            )
+            for length in sizing.lengths
+        ),
+        ladder=tuple(schema.Rung(tokens, size) for tokens, size in sizing.ladder),
+        same_shape=_same_shape(sizing, longest),
+        work=_work(work, given, longest - given),
+        rule_of_thumb=RULE_OF_THUMB,
+        explain=explained(
+            Node("size", tree.value, "bytes", "", children=(tree, work)),
+        ),
+    )
+
+
+def _cache(sizing: Sizing) -> schema.CacheInfo:
+    curve = sizing.curve
+    return schema.CacheInfo(
+        attention=sizing.attention,
+        bytes_per_token=sizing.bytes_per_token,
+        bytes_per_token_full=sizing.bytes_per_token_full,
+        full_after=curve.full_after,
+        fixed_bytes_per_sequence=curve.bytes_at(0),
+        groups=tuple(_group(count) for count in sizing.parts),
+    )
+
+
+def _group(count: LayerCount) -> schema.Group:
+    group = count.part.group
+    return schema.Group(
+        kind=count.part.kind,
+        layers=count.layers,
+        bytes_per_token=round(group.per_state / group.stride),
+        cap_tokens=group.cap,
+        stride=group.stride,
+        fixed_bytes=group.fixed,
+        bytes_per_entry=group.per_state,
+        formula=count.part.formula,
+        source=count.part.source,
+    )
+
+
+def _same_shape(sizing: Sizing, longest: int) -> tuple[schema.SameShape, ...]:
+    own = sizing.curve.bytes_at(longest)
+    return tuple(
+        schema.SameShape(other.attention, other.bytes_per_token, other.bytes, other.bytes / own if own else 0.0)
+        for other in sizing.alternatives
+    )
+
+
+def _work(node: Node, prompt: int, output: int) -> schema.Work:
+    without, cached = int(node.value or 0), prompt + output
+    return schema.Work(prompt, output, without, cached, without / cached, without / output)
