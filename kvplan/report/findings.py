@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from kvplan.report.checked import At, CheckReport, Result
+from kvplan.report.schema.check import At, CheckReport, Result
 
 Severity = Literal["error", "warning", "note"]
 

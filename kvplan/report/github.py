@@ -12,7 +12,7 @@ from kvplan.report.findings import Finding
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
-def annotations(findings: Iterable[Finding], path: Callable[[str], str]) -> str:
+def commands(findings: Iterable[Finding], path: Callable[[str], str]) -> str:
     """One line a finding, each ending with a newline. path: from a file's name to its path in the repository."""
     return "".join(_line(finding, path(finding.at.file)) for finding in findings)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
-from kvplan.report.checked import CheckReport, CheckRow, Result
+from kvplan.report.schema.check import CheckReport, CheckRow, Result
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 has no way to write."""

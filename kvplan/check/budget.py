@@ -1,0 +1,133 @@
+"""What a budget file says once it is read: deployments, each with the limits it must keep and where every value stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Options
+
+End = Literal["safe", "likely", "ideal"]
+"""Which end of an uncertain number a limit compares: what is promised, what is probable, or the textbook formula."""
+
+Level = Literal["error", "warn"]
+Unit = Literal["bytes", "tokens", "sequences", "seconds", "gpus", "share"]
+
+ENDS: tuple[End, ...] = ("safe", "likely", "ideal")
+LEVELS: tuple[Level, ...] = ("error", "warn")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A line (from 1) of a file, as its path is written in reports."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One bound. metric: a name of kvplan.check.metrics. bound: in `unit`, an integer except for seconds and shares.
+
+    at: tokens of a sequence, None for the deployment's own context. batch: sequences of the timed step.
+    own: whether it stands in the deployment itself, not in something it inherits from.
+    """
+
+    metric: str
+    bound: float
+    unit: Unit
+    place: Place
+    end: End = "safe"
+    level: Level = "error"
+    at: int | None = None
+    batch: int | None = None
+    own: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """The rule that the engine would start, with room for one sequence of its context: by which end, and how grave."""
+
+    end: End = "safe"
+    level: Level = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Everything that a plan depends on, as written: names not yet looked up.
+
+    model: what `kvplan size` takes; a path is absolute. context: the engine's longest sequence, None for the model's own.
+    tokens: of the sequences that are counted, None for `context`. batch: sequences of the timed step.
+    kv_dtype: `auto` or a format. concurrency: sequences that headroom is left beside. stretched: whether the context may
+    be longer than the model's own maximum.
+    """
+
+    model: str
+    gpu: str
+    engine: str = "vllm"
+    revision: str | None = None
+    gpu_memory: int | None = None
+    parallel: Parallel = field(default_factory=Parallel)
+    context: int | None = None
+    kv_dtype: str = "auto"
+    options: Options = field(default_factory=Options)
+    concurrency: int = 1
+    tokens: int | None = None
+    batch: int | None = None
+    stretched: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something the reader of a serve command should know: `rule` names it for machines."""
+
+    rule: str
+    text: str
+    place: Place
+    level: Level = "warn"
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One thing to plan. place: of its name. places: of each of its values, by dotted key (`parallel.tp`).
+
+    written: those values as text, so that two versions of a deployment can be told apart key by key.
+    """
+
+    name: str
+    question: Question
+    place: Place
+    limits: tuple[Limit, ...] = ()
+    starts: Starts = field(default_factory=Starts)
+    places: Mapping[str, Place] = field(default_factory=dict)
+    written: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[Remark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What looked like something to check and couldn't be read. found: whether a serve command certainly is there.
+
+    explicit: whether a person named this file.
+    """
+
+    what: str
+    why: str
+    place: Place
+    found: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All that one or several files gave."""
+
+    deployments: tuple[Deployment, ...] = ()
+    unread: tuple[Unread, ...] = ()
+
+    def __add__(self, other: Reading) -> Reading:
+        return Reading(self.deployments + other.deployments, self.unread + other.unread)

@@ -1,0 +1,169 @@
+"""From a merged layer to a Deployment: every value looked at once, every complaint on its line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from kvplan.arch.parallel import Parallel
+from kvplan.check.budget import Deployment, Limit, Place, Question, Remark, Starts
+from kvplan.check.flags import engine_name, options_of, switch
+from kvplan.check.merge import Key, Placed
+from kvplan.check.messages import fault
+from kvplan.check.metrics import METRICS
+from kvplan.check.tree import Tree, beside
+from kvplan.engines.base import Options
+from kvplan.errors import KvplanError
+
+T = TypeVar("T")
+
+DEFAULT_ENGINE = "vllm"
+
+STRETCHED = "allow_long_max_model_len"
+"""vLLM's leave to serve more tokens than the model's config says; it takes it from the environment."""
+
+_PATHS = (".json", ".yaml", ".yml", ".gguf")
+
+
+def deployment(
+    name: str, place: Place, layer: Mapping[Key, Placed], tree: Tree, remarks: tuple[Remark, ...] = ()
+) -> Deployment:
+    """The deployment that a merged layer says.
+
+    Raises: BudgetFault on the line of the value, or of the deployment where one is missing.
+    """
+    for key, hint in (("model", "model: llama-3-70b"), ("gpu", "gpu: h100")):
+        if (key,) not in layer:
+            raise fault(place, f"{name} names no {key}", hint=f"add `{hint}` to it or to defaults")
+    engine = _value(layer, "engine") or DEFAULT_ENGINE
+    flags = {key[1]: placed for key, placed in layer.items() if key[0] == "flags"}
+    stretched = flags.pop(STRETCHED, None)
+    question = Question(
+        model=_model(layer[("model",)], tree),
+        gpu=_gpu(layer[("gpu",)], tree),
+        engine=engine,
+        revision=_value(layer, "revision"),
+        gpu_memory=_value(layer, "gpu_memory"),
+        parallel=_parallel(layer, place),
+        context=_value(layer, "context"),
+        kv_dtype=_value(layer, "kv_dtype") or "auto",
+        options=options_of(engine, ()),
+        concurrency=_value(layer, "concurrency") or 1,
+        stretched=stretched is not None and _on(stretched.place, partial(switch, stretched.value)),
+    )
+    for flag, placed in flags.items():
+        one = partial(options_of, engine, [(flag, placed.value)])
+        question = replace(question, options=_both(question.options, _on(placed.place, one)))
+    return Deployment(
+        name=name,
+        question=question,
+        place=place,
+        limits=_limits(layer),
+        starts=_starts(layer),
+        places={".".join(key): placed.place for key, placed in layer.items() if key[0] != "limits"},
+        written={
+            ".".join(key): _text(placed.value) for key, placed in layer.items() if key[0] not in {"limits", "from"}
+        },
+        remarks=remarks,
+    )
+
+
+def _value(layer: Mapping[Key, Placed], key: str) -> Any:
+    placed = layer.get((key,))
+    return None if placed is None else placed.value
+
+
+def _on(place: Place, build: Callable[[], T]) -> T:
+    """What `build` makes; its complaint gets the place."""
+    try:
+        return build()
+    except KvplanError as error:
+        problem = error.problem
+        raise fault(place, problem.what, cause=problem.cause, hint=problem.hint) from None
+
+
+def _both(first: Options, second: Options) -> Options:
+    """The options of both; they never set the same one."""
+    plain = Options()
+    changed = {
+        field.name: getattr(second, field.name)
+        for field in fields(second)
+        if getattr(second, field.name) != getattr(plain, field.name)
+    }
+    return replace(first, **changed)
+
+
+def _parallel(layer: Mapping[Key, Placed], place: Place) -> Parallel:
+    sizes = {key[1]: placed for key, placed in layer.items() if key[0] == "parallel"}
+    first = min((placed.place for placed in sizes.values()), default=place)
+    values = {name: placed.value for name, placed in sizes.items()}
+    if values.get("ep") == EVERY_RANK:
+        values["ep"] = values.get("tp", 1) * values.get("dp", 1)
+    return _on(first, lambda: Parallel(**values))
+
+
+EVERY_RANK = -1
+"""An expert parallel size that means all tensor and data ranks, as vLLM's switch does."""
+
+
+def _model(placed: Placed, tree: Tree) -> str:
+    """A name or a Hub id as it is; a path so that it is found from any folder, in this tree."""
+    name = str(placed.value)
+    if name == "-":
+        raise fault(placed.place, "a budget can't read its model from standard input", hint="name a file")
+    return _file(name, placed.place, tree)
+
+
+def _gpu(placed: Placed, tree: Tree) -> str:
+    name = str(placed.value)
+    return _file(name, placed.place, tree) if name.endswith((".yaml", ".yml")) else name
+
+
+def _file(name: str, place: Place, tree: Tree) -> str:
+    found = tree.path(beside(place.file, name))
+    if found.exists() or name.startswith((".", "/")) or name.endswith(_PATHS):
+        return str(found.absolute())
+    return name
+
+
+def _limits(layer: Mapping[Key, Placed]) -> tuple[Limit, ...]:
+    return tuple(
+        _limit(metric, bound, place, placed)
+        for metric in METRICS
+        if (placed := layer.get(("limits", metric))) is not None
+        for bound, place in placed.value
+    )
+
+
+def _starts(layer: Mapping[Key, Placed]) -> Starts:
+    placed = layer.get(("limits", "starts"))
+    if placed is None:
+        return Starts()
+    ((bound, _),) = placed.value[-1:]
+    return Starts(bound.end, bound.level)
+
+
+def _limit(name: str, bound: Any, place: Place, placed: Placed) -> Limit:
+    metric = METRICS[name]
+    value = bound.max if metric.side == "most" else bound.min
+    share = isinstance(value, str)
+    return Limit(
+        metric=name,
+        bound=float(value.rstrip(" %")) / 100 if share else value,
+        unit="share" if share else metric.unit,
+        place=place,
+        end=bound.end,
+        level=bound.level,
+        at=getattr(bound, "at", None),
+        batch=getattr(bound, "batch", None),
+        own=placed.own,
+    )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+__all__ = ["DEFAULT_ENGINE", "EVERY_RANK", "deployment", "engine_name"]

@@ -1,0 +1,198 @@
+"""A deployment's plan held against its limits: one row for each, with the numbers in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from kvplan.check.budget import Deployment, Limit, Place, Remark
+from kvplan.check.metrics import METRICS, STARTS, UNLIMITED, Metric
+from kvplan.check.planning import Ends, Planned, Planner, Unanswered
+from kvplan.report.schema.check import RANKS, At, CheckRow, Result, Subject, Three, Trouble
+from kvplan.report.views.check_words import amount, name
+
+_ENDS = {"safe": "", "likely": " (likely)", "ideal": " (by the formula)"}
+
+
+def judge(deployment: Deployment, planner: Planner) -> Result:
+    """Plan it, and check every limit."""
+    outcome = planner.plan(deployment.question)
+    if isinstance(outcome, Unanswered):
+        return _unanswered(deployment, outcome)
+    rows = [_starts(deployment, outcome)]
+    for limit in deployment.limits:
+        found = _limited(deployment, limit, outcome, planner)
+        if isinstance(found, Unanswered):
+            return _unanswered(deployment, found)
+        rows.append(found)
+    rows += [_remark(remark) for remark in deployment.remarks]
+    return Result(
+        name=deployment.name,
+        status=min((row.status for row in rows), key=RANKS.__getitem__),
+        at=at(deployment.place),
+        subject=_subject(deployment, outcome),
+        numbers={name: Three(ends.safe, ends.likely, ends.ideal) for name, ends in outcome.numbers.items()},
+        checks=tuple(rows),
+        error=None,
+        change=None,
+        moved=(),
+        warnings=outcome.warnings,
+    )
+
+
+def at(place: Place) -> At:
+    """The place as documents have it."""
+    return At(place.file, place.line)
+
+
+def _unanswered(deployment: Deployment, outcome: Unanswered) -> Result:
+    problem = outcome.problem
+    return Result(
+        name=deployment.name,
+        status="error",
+        at=at(deployment.place),
+        subject=None,
+        numbers=None,
+        checks=(),
+        error=Trouble(problem.what, problem.cause, problem.hint, outcome.exit_code),
+        change=None,
+        moved=(),
+        warnings=(),
+    )
+
+
+def _subject(deployment: Deployment, outcome: Planned) -> Subject:
+    """What was planned; a local description by the path that was written, which is the same on every machine."""
+    identity = outcome.identity
+    local = Path(deployment.question.model).is_absolute()
+    written = deployment.written.get("model", identity.model)
+    return Subject(
+        model=written if local else identity.model,
+        source=written if local else identity.source,
+        revision=identity.revision,
+        engine=identity.engine,
+        version=identity.version,
+        gpu=identity.gpu,
+        gpus=identity.gpus,
+        gpu_memory=identity.gpu_memory,
+        parallel=identity.parallel,
+        context=identity.context,
+        kv_dtype=identity.kv_dtype,
+        options=identity.options,
+    )
+
+
+def _starts(deployment: Deployment, outcome: Planned) -> CheckRow:
+    rule = deployment.starts
+    reason = outcome.reasons.get(rule.end)
+    context, kv = outcome.identity.context, outcome.numbers["kv_memory"].at(rule.end)
+    if reason is None:
+        message = f"starts: {amount(kv, 'bytes')} of cache on each GPU hold a sequence of {context:,} tokens"
+    else:
+        message = f"does not start with {context:,} tokens: {reason}"
+    return CheckRow(
+        rule=STARTS,
+        status=_status(rule.level, holds=reason is None),
+        level=rule.level,
+        end=rule.end,
+        side=None,
+        limit=None,
+        actual=None,
+        unit=None,
+        tokens=context,
+        shown=at(_where(deployment, ("context", "model"))),
+        message=message,
+        hint=None if reason is None or outcome.suggestion is None else f"would start: {outcome.suggestion}",
+    )
+
+
+def _where(deployment: Deployment, keys: tuple[str, ...]) -> Place:
+    """Where one of these values stands in the deployment's own file, else its name."""
+    found = (deployment.places[key] for key in keys if key in deployment.places)
+    return next((place for place in found if place.file == deployment.place.file), deployment.place)
+
+
+def _limited(deployment: Deployment, limit: Limit, outcome: Planned, planner: Planner) -> CheckRow | Unanswered:
+    metric = METRICS[limit.metric]
+    answer = outcome
+    if limit.at is not None or limit.batch is not None:
+        asked = planner.plan(replace(deployment.question, tokens=limit.at, batch=limit.batch))
+        if isinstance(asked, Unanswered):
+            return asked
+        answer = asked
+    actual = _share(answer) if limit.unit == "share" else answer.numbers[metric.number]
+    value = actual.at(limit.end)
+    if value is None and metric.number not in UNLIMITED and limit.end not in answer.reasons:
+        return _unknown(metric)
+    holds = metric.number in UNLIMITED if value is None else metric.keeps(value, limit.bound)
+    return CheckRow(
+        rule=metric.rule,
+        status=_status(limit.level, holds=holds),
+        level=limit.level,
+        end=limit.end,
+        side=metric.side,
+        limit=limit.bound,
+        actual=value,
+        unit=limit.unit,
+        tokens=limit.at or answer.identity.context,
+        shown=at(limit.place if limit.own else deployment.place),
+        message=_sentence_of(metric, limit, value, holds=holds),
+    )
+
+
+def _sentence_of(metric: Metric, limit: Limit, value: float | None, *, holds: bool) -> str:
+    """`cache per token: 320.00 KiB (likely), above the limit of 160.00 KiB`."""
+    unlimited = value is None and metric.unit == "tokens"
+    shown = (
+        "unlimited" if unlimited else "not reached, as it doesn't start" if value is None else amount(value, limit.unit)
+    )
+    at = f" at {limit.at:,} tokens" if limit.at is not None else ""
+    at += f" and batch {limit.batch:,}" if limit.batch is not None else ""
+    side = "within" if holds else "above" if metric.side == "most" else "below"
+    kind = "limit" if metric.side == "most" else "minimum"
+    return (
+        f"{name(metric.number)}{at}: {shown}{_ENDS[limit.end]}, {side} the {kind} of {amount(limit.bound, limit.unit)}"
+    )
+
+
+def _share(outcome: Planned) -> Ends:
+    """Headroom as a share of the cache memory; nothing where there is none."""
+    left, whole = outcome.numbers["headroom"], outcome.numbers["kv_memory"]
+
+    def part(a: float | None, b: float | None) -> float | None:
+        return None if a is None or b is None else a / b if b > 0 else 0.0
+
+    return Ends(part(left.safe, whole.safe), part(left.likely, whole.likely), part(left.ideal, whole.ideal))
+
+
+def _unknown(metric: Metric) -> Unanswered:
+    from kvplan.errors import Problem
+
+    what = f"{metric.limit} can't be checked: {metric.number} isn't known for this model"
+    return Unanswered(Problem(what, hint="give what is missing in the model's description, or drop the limit"), 2)
+
+
+def _remark(remark: Remark) -> CheckRow:
+    return CheckRow(
+        rule=remark.rule,
+        status="fail" if remark.level == "error" else "warn",
+        level=remark.level,
+        end="safe",
+        side=None,
+        limit=None,
+        actual=None,
+        unit=None,
+        tokens=None,
+        shown=at(remark.place),
+        message=remark.text,
+    )
+
+
+def _status(level: str, *, holds: bool) -> str:
+    return "pass" if holds else "fail" if level == "error" else "warn"
+
+
+def broken(result: Result) -> Iterator[CheckRow]:
+    """Rows that didn't pass, the gravest first."""
+    yield from sorted((row for row in result.checks if row.status != "pass"), key=lambda row: RANKS[row.status])

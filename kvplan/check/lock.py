@@ -1,0 +1,77 @@
+"""The lock: what was planned and every number, as it was when somebody looked at it and agreed.
+
+    {"schema": "kvplan.lock/1", "kvplan": "0.1.0", "deployments": {"chat": {"model": ..., "numbers": {...}}}}
+
+Sorted, one number a line, so that a change of a number is a line of a pull request.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from kvplan.check.metrics import NUMBERS
+from kvplan.errors import BadFile
+from kvplan.report.schema.check import Result, Subject, Three
+
+SCHEMA = "kvplan.lock/1"
+
+Snapshot = Mapping[str, tuple[Subject, Mapping[str, Three]]]
+"""What each deployment was, by its name."""
+
+
+def lock_text(results: Iterable[Result], version: str) -> str:
+    """The lock of these results, ending with a newline; results without an answer aren't in it."""
+    deployments = {
+        result.name: {
+            **asdict(result.subject),
+            "numbers": {name: _ends(result.numbers[name]) for name in NUMBERS if name in result.numbers},
+        }
+        for result in results
+        if result.subject is not None and result.numbers is not None
+    }
+    document = {"schema": SCHEMA, "kvplan": version, "deployments": deployments}
+    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _ends(three: Three) -> dict[str, float | None]:
+    return {end: rounded(getattr(three, end)) for end in ("safe", "likely", "ideal")}
+
+
+def rounded(value: float | None) -> float | None:
+    """Whole numbers as they are, times to six digits: the rest is the arithmetic of one machine."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def parse_lock(text: str, name: str) -> Snapshot:
+    """What a lock says.
+
+    Raises: BadFile for anything that isn't one.
+    """
+    from kvplan.sources.strict import parse_json_object
+
+    document = parse_json_object(text, name)
+    deployments = document.get("deployments")
+    if document.get("schema") != SCHEMA or not isinstance(deployments, dict):
+        raise BadFile(f"{name} is not a lock of this version", hint="write it again: kvplan check --update")
+    try:
+        return {key: _entry(entry) for key, entry in deployments.items()}
+    except (TypeError, KeyError, AttributeError) as error:
+        cause = f"an entry can't be read: {error}"
+        raise BadFile(f"{name} is damaged", cause=cause, hint="write it again: kvplan check --update") from None
+
+
+def _entry(entry: dict[str, Any]) -> tuple[Subject, dict[str, Three]]:
+    numbers = {name: Three(**ends) for name, ends in entry["numbers"].items()}
+    return Subject(**{key: value for key, value in entry.items() if key != "numbers"}), numbers
+
+
+def snapshot(results: Iterable[Result]) -> Snapshot:
+    """The same of results at hand."""
+    return {
+        result.name: (result.subject, result.numbers)
+        for result in results
+        if result.subject is not None and result.numbers is not None
+    }

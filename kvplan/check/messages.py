@@ -1,0 +1,121 @@
+"""From what pydantic found wrong in a budget to one error: each fault with its line, its key and what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from kvplan.check.budget import Place
+from kvplan.errors import BadFile, Problem
+from kvplan.sources.strict import path_text
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+    from pydantic_core import ErrorDetails
+
+    from kvplan.check.merge import Source
+    from kvplan.sources.strict import Path
+
+MOST = 20
+"""Faults told at once."""
+
+_WANTED = {
+    "int_type": "a whole number", "string_type": "text", "float_type": "a number", "bool_type": "true or false",
+    "dict_type": "a mapping", "model_type": "a mapping", "list_type": "a list", "model_attributes_type": "a mapping",
+}  # fmt: skip
+
+
+class BudgetFault(BadFile):
+    """A budget file that can't be read. faults: all of them, each with its place."""
+
+    def __init__(self, faults: list[tuple[Place, Problem]]) -> None:
+        place, first = faults[0]
+        others = [f"{at}: {problem.what}" for at, problem in faults[1:MOST]]
+        cause = "; ".join(([first.cause] if first.cause else []) + others) or None
+        super().__init__(f"{place}: {first.what}", cause=cause, hint=first.hint)
+        self.faults = tuple(faults)
+
+
+def fault(place: Place, what: str, *, cause: str | None = None, hint: str | None = None) -> BudgetFault:
+    """One fault."""
+    return BudgetFault([(place, Problem(what, cause, hint))])
+
+
+def faults(error: ValidationError, model: type[BaseModel], source: Source, under: Path = ()) -> BudgetFault:
+    """Everything that pydantic found, in the order of the file."""
+    found = [
+        (source.place((*under, *_path(detail["loc"], source, under))), _problem(detail, model))
+        for detail in error.errors(include_url=False)
+    ]
+    return BudgetFault(sorted(found, key=lambda entry: entry[0].line))
+
+
+def _path(loc: Path, source: Source, under: Path) -> Path:
+    """The steps of `loc` that the file has; others are branches and shorthands that pydantic went through."""
+    path: Path = ()
+    for step in loc:
+        if (*under, *path, step) in source.lines:
+            path = (*path, step)
+    return path
+
+
+def _problem(detail: ErrorDetails, model: type[BaseModel]) -> Problem:
+    loc = tuple(step for step in detail["loc"] if step != "[key]")
+    where = path_text(loc)
+    kind, value = detail["type"], detail["input"]
+    if kind == "extra_forbidden":
+        return Problem(f"unknown key {where}", hint=_meant(loc, model))
+    if kind == "missing":
+        return Problem(f"{where} is missing")
+    wanted = detail["ctx"]["expected"] if kind == "literal_error" else _WANTED.get(kind)
+    if wanted is not None:
+        return Problem(f"{where} is {_shown(value)}, not {wanted}")
+    if detail["loc"][-1:] == ("[key]",):
+        return Problem(
+            f"{where} can't be a name", hint="letters, digits and . _ - / space, starting with a letter or digit"
+        )
+    said = detail["msg"] if kind == "size" else detail["msg"][:1].lower() + detail["msg"][1:]
+    return Problem(f"{where} is {_shown(value)}: {said}")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _meant(loc: Path, model: type[BaseModel]) -> str:
+    keys = list(dict.fromkeys(_keys(model, loc[:-1])))
+    near = get_close_matches(str(loc[-1]), keys, n=1, cutoff=0.5)
+    known = "known here: " + ", ".join(keys)
+    return f"did you mean {near[0]}? {known}" if near else known
+
+
+def _keys(model: type[BaseModel], loc: Path) -> Iterator[str]:
+    """Keys that the model found by walking `loc` has: names of models, through mappings and lists of them."""
+    from pydantic import BaseModel
+
+    here: list[type[BaseModel]] = [model]
+    for step in loc:
+        inner = [
+            found
+            for owner in here
+            for name, field in owner.model_fields.items()
+            if step in (name, field.alias)
+            for found in _models(field.annotation)
+        ]
+        here = inner or here
+    for owner in here:
+        if issubclass(owner, BaseModel):
+            yield from (field.alias or name for name, field in owner.model_fields.items())
+
+
+def _models(annotation: object) -> Iterator[type[BaseModel]]:
+    from typing import get_args
+
+    from pydantic import BaseModel
+
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)

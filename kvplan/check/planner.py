@@ -1,0 +1,305 @@
+"""The planner that `kvplan check` uses: names looked up once, plans made once, whatever goes wrong kept as an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from kvplan.arch.formats import parse_kv_format
+from kvplan.check.budget import ENDS, End, Question
+from kvplan.check.flags import changed_options
+from kvplan.check.planning import Ends, Identity, Outcome, Planned, Unanswered
+from kvplan.check.serving import ENDLESS
+from kvplan.engines.base import Budget, Capacity, Refusal
+from kvplan.engines.ideal import Ideal
+from kvplan.errors import KvplanError, UsageError
+from kvplan.plan.request import Request
+from kvplan.units import format_bytes
+
+if TYPE_CHECKING:
+    from kvplan.arch.model import Model
+    from kvplan.engines.registry import Found
+    from kvplan.hardware.gpu import Gpu
+
+T = TypeVar("T")
+
+MOST_SUGGESTIONS = 3
+"""Plans for which a change that would help is looked for; each look plans a dozen times."""
+
+
+@dataclass(slots=True)
+class CachingPlanner:
+    """Plans with kvplan's own engines. offline: models come from files, the bundled ones and the Hub's cache only."""
+
+    offline: bool = False
+    answers: dict[Question, Outcome] = field(default_factory=dict)
+    models: dict[tuple[str, str | None], _Known | KvplanError] = field(default_factory=dict)
+    gpus: dict[tuple[str, int | None], Gpu | KvplanError] = field(default_factory=dict)
+    engines: dict[str, Found | KvplanError] = field(default_factory=dict)
+    suggested: int = 0
+
+    def plan(self, question: Question) -> Outcome:
+        """The answer; never an exception for input that can't be planned."""
+        if question not in self.answers:
+            try:
+                self.answers[question] = self._planned(question)
+            except KvplanError as error:
+                self.answers[question] = Unanswered(error.problem, error.exit_code)
+        return self.answers[question]
+
+    def _planned(self, question: Question) -> Planned:
+        known, gpu, found = self._model(question), self._gpu(question), self._engine(question.engine)
+        engine, parallel = found.engine, question.parallel
+        request = Request(
+            model=known.model,
+            gpu=gpu,
+            engine=engine,
+            context=_context(known.model, question),
+            parallel=parallel,
+            kv=None if question.kv_dtype == "auto" else parse_kv_format(question.kv_dtype),
+            options=question.options,
+        )
+        known.model.check_split(parallel)
+        work = _Work(request, question, engine.budget(known.model, gpu, parallel, question.options, request.context))
+        if question.context == ENDLESS:
+            work = work.at_its_longest()
+        return self._answer(work, known, found)
+
+    def _answer(self, work: _Work, known: _Known, found: Found) -> Planned:
+        from kvplan.api import warnings
+
+        request = work.request
+        too_long = _too_long(request, stretched=work.question.stretched)
+        reasons = {end: too_long or _reason(capacity, work.kv_bytes[end]) for end, capacity in work.starting.items()}
+        refused = {end: reason for end, reason in reasons.items() if reason is not None}
+        return Planned(
+            identity=_identity(work, known),
+            numbers=work.numbers(),
+            reasons=refused,
+            suggestion=self._suggestion(request) if "safe" in refused and not too_long else None,
+            warnings=warnings(request, None) + ((found.note,) if found.note else ()),
+        )
+
+    def _suggestion(self, request: Request) -> str | None:
+        """A single change that would make it start; not a shorter context, which the reason already names."""
+        from kvplan.plan.fit import fit
+        from kvplan.plan.suggest import suggest
+
+        if self.suggested >= MOST_SUGGESTIONS:
+            return None
+        self.suggested += 1
+        changes = (found.change for found in suggest(fit(request), ()))
+        return next((change for change in changes if not change.startswith("--ctx")), None)
+
+    # names, each looked up once; a failure is kept as well
+
+    def _model(self, question: Question) -> _Known:
+        key = (question.model, question.revision)
+        if key not in self.models:
+            try:
+                self.models[key] = _load(question.model, question.revision, offline=self.offline)
+            except KvplanError as error:
+                self.models[key] = error
+        return _given(self.models[key])
+
+    def _gpu(self, question: Question) -> Gpu:
+        from kvplan.api import load_gpu
+
+        key = (question.gpu, question.gpu_memory)
+        if key not in self.gpus:
+            try:
+                self.gpus[key] = load_gpu(question.gpu, memory=question.gpu_memory)
+            except KvplanError as error:
+                self.gpus[key] = error
+        return _given(self.gpus[key])
+
+    def _engine(self, spec: str) -> Found:
+        from kvplan.engines.registry import find
+
+        if spec not in self.engines:
+            try:
+                self.engines[spec] = find(spec)
+            except KvplanError as error:
+                self.engines[spec] = error
+        return _given(self.engines[spec])
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A model, and what pins it: the Hub's commit, or a digest of a local description."""
+
+    model: Model
+    revision: str | None
+
+
+def _given(found: T | KvplanError) -> T:
+    if isinstance(found, KvplanError):
+        raise found
+    return found
+
+
+def _load(name: str, revision: str | None, *, offline: bool) -> _Known:
+    from kvplan.sources.models import load_document, model_of
+
+    document = load_document(name, revision=revision, offline=offline)
+    model = model_of(document)
+    pinned = model.origin.revision
+    if pinned is None and Path(name).is_absolute():
+        pinned = _digest(document.config)
+    return _Known(model, pinned)
+
+
+def _digest(config: Mapping[str, object]) -> str:
+    """`sha256:` and twelve digits of the description's content, however it is laid out."""
+    import hashlib
+    import json
+
+    text = json.dumps(config, sort_keys=True, default=str)
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _context(model: Model, question: Question) -> int:
+    if question.context is not None and question.context != ENDLESS:
+        return question.context
+    if model.context.tokens is None:
+        raise UsageError(
+            f"{model.origin.id} states no maximum context", cause=model.context.reason, hint="give one: `context: 8k`"
+        )
+    return model.context.tokens
+
+
+def _too_long(request: Request, *, stretched: bool) -> str | None:
+    """Why vLLM wouldn't take the context at all: more than the model's own maximum, unless it is told to.
+
+    Source: vLLM 0.33 config/model.py _get_and_verify_max_len.
+    """
+    own = request.model.context.tokens
+    if request.engine.name != "vllm" or stretched or own is None or request.context <= own:
+        return None
+    return f"the model's own maximum is {own:,}, and vLLM refuses more without VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+
+
+def _reason(capacity: Capacity | Refusal, kv_bytes: int) -> str | None:
+    """Why the engine would refuse; None where it starts."""
+    if isinstance(capacity, Capacity):
+        return None
+    short = format_bytes(capacity.needed_bytes - kv_bytes)
+    if kv_bytes <= 0:
+        return f"weights and the engine's own memory leave no room for the cache, {short} short on the fullest GPU"
+    needed, longest = format_bytes(capacity.needed_bytes), f"{capacity.max_context:,}"
+    return (
+        f"one takes {needed} of the fullest GPU's {format_bytes(kv_bytes)} of cache, {short} short; {longest} would fit"
+    )
+
+
+def _identity(work: _Work, known: _Known) -> Identity:
+    request, parallel = work.request, work.request.parallel
+    kv = work.kv
+    sizes = {"tp": parallel.tp, "pp": parallel.pp, "dp": parallel.dp, "ep": parallel.ep, "dcp": parallel.dcp}
+    return Identity(
+        model=known.model.origin.id,
+        source=known.model.origin.source,
+        revision=known.revision,
+        engine=request.engine.name,
+        version=request.engine.version,
+        gpu=request.gpu.id,
+        gpus=parallel.gpus,
+        gpu_memory=request.gpu.memory.value,
+        parallel=sizes,
+        context=request.context,
+        kv_dtype=kv.k.name if kv.k == kv.v else f"{kv.k.name}:{kv.v.name}",
+        options={**dict(work.budget.assumed), **changed_options(request.options)},
+    )
+
+
+class _Work:
+    """One question on its way to numbers. kv_bytes: cache memory of the fullest GPU by each end."""
+
+    def __init__(self, request: Request, question: Question, budget: Budget) -> None:
+        self.request = request
+        self.question = question
+        self.budget = budget
+        self.kv = request.kv_format
+        kv = budget.kv
+        self.kv_bytes: dict[End, int] = {"safe": kv.low, "likely": kv.likely, "ideal": kv.likely}
+        self.starting = self.capacities(request.context)
+
+    def at_its_longest(self) -> _Work:
+        """The same with the context that the engine would choose: the longest that fits."""
+        safe = self.starting["safe"]
+        if isinstance(safe, Capacity) or not safe.max_context:
+            return self
+        return _Work(replace(self.request, context=safe.max_context), self.question, self.budget)
+
+    def capacities(self, tokens: int) -> dict[End, Capacity | Refusal]:
+        """What each end's memory admits of sequences of `tokens`."""
+        request, kv_bytes = self.request, self.kv_bytes
+        asked = (request.model, request.gpu, request.parallel, self.kv, request.options, tokens)
+        safe = request.engine.capacity(*asked, kv_bytes["safe"])
+        same = kv_bytes["likely"] == kv_bytes["safe"]
+        likely = safe if same else request.engine.capacity(*asked, kv_bytes["likely"])
+        return {"safe": safe, "likely": likely, "ideal": Ideal().capacity(*asked, kv_bytes["ideal"])}
+
+    def numbers(self) -> dict[str, Ends]:
+        """Every number of kvplan.check.metrics."""
+        request, budget = self.request, self.budget
+        tokens = self.question.tokens or request.context
+        counted = self.starting if tokens == request.context else self.capacities(tokens)
+        weights = budget.weights.bytes
+        engine_gpu, ideal_gpu = self.on_gpu(tokens)
+        whole = request.model.curve(self.kv).bytes_at(tokens)
+        replica = engine_gpu * request.parallel.tp * request.parallel.pp
+        return {
+            "kv_per_token": Ends(-(-replica // tokens), -(-replica // tokens), -(-whole // tokens)),
+            "kv_per_sequence": Ends(replica, replica, whole),
+            "weights": Ends(weights.high, weights.likely, weights.likely),
+            "max_sequences": Ends(*(_sequences(counted[end]) for end in ENDS)),
+            "max_context": self.longest(),
+            "tpot": self.step(tokens, counted["safe"]),
+            "gpus": Ends.exactly(request.parallel.gpus),
+            "headroom": self.headroom(engine_gpu, ideal_gpu, tokens),
+            "kv_memory": Ends(self.kv_bytes["safe"], self.kv_bytes["likely"], self.kv_bytes["ideal"]),
+        }
+
+    def on_gpu(self, tokens: int) -> tuple[int, int]:
+        """Bytes of one sequence on the fullest GPU: the engine's, and the formula's."""
+        request = self.request
+        ideal = max(curve.bytes_at(tokens) for curve in request.model.rank_curves(request.parallel, self.kv))
+        if request.engine.name == "ideal":
+            return ideal, ideal
+        engine = request.engine.reserved(request.model, request.gpu, request.parallel, self.kv, request.options, tokens)
+        return engine, ideal
+
+    def longest(self) -> Ends:
+        """Tokens of the longest sequence; None where nothing limits them."""
+        from kvplan.arch.curve import LONGEST
+
+        found = {end: capacity.max_context for end, capacity in self.starting.items()}
+        return Ends(*(None if found[end] >= LONGEST else found[end] for end in ENDS))
+
+    def step(self, tokens: int, safe: Capacity | Refusal) -> Ends:
+        """Seconds of a decode step: the estimate, and the datasheet's bound as the ideal."""
+        from kvplan.plan.roofline import decode
+
+        batch = self.question.batch or (safe.max_sequences if isinstance(safe, Capacity) else 0)
+        timed = decode(replace(self.request, context=tokens), self.kv, batch) if batch else None
+        if timed is None:
+            return Ends.exactly(None)
+        return Ends(timed.step_s_likely, timed.step_s_likely, timed.step_s_low)
+
+    def headroom(self, engine_gpu: int, ideal_gpu: int, tokens: int) -> Ends:
+        """Cache bytes of the fullest GPU that are left when `concurrency` sequences of the context are held."""
+        if tokens != self.request.context:
+            engine_gpu, ideal_gpu = self.on_gpu(self.request.context)
+        held = -(-self.question.concurrency // self.request.parallel.dp)
+        return Ends(
+            self.kv_bytes["safe"] - held * engine_gpu,
+            self.kv_bytes["likely"] - held * engine_gpu,
+            self.kv_bytes["ideal"] - held * ideal_gpu,
+        )
+
+
+def _sequences(found: Capacity | Refusal) -> int:
+    return found.max_sequences if isinstance(found, Capacity) else 0

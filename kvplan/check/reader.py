@@ -1,0 +1,147 @@
+"""A budget file as deployments: read strictly, laid over its defaults and templates, multiplied by its matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kvplan.check import serving
+from kvplan.check.budget import Deployment, Place, Reading, Remark
+from kvplan.check.build import DEFAULT_ENGINE, deployment
+from kvplan.check.flags import engine_name
+from kvplan.check.matrix import combinations
+from kvplan.check.merge import Key, Layer, Placed, Source, flat, merged
+from kvplan.check.messages import fault, faults
+from kvplan.check.tree import Tree, beside, read_text
+from kvplan.errors import BadFile
+
+if TYPE_CHECKING:
+    from kvplan.check.fields import BudgetFile, Plannable
+
+MOST = 20_000
+"""Deployments of one file, matrices multiplied out."""
+
+
+def read_budget(name: str, tree: Tree) -> Reading:
+    """The deployments of the budget file `name`.
+
+    Raises: BadFile; BudgetFault (a BadFile) with file and line for everything else.
+    """
+    return parse_budget(read_text(tree, name), name, tree)
+
+
+def parse_budget(text: str, name: str, tree: Tree) -> Reading:
+    """The same for its text. Files that it names are looked for in `tree`, beside `name`.
+
+    Raises: as read_budget.
+    """
+    budget, source = _validated(text, name)
+    reader = _Reader(budget, source, tree)
+    found: list[Deployment] = []
+    for deployment_ in reader.deployments():
+        found.append(deployment_)
+        if len(found) > MOST:
+            raise fault(deployment_.place, f"{name} makes more than {MOST:,} deployments")
+    return Reading(tuple(found))
+
+
+def _validated(text: str, name: str) -> tuple[BudgetFile, Source]:
+    from pydantic import ValidationError
+
+    from kvplan.check.fields import KEY, BudgetFile
+    from kvplan.sources.strict import parse_yaml_mapping
+
+    if not text.strip():
+        raise BadFile(f"{name} is empty", hint=f"a budget starts with `{KEY}: 1`; docs/check.md shows one")
+    tree, lines = parse_yaml_mapping(text, name)
+    source = Source(name, lines)
+    try:
+        return BudgetFile.model_validate(tree), source
+    except ValidationError as error:
+        raise faults(error, BudgetFile, source) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    budget: BudgetFile
+    source: Source
+    tree: Tree
+
+    def deployments(self) -> Iterator[Deployment]:
+        defaults = flat(self.budget.defaults, ("defaults",), self.source) if self.budget.defaults else {}
+        served: dict[str, serving.Served] = {}
+        for name, fields in self.budget.deployments.items():
+            path = ("deployments", name)
+            place = self.source.place(path)
+            under = [defaults, *self.templates(fields, path, ())]
+            own = flat(fields, path, self.source, own=True)
+            command = self.command({**merged([*under, own])}, served)
+            if command is not None:
+                under.append(self.renamed(command))
+            for point in combinations(fields, path, self.source):
+                layer = merged([*under, own, point.layer])
+                remarks = command.remarks if command is not None else ()
+                yield deployment(name + point.label, place, _without_foreign(layer), self.tree, remarks)
+
+    def templates(self, fields: Plannable, path: tuple[str, ...], above: tuple[str, ...]) -> Iterator[Layer]:
+        """Layers of what is extended, the farthest first."""
+        for index, name in enumerate(fields.extends or ()):
+            place = self.source.place((*path, "extends", index))
+            template = (self.budget.templates or {}).get(name)
+            if template is None:
+                known = ", ".join(self.budget.templates or ()) or "none"
+                raise fault(place, f"there is no template {name!r}", hint=f"templates of this file: {known}")
+            if name in above:
+                raise fault(place, f"templates extend each other in a circle: {' -> '.join((*above, name))}")
+            here = ("templates", name)
+            yield from self.templates(template, here, (*above, name))
+            yield flat(template, here, self.source)
+
+    def command(self, layer: Mapping[Key, Placed], served: dict[str, serving.Served]) -> serving.Command | None:
+        """The serve command that `from` names.
+
+        Raises: BudgetFault where there is none, or not exactly one.
+        """
+        placed = layer.get(("from",))
+        if placed is None:
+            return None
+        file, _, wanted = str(placed.value).partition("#")
+        name = beside(self.source.name, file)
+        if name not in served:
+            served[name] = serving.read(name, self.tree)
+        return _only(served[name], wanted, placed.place, file)
+
+    def renamed(self, command: serving.Command) -> Layer:
+        """Its layer, the model looked up in `models`."""
+        layer = dict(command.layer)
+        model = layer.get(("model",))
+        source = (self.budget.models or {}).get(str(model.value)) if model is not None else None
+        if model is not None and source is not None:
+            place = self.source.place(("models", str(model.value)))
+            layer[("model",)] = Placed(source, place)
+        return layer
+
+
+def _only(served: serving.Served, wanted: str, place: Place, file: str) -> serving.Command:
+    found = [command for command in served.commands if not wanted or command.name == wanted]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(command.name for command in served.commands)
+    if len(found) > 1:
+        raise fault(place, f"{file} has several serve commands", hint=f"pick one with {file}#NAME: {names}")
+    why = "; ".join(f"{unread.place}: {unread.why}" for unread in served.unread) or None
+    if names:
+        raise fault(place, f"{file} has no serve command called {wanted!r}", cause=why, hint=f"it has {names}")
+    raise fault(place, f"{file} has no serve command that can be read", cause=why)
+
+
+def _without_foreign(layer: dict[Key, Placed]) -> dict[Key, Placed]:
+    """Without vLLM's flags from a manifest, where the budget asks for another engine."""
+    engine = layer.get(("engine",))
+    if engine is None or engine_name(str(engine.value)) == DEFAULT_ENGINE:
+        return layer
+    return {key: placed for key, placed in layer.items() if key[0] != "flags" or not isinstance(placed, serving.Given)}
+
+
+__all__ = ["Remark", "parse_budget", "read_budget"]

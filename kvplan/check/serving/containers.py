@@ -1,0 +1,231 @@
+"""Containers, whoever describes them: from image, command, args and environment to the serve command inside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kvplan.check.budget import Place, Remark, Unread
+from kvplan.check.build import STRETCHED
+from kvplan.check.merge import Key, Placed
+from kvplan.check.serving.arguments import CantRead, Command, FindConfig, Given, layer_of, read_arguments
+from kvplan.check.serving.words import Word, commands
+
+API_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
+_SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
+_RUNNERS = frozenset({"docker", "podman", "nerdctl"})
+
+OTHERS = {
+    "sglang": "SGLang", "sglang.launch_server": "SGLang", "llama-server": "llama.cpp", "trtllm-serve": "TensorRT-LLM",
+    "tritonserver": "Triton", "text-generation-launcher": "TGI", "lmdeploy": "LMDeploy", "ollama": "Ollama",
+}  # fmt: skip
+"""Words that start another engine's server."""
+
+_VERSIONED = re.compile(r"(?:^|[^0-9.])v?(0\.\d+(?:\.\d+)?)(?:$|[^0-9.])", re.ASCII)
+
+
+def nothing(_path: str) -> None:
+    """A config that isn't here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container or process. words: its command and arguments. image: None outside of containers.
+
+    entrypoint: whether `words` begin with a program, or continue the image's own entry point. variables: what is known
+    of its environment. gpu: the accelerator its node is chosen by. gpus: how many it asks for. inner: its own name
+    beside others of the same object.
+    """
+
+    name: str
+    file: str
+    line: int
+    words: tuple[Word, ...]
+    image: str | None = None
+    entrypoint: bool = True
+    variables: Mapping[str, str] = field(default_factory=dict)
+    find: FindConfig = nothing
+    gpu: Placed | None = None
+    gpus: Placed | None = None
+    inner: str = ""
+
+    @property
+    def place(self) -> Place:
+        """Where it begins."""
+        return Place(self.file, self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a file serves, and what in it couldn't be read."""
+
+    commands: tuple[Command, ...] = ()
+    unread: tuple[Unread, ...] = ()
+
+    def __add__(self, other: Served) -> Served:
+        return Served(self.commands + other.commands, self.unread + other.unread)
+
+
+def served_by(container: Container) -> Served:
+    """The serve commands of one container: none, one, or what keeps one from being read."""
+    if container.image is not None and not container.entrypoint and is_vllm_image(container.image):
+        words = list(container.words)
+        words = words[1:] if words and words[0].text == "serve" else words
+        if not _finds(words):
+            return _read(container, words, positional=True)
+    found = Served()
+    for words in _simple(list(container.words), container.variables):
+        where = _docker(words, container) or container
+        if (rest := serve_arguments(words)) is not None:
+            found += _read(where, rest[0], positional=rest[1])
+        elif where is not container:
+            found += served_by(where)
+        elif (engine := _other(words)) is not None:
+            why = f"it starts {engine}, and kvplan reads vLLM's command lines"
+            found += Served(unread=(Unread(container.name, why, container.place),))
+    return found
+
+
+def _finds(words: list[Word]) -> bool:
+    return serve_arguments(words) is not None or any(_shell_script(words, at) for at in range(len(words)))
+
+
+def _simple(words: list[Word], variables: Mapping[str, str], depth: int = 0) -> list[list[Word]]:
+    """The command itself, or for `sh -c "..."` what the script runs."""
+    for at in range(len(words)):
+        script = _shell_script(words, at)
+        if script is not None and depth < MOST_SHELLS:
+            inner = commands(script.script or script.text, script.script_line or script.line, variables)
+            return [found for command in inner for found in _simple(command, variables, depth + 1)]
+    return [words] if words else []
+
+
+MOST_SHELLS = 4
+
+
+def _shell_script(words: Sequence[Word], at: int) -> Word | None:
+    """The script of `bash -lc SCRIPT` that starts at `at`."""
+    if _program(words[at]) not in _SHELLS:
+        return None
+    for index in range(at + 1, len(words) - 1):
+        if not words[index].text.startswith("-"):
+            return None
+        if words[index].text.lstrip("-+").endswith("c") and not words[index].text.startswith("--"):
+            return words[index + 1]
+    return None
+
+
+def serve_arguments(words: Sequence[Word]) -> tuple[list[Word], bool] | None:
+    """The words after `vllm serve`, or after the API server's module; and whether a model may stand first."""
+    for index, word in enumerate(words):
+        following = words[index + 1].text if index + 1 < len(words) else ""
+        if _program(word) == "vllm" and following == "serve":
+            return list(words[index + 2 :]), True
+        if word.text == "-m" and following in API_MODULES:
+            return list(words[index + 2 :]), False
+        if word.text.endswith("vllm/entrypoints/openai/api_server.py"):
+            return list(words[index + 1 :]), False
+    return None
+
+
+def _program(word: Word) -> str:
+    return word.text.rpartition("/")[2]
+
+
+def _other(words: Sequence[Word]) -> str | None:
+    """Another engine, where one is started: its program comes first, or after `-m`."""
+    for index, word in enumerate(words[:MOST_BEFORE]):
+        engine = OTHERS.get(_program(word))
+        if engine is not None and (index == 0 or words[index - 1].text == "-m" or words[0].text in {"env", "exec"}):
+            return engine
+    return None
+
+
+MOST_BEFORE = 8
+
+
+def _docker(words: Sequence[Word], outer: Container) -> Container | None:
+    """The container that `docker run ... IMAGE ARGS` starts, for a vLLM image."""
+    if not words or _program(words[0]) not in _RUNNERS | {"sudo"} or "run" not in [word.text for word in words]:
+        return None
+    for index, word in enumerate(words):
+        if is_vllm_image(word.text) and not word.text.startswith("-"):
+            entry = any(before.text.startswith("--entrypoint") for before in words[:index])
+            variables = {**outer.variables, **dict(_given_variables(words[:index]))}
+            return replace(
+                outer,
+                words=tuple(words[index + 1 :]),
+                image=word.text,
+                entrypoint=entry,
+                variables=variables,
+                line=words[0].line,
+            )
+    return None
+
+
+def _given_variables(words: Sequence[Word]) -> Iterable[tuple[str, str]]:
+    for index, word in enumerate(words[:-1]):
+        if word.text in {"-e", "--env"} and "=" in words[index + 1].text:
+            name, _, value = words[index + 1].text.partition("=")
+            yield name, value
+
+
+def is_vllm_image(image: str) -> bool:
+    """Whether an image's name says that it holds vLLM: `vllm/vllm-openai:v0.19.0`, `ghcr.io/org/vllm:latest`."""
+    return "vllm" in image.partition("@")[0].rpartition(":")[0].rpartition("/")[2] or _ends_in_vllm(image)
+
+
+def _ends_in_vllm(image: str) -> bool:
+    """The same for an image without a tag."""
+    name = image.partition("@")[0]
+    return ":" not in name.rpartition("/")[2] and "vllm" in name.rpartition("/")[2]
+
+
+def image_version(image: str) -> str | None:
+    """The version of vLLM by an image's tag; None where the tag says nothing (`latest`, a digest, a vendor's own number)."""
+    name, _, tag = image.partition("@")[0].rpartition(":")
+    if "/" in tag or not name:
+        return None
+    match = _VERSIONED.search(tag)
+    return match[1] if match is not None else None
+
+
+def _read(container: Container, words: list[Word], *, positional: bool) -> Served:
+    try:
+        found = read_arguments(words, container.file, container.find, positional=positional)
+        layer = layer_of(found)
+    except CantRead as error:
+        return Served(unread=(Unread(container.name, str(error), error.place),))
+    if ("model",) not in layer:
+        return Served(unread=(Unread(container.name, "it names no model", container.place),))
+    _check_gpus(container, found.remarks, layer)
+    return Served((Command(container.name, container.place, {**_around(container), **layer}, tuple(found.remarks)),))
+
+
+def _around(container: Container) -> dict[Key, Placed]:
+    """What the container says beside the command: the engine's version and the accelerator."""
+    layer: dict[Key, Placed] = {}
+    version = image_version(container.image) if container.image else None
+    if version is not None:
+        layer[("engine",)] = Given(f"vllm@{version}", container.place)
+    if container.gpu is not None:
+        layer[("gpu",)] = container.gpu
+    if container.variables.get(LONGER, "0").lower() in {"1", "true"}:
+        layer[("flags", STRETCHED)] = Given("true", container.place)
+    return layer
+
+
+LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+
+
+def _check_gpus(container: Container, remarks: list[Remark], layer: Mapping[Key, Placed]) -> None:
+    """Whether the container has the GPUs that tensor parallelism needs; pipelines may reach over several nodes."""
+    tp, asked = layer.get(("parallel", "tp")), container.gpus
+    if asked is None or not str(asked.value).isdigit():
+        return
+    size = int(tp.value) if tp is not None else 1
+    if size > int(asked.value) and ("parallel", "pp") not in layer:
+        place = tp.place if tp is not None else container.place
+        text = f"tensor parallel size {size} needs {size} GPUs, and the container asks for {asked.value}"
+        remarks.append(Remark("gpu-count", text, place, "error"))

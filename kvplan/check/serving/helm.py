@@ -1,0 +1,144 @@
+"""Helm values: any mapping that holds a container's arguments, and the settings of vLLM's production stack."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kvplan.check.budget import Place, Unread
+from kvplan.check.serving import names
+from kvplan.check.serving.containers import Container, Served, is_vllm_image, served_by
+from kvplan.check.serving.kubernetes import pod_gpu, resource_gpus
+from kvplan.check.serving.nodes import Node, plain
+from kvplan.check.serving.words import Word
+
+_ARGUMENTS = ("args", "extraArgs", "extraArguments", "containerArgs", "vllmArgs", "engineArgs", "command")
+_MODELS = ("modelURL", "model", "modelName", "modelId", "modelID", "hfModel", "hfModelId", "repository")
+_TELLING = frozenset({
+    "model", "max-model-len", "tensor-parallel-size", "gpu-memory-utilization", "max-num-seqs", "max-num-batched-tokens",
+    "kv-cache-dtype", "pipeline-parallel-size",
+})  # fmt: skip
+"""Flags that only a serve command of vLLM has."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A mapping with arguments, its name, and the mappings around it, the outermost first."""
+
+    name: str
+    node: Node
+    around: tuple[Node, ...]
+
+
+def served(document: Node, file: str) -> Served:
+    """What the values serve."""
+    found = Served()
+    for candidate in _candidates(document, "values", ()):
+        found += _served(candidate, file)
+    return found
+
+
+def _candidates(node: Node, name: str, around: tuple[Node, ...]) -> Iterator[_Found]:
+    own = node.said("name") or name
+    if _telling(node):
+        yield _Found(own, node, around)
+    for key, inner in node.keys.items():
+        yield from _candidates(inner, own if key in {"container", "deployment", "vllm"} else key, (*around, node))
+    for index, item in enumerate(node.items):
+        yield from _candidates(item, item.said("name") or f"{name}[{index}]", (*around, node))
+
+
+def _telling(node: Node) -> bool:
+    if node.get("vllmConfig") is not None:
+        return True
+    words = [word.text for key in _ARGUMENTS for word in _listed(node, key)]
+    if any(re.search(r"\bvllm\s+serve\b|vllm\.entrypoints", text) for text in [" ".join(words)]):
+        return True
+    flags = {word.partition("=")[0].split()[0].lstrip("-").replace("_", "-") for word in words if word.startswith("--")}
+    return bool(flags & _TELLING)
+
+
+def _listed(node: Node, key: str) -> list[Word]:
+    found = node.get(key)
+    if found is None:
+        return []
+    if isinstance(found.value, list):
+        return [Word(item.value, item.line, script=item.script, script_line=item.script_line)
+                for item in found.items if isinstance(item.value, str)]  # fmt: skip
+    return [Word(found.value, found.line)] if isinstance(found.value, str) and found.kind == "str" else []
+
+
+def _served(found: _Found, file: str) -> Served:
+    node = found.node
+    command = _listed(node, "command")
+    words = [word for key in _ARGUMENTS if key != "command" for word in _listed(node, key)]
+    extra, model = _settings(node), _model(found)
+    container = Container(
+        name=found.name,
+        file=file,
+        line=node.key_line,
+        words=(*command, *words),
+        image=_image(found),
+        entrypoint=bool(command),
+        gpu=pod_gpu((*found.around, node), file, node),
+        gpus=resource_gpus(node, file),
+    )
+    result = served_by(container) if command else Served()
+    if result.commands or result.unread:
+        return result
+    if not any(_flag(word) == "model" for word in words):
+        if model is None:
+            why = "its arguments name no model, and neither does anything beside them"
+            return Served(unread=(Unread(found.name, why, container.place),))
+        extra = [*extra, *model]
+    image = container.image if container.image and is_vllm_image(container.image) else "vllm"
+    return served_by(replace(container, words=(*extra, *words), image=image, entrypoint=False))
+
+
+def _flag(word: Word) -> str:
+    return word.text.partition("=")[0].split(" ")[0].lstrip("-").replace("_", "-") if word.text.startswith("--") else ""
+
+
+def _model(found: _Found) -> list[Word] | None:
+    """A model named beside the arguments, or one level up."""
+    for node in (found.node, *reversed(found.around)):
+        for key in _MODELS:
+            named = node.get(key)
+            if named is None or key == "repository":
+                continue
+            text = named.text or named.said("name") or named.said("id") or named.said("uri")
+            if text is not None:
+                return [Word("--model", named.line), Word(text.removeprefix("hf://"), named.line)]
+    return None
+
+
+def _settings(node: Node) -> list[Word]:
+    """The production stack's `vllmConfig`: flags in camel case, and `extraArgs`."""
+    config = node.get("vllmConfig")
+    words: list[Word] = []
+    for key, value in config.keys.items() if config is not None else ():
+        name = re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", key).lower()
+        if key == "extraArgs":
+            words += [Word(item.value, item.line) for item in value.items if isinstance(item.value, str)]
+        elif value.kind == "bool" and name in names.SWITCHES:
+            words.append(Word(f"--{'' if plain(value) else 'no-'}{name}", value.line))
+        elif value.text and name in names.KNOWN:
+            words += [Word(f"--{name}", value.line), Word(value.text, value.line)]
+    return words
+
+
+def _image(found: _Found) -> str:
+    """The nearest image, as text or as repository and tag."""
+    for node in (found.node, *reversed(found.around)):
+        image = node.get("image")
+        for holder in (image, node):
+            if holder is not None and holder.said("repository"):
+                tag = holder.said("tag")
+                return f"{holder.said('repository')}:{tag}" if tag else str(holder.said("repository"))
+        if image is not None and image.text:
+            return image.text
+    return ""
+
+
+__all__ = ["Place", "served"]

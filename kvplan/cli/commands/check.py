@@ -1,0 +1,113 @@
+"""kvplan check."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from kvplan.cli import options as o
+from kvplan.cli.command import Answer, Command
+from kvplan.cli.option import Argument, Option, Values, switch, words
+from kvplan.cli.streams import canvas
+from kvplan.errors import UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from kvplan.check.run import FailOn
+
+
+def fail_on(text: str) -> FailOn:
+    """`error` or `warn`.
+
+    Raises: UnknownName.
+    """
+    if text == "warn":
+        return "warn"
+    if text == "error":
+        return "error"
+    raise UnknownName(f"{text!r} is not a level", hint="known: error, warn")
+
+
+LOCK = Option("lock", "one lock for everything, instead of one beside each budget", str, "FILE", completes="files")
+UPDATE = Option("update", "write the lock: every number, as it is now", switch, settable=False)
+BASE = Option("base", "compare with this git revision instead of the lock: origin/main", str, "REF")
+FAIL_ON = Option("fail_on", "what makes exit code 1: error, or warn as well", fail_on, "LEVEL", "error")
+EXIT_ZERO = Option("exit_zero", "exit 0 although limits are broken; without an answer it is still 2 or 3", switch)
+SCHEMA = Option("schema", "print the JSON Schema of a budget file", switch, settable=False)
+FORMAT = Option(
+    "format", "table, json, markdown, github, junit, sarif; several with commas", words, "F,F", "table",
+)  # fmt: skip
+OUTPUT = Option(
+    "output", "write there, in the format of its ending (.json .md .xml .sarif .txt) or FORMAT=FILE; may be repeated",
+    str, "FILE", short="o", repeats=True, completes="files", settable=False,
+)  # fmt: skip
+
+
+def run(values: Values) -> Answer:
+    """Check budgets and serve commands."""
+    if values.on(SCHEMA):
+        return Answer(text=_schema())
+    if values.on(o.SAFE) and values.on(o.LIKELY):
+        raise UsageError("--safe and --likely say different things", hint="leave one of them out")
+    from kvplan.check import outputs
+    from kvplan.check.inputs import Asked
+    from kvplan.check.planner import CachingPlanner
+    from kvplan.check.run import Run, exit_code, forgiving
+    from kvplan.check.run import run as check
+
+    where = outputs.destinations(_formats(values), values.all(OUTPUT))
+    asked = Asked(values.get(o.GPU), values.get(o.ENGINE), "likely" if values.on(o.LIKELY) else "safe")
+    wanted = Run(values.arguments, asked, values.get(LOCK), values.on(UPDATE), values.get(BASE))
+    done = check(wanted, CachingPlanner(offline=values.on(o.OFFLINE)))
+    plain, page = canvas(sys.stdout, {"NO_COLOR": "1"}), canvas(sys.stdout, os.environ, values.get(o.COLOUR) or "auto")
+    files = {str(to.path): outputs.rendered(done.report, to.format, plain) for to in where if to.path is not None}
+    screen = [outputs.rendered(done.report, to.format, page) for to in where if to.path is None]
+    outputs.write_all({**files, **done.locks})
+    code = exit_code(done.report, values.get(FAIL_ON) or "error")
+    return Answer(
+        text="\n".join(part for part in screen if part), exit_code=forgiving(code) if values.on(EXIT_ZERO) else code
+    )
+
+
+def _formats(values: Values) -> tuple[str, ...]:
+    named = values.get(FORMAT) or ()
+    if values.on(o.JSON):
+        if named and named != ("json",):
+            raise UsageError("--json and --format say different things", hint="leave one of them out")
+        return ("json",)
+    return named
+
+
+def _schema() -> str:
+    import json
+
+    from kvplan.check.fields import json_schema
+
+    return json.dumps(json_schema(), indent=2) + "\n"
+
+
+COMMAND = Command(
+    name="check",
+    about="memory budgets of deployments, for CI",
+    run=run,
+    examples=(
+        "kvplan check",
+        "kvplan check kvplan-budget.yaml --format table,github -o sarif=kvplan.sarif -o junit=kvplan.xml",
+        "kvplan check deploy/ --gpu h100",
+        "helm template ./chart | kvplan check - --gpu h100 --engine vllm@0.19",
+        "kvplan check --update",
+        "kvplan check --base origin/main --fail-on warn --format markdown",
+    ),
+    arguments=(
+        Argument(
+            "FILE", "budgets, manifests, values, compose files, scripts or folders of them, or -; none: kvplan-budget.yaml",
+            most=None, completes="files",
+        ),
+    ),
+    options=(
+        o.GPU, o.ENGINE, o.SAFE, o.LIKELY, LOCK, UPDATE, BASE, FAIL_ON, EXIT_ZERO, o.OFFLINE, SCHEMA, o.JSON, FORMAT, OUTPUT,
+        o.COLOUR, o.DEBUG, o.CONFIG, o.NO_CONFIG, o.HELP,
+    ),
+    more="Exit code 1 means that a limit is broken, 2 that something could not be planned or that nothing was checked. "
+    "docs/check.md describes the budget file.",
+)  # fmt: skip
