@@ -57,7 +57,7 @@ def read(config: Mapping[str, Any], origin: Origin, companions: Mapping[str, Map
         vocab_size=fields.whole_or_default("vocab_size", "padded_vocab_size"),
         kv_hint=numbers.kv_hint(fields, beside),
         draft_layers=drafts,
-        weights=weights.read(fields, layers),
+        weights=weights.read(fields, layers, beside, drafts),
         defaulted=tuple(fields.ledger.defaulted.values()),
         notes=tuple(fields.ledger.notes),
         architectures=_architectures(fields),

@@ -280,7 +280,8 @@ def beside_encoder(fields: Fields) -> tuple[Layer, ...]:
     found = next((node["max_position_embeddings"] for node in sizes if node.get("max_position_embeddings")), None)
     if found is None:
         raise MissingField(
-            "encoder.max_position_embeddings", cause="the cross-attention cache holds the encoder's output, however long"
+            "encoder.max_position_embeddings",
+            cause="the cross-attention cache holds the encoder's output, however long",
         )
     tokens = fields.as_whole("encoder.max_position_embeddings", found)
     fields.note(f"cross-attention is priced for the longest encoder output, {tokens} tokens")

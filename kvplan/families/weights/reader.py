@@ -7,7 +7,7 @@ from math import isqrt
 
 from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent, Layer, Recurrent
 from kvplan.arch.storage import Storage
-from kvplan.arch.weights import Block, Weights
+from kvplan.arch.weights import Block, Weight, Weights
 from kvplan.errors import MissingField
 from kvplan.families.fields import Fields
 from kvplan.families.quantization import Companions, quantization
@@ -23,10 +23,16 @@ from kvplan.families.weights.tower_reader import read_towers
 Local = dict[str, int | bool | str]
 
 
-def read(fields: Fields, layers: tuple[Layer, ...], companions: Companions | None = None) -> Weights:
+def read(
+    fields: Fields,
+    layers: tuple[Layer, ...],
+    companions: Companions | None = None,
+    drafts: tuple[Layer, ...] = (),
+) -> Weights:
     """Every tensor of the model that `fields` describes, whose layers cache what `layers` says.
 
-    companions: parsed files beside the config, by name, which may say how the weights are quantized.
+    companions: parsed files beside the config, by name, which may say how the weights are quantized. drafts: layers that
+    predict further tokens, counted apart; they use the model's own embedding and head.
 
     What can't be derived is named in `missing`; nothing is guessed silently.
 
@@ -34,7 +40,7 @@ def read(fields: Fields, layers: tuple[Layer, ...], companions: Companions | Non
     """
     family = FAMILIES.get(fields.model_type)
     found = quantization(fields, companions or {})
-    weights = _Reader(fields, layers, family or LLAMA, found.dtype, family is not None).read()
+    weights = _Reader(fields, layers, family or LLAMA, found.dtype, family is not None).read(drafts)
     return store(weights, found, (family or LLAMA).spelled)
 
 
@@ -53,8 +59,8 @@ class _Reader:
             base = base.also(family.more(base))
         self.symbols = base.also(_experts(base))
 
-    def read(self) -> Weights:
-        """Ends and layers."""
+    def read(self, drafts: tuple[Layer, ...]) -> Weights:
+        """Ends, layers, towers, drafts and tables."""
         count = len(self.layers)
         ffn = (
             self.family.ffn(self.symbols, count) if self.family.ffn else feed_forwards(self.fields, self.symbols, count)
@@ -83,7 +89,21 @@ class _Reader:
         towers, gaps = read_towers(self.fields, self.family, self.symbols, self.dtype)
         missing = tuple(dict.fromkeys((*self.missing, *gaps)))
         positions = rope.tables(self.fields, self.layers, self.dtype)
-        return Weights(first, tuple(blocks), last, towers, (), positions, self._tied(), missing)
+        draft = self._drafts(drafts)
+        return Weights(first, tuple(blocks), last, towers, draft, positions, self._tied(), missing)
+
+    def _drafts(self, drafts: tuple[Layer, ...]) -> Block:
+        """Prediction layers: each an ordinary layer after a projection of the last hidden state and the next embedding.
+
+        Source: DeepSeek-V3, arXiv:2412.19437 section 2.2; vLLM 0.33 models/deepseek_mtp.py, qwen3_next_mtp.py.
+        """
+        found: list[Weight] = []
+        ffn = self.family.moe if self.symbols.maybe("E") else self.family.dense
+        for layer in drafts:
+            mixers = " ".join(self._mixer(cache) for cache in layer.caches)
+            text = f"norm: {self.family.norms} enorm[H] hnorm[H] shared_head.norm[H] mlp: eh_proj[H,2*H] {mixers} {ffn}"
+            found += self._part("draft layers", text, {**self._local(layer), "layer": 0})
+        return tuple(found)
 
     def _headless(self) -> bool:
         """Whether the class that the config names has no output projection: a reward, an embedding, a bare model."""
