@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from kvplan.arch.curve import LONGEST
+from kvplan.arch.curve import LONGEST, Curve
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
@@ -96,7 +96,7 @@ class Ideal:
         kv_bytes: int,
     ) -> Capacity | Refusal:
         """Whole sequences of `context` tokens in `kv_bytes` on each GPU: the least of all stages, times the replicas."""
-        found = formula(model, parallel, kv, context, kv_bytes)
+        found = formula(model.rank_curves(parallel, kv), parallel.dp, context, kv_bytes)
         if found.max_sequences == 0:
             need = self.reserved(model, gpu, parallel, kv, options, context)
             said = f"one sequence of {context:,} tokens needs {format_bytes(need)} on the fullest GPU"
@@ -118,23 +118,21 @@ class Ideal:
         return max(curve.bytes_at(tokens) for curve in model.rank_curves(parallel, kv))
 
 
-def formula(model: Model, parallel: Parallel, kv: KvFormat, context: int, kv_bytes: int) -> Capacity:
+def formula(curves: tuple[Curve, ...], replicas: int, context: int, kv_bytes: int) -> Capacity:
     """What the textbook says `kv_bytes` on each GPU hold, however little that is.
 
-    kv_tokens: in a cache full of sequences of `context` tokens, the last one cut short.
-
-    Raises: CannotSplit.
+    curves: of one tensor rank of each pipeline stage. kv_tokens: in a cache full of sequences of `context` tokens, the
+    last one cut short.
     """
-    curves = model.rank_curves(parallel, kv)
     room, needs = max(kv_bytes, 0), [curve.bytes_at(context) for curve in curves]
     most = max(needs)
     return Capacity(
         kv_bytes=kv_bytes,
         blocks=None,
         block_tokens=None,
-        kv_tokens=parallel.dp * (room * context // most if most else LONGEST),
-        max_concurrency=parallel.dp * (room / most if most else float(LONGEST)),
-        max_sequences=parallel.dp * (room // most if most else LONGEST),
+        kv_tokens=replicas * (room * context // most if most else LONGEST),
+        max_concurrency=replicas * (room / most if most else float(LONGEST)),
+        max_sequences=replicas * (room // most if most else LONGEST),
         max_context=min(curve.tokens_that_fit(room) for curve in curves),
         binding="rank" if len(set(needs)) > 1 else "pool",
     )

@@ -87,7 +87,7 @@ def fit(request: Request) -> Plan:
     """
     model, parallel, options = request.model, request.parallel, request.options
     engine, context, kv = request.engine, request.context, request.kv_format
-    model.check_split(parallel)
+    curves = model.rank_curves(parallel, kv)
     _check_weights(request)
     budget = engine.budget(model, request.gpu, parallel, options, context)
     kv_bytes = request.decide(budget.kv)
@@ -99,7 +99,7 @@ def fit(request: Request) -> Plan:
         budget=budget,
         kv_bytes=kv_bytes,
         outcome=_judge(request, budget, kv_bytes, own),
-        ideal=formula(model, parallel, kv, context, kv_bytes),
+        ideal=formula(curves, parallel.dp, context, kv_bytes),
         own=own,
         decode=None if batch is None else decode(request, kv, batch),
     )
