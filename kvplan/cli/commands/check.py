@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kvplan.cli import options as o
-from kvplan.cli.command import Answer, Command
+from kvplan.cli.command import MODULES, Answer, Command
 from kvplan.cli.option import Argument, Option, Values, switch, words
 from kvplan.cli.streams import canvas
 from kvplan.errors import UnknownName, UsageError
@@ -88,7 +88,7 @@ def _schema() -> str:
 
 COMMAND = Command(
     name="check",
-    about="memory budgets of deployments, for CI",
+    about=MODULES["check"],
     run=run,
     examples=(
         "kvplan check",

@@ -107,7 +107,7 @@ def _notes(report: CheckReport) -> Iterator[str]:
         for note in result.warnings:
             about.setdefault(note, []).append(result.name)
     for note, names in about.items():
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""  # noqa: PLR2004
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         yield f"{', '.join(names[:3])}{more}: {note}"
 
 

@@ -43,7 +43,12 @@ def change_text(before: Scalar, after: Scalar, unit: str | None) -> str:
     numbers = [value for value in (before, after) if isinstance(value, int | float) and not isinstance(value, bool)]
     if unit is None or len(numbers) != len((before, after)) or not numbers[0]:
         return text
-    return f"{text} ({100 * (numbers[1] - numbers[0]) / abs(numbers[0]):+.2g} %)"
+    share = 100 * (numbers[1] - numbers[0]) / abs(numbers[0])
+    return f"{text} ({share:+,.0f} %)" if abs(share) >= WHOLE else f"{text} ({share:+.2g} %)"
+
+
+WHOLE = 10
+"""Per cent from which fractions don't matter."""
 
 
 def change(moved: Moved) -> str:
