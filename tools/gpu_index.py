@@ -4,7 +4,6 @@ python tools/gpu_index.py            write it
 python tools/gpu_index.py --check    exit 1 if it is out of date
 """
 
-# ruff: noqa: INP001
 from __future__ import annotations
 
 import json

@@ -20,7 +20,6 @@ from kvplan.arch.parallel import WHOLE
 from kvplan.errors import KvplanError
 from kvplan.families import read
 
-
 DATA = Path(__file__).parents[1] / "data"
 
 OTHER_LAYOUTS = {

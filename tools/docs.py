@@ -1,0 +1,103 @@
+"""Fill the documents with output that was really printed, or check that they are up to date.
+
+    python tools/docs.py            rewrite
+    python tools/docs.py --check    exit 1 and name the first block that differs
+
+A block is a fence marked `console` whose first line is a command:
+
+    ```console
+    $ kvplan size llama-3-8b
+    ...what it printed...
+    ```
+
+A region between `<!-- table: NAME -->` and `<!-- /table -->` holds a table made by a function of this file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"```console\n\$ kvplan (?P<words>.*)\n(?P<output>(?:(?!```).*\n)*)```")
+REGION = re.compile(r"<!-- table: (?P<name>[\w-]+) -->\n(?P<body>(?:(?!<!-- /table -->).*\n)*)<!-- /table -->")
+
+
+def printed(words: str) -> str:
+    """What `kvplan words` prints, both streams, 100 columns wide and without colour."""
+    from kvplan.cli import main
+
+    os.environ.update(COLUMNS="100", NO_COLOR="1", HF_HUB_OFFLINE="1")
+    stream = io.StringIO()
+    with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream), contextlib.chdir(ROOT):
+        code = main(shlex.split(words))
+    text = "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+    return text if code == 0 else f"{text}$ echo $?\n{code}\n"
+
+
+def cases_table() -> str:
+    """Public fault reports and kvplan's answers."""
+    rows = ["| report | question | answer |", "| --- | --- | --- |"]
+    for line in (ROOT / "tests" / "data" / "cases.jsonl").read_text(encoding="utf-8").splitlines():
+        case = json.loads(line)
+        rows.append(f"| [{case['id']}]({case['url']}) {case['kind']} | {case['question']} | {case['answer']} |")
+    return "\n".join(rows) + "\n"
+
+
+def seven_models_table() -> str:
+    """Bytes of the seven models at three lengths, and per GPU under tensor parallelism."""
+    from kvplan import api
+
+    rows = [
+        "| model | token 1 adds | a token adds when windows are full | fixed | 8,192 | 32,768 | 131,072 |",
+        "| --- |" + " ---: |" * 6,
+    ]
+    for name in SEVEN:
+        report = api.size(name, contexts=(8192, 32768, 131072), kv_dtype="bf16")
+        cache, lengths = report.cache, [f"{entry.bytes:,}" for entry in report.sequences]
+        numbers = (cache.bytes_per_token, cache.bytes_per_token_full, cache.fixed_bytes_per_sequence)
+        rows.append(f"| {name} | " + " | ".join([*(f"{number:,}" for number in numbers), *lengths]) + " |")
+    return "\n".join(rows) + "\n"
+
+
+SEVEN = ("llama-3-8b", "llama-3-70b", "deepseek-v3", "mixtral-8x7b", "gemma-3-27b", "gpt-oss-120b", "qwen3-next-80b")
+
+TABLES: dict[str, Callable[[], str]] = {"cases": cases_table, "seven-models": seven_models_table}
+
+
+def refreshed(text: str) -> str:
+    """A document with its blocks and regions made anew."""
+    text = BLOCK.sub(lambda match: f"```console\n$ kvplan {match['words']}\n{printed(match['words'])}```", text)
+    return REGION.sub(lambda match: f"<!-- table: {match['name']} -->\n{TABLES[match['name']]()}<!-- /table -->", text)
+
+
+def stale() -> Iterator[Path]:
+    """Documents that don't say what is printed now."""
+    for path in DOCUMENTS:
+        text = path.read_text(encoding="utf-8")
+        if refreshed(text) != text:
+            yield path
+
+
+def main(words: list[str]) -> int:
+    """Rewrite, or check."""
+    if words == ["--check"]:
+        behind = list(stale())
+        for path in behind:
+            sys.stderr.write(f"{path.relative_to(ROOT)} is behind: run python tools/docs.py\n")
+        return 1 if behind else 0
+    for path in DOCUMENTS:
+        path.write_text(refreshed(path.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
