@@ -20,7 +20,8 @@ class Family:
     dense, moe: of the feed-forward. norms: in every layer. first, last: before and after the layers.
     single: whether a layer is attention or recurrence or feed-forward, not one after the other.
     fold: how many of the layers that cache something make one block of the checkpoint.
-    tied: whether the head is the embedding, where the class's word for it doesn't hold.
+    tied: whether the head is the embedding, where the class's word for it doesn't hold. usually_tied: whether it is when
+    neither the config nor the class says.
     given: what its symbols mean whatever the config says. fallback: where the config and its class say nothing.
     ffn: which layers have an MLP ("dense"), experts ("moe") or neither (""), where pattern.py doesn't know.
     more: symbols that take more than an expression. towers: encoders of text, described by the same fields.
@@ -42,6 +43,7 @@ class Family:
     single: bool = False
     fold: int = 1
     tied: bool | None = None
+    usually_tied: bool = False
     given: Given = field(default_factory=dict)
     fallback: Given = field(default_factory=dict)
     ffn: Callable[[ConfigSymbols, int], tuple[str, ...]] | None = None

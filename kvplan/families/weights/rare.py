@@ -81,16 +81,22 @@ _WHISPER = Family(
     ),
 )  # fmt: skip
 _T5 = Family(
-    attention=attention("", ""), cross=_cross("", "").replace("[H]+", "[H]"), dense=gated("", width="I"), norms="layer_norm_0[H] layer_norm_2[H]",
+    attention=attention("", ""),
+    cross=_cross("", "").replace("[H]+", "[H]"),
+    dense="mlp: mlp.wi_0[~I,H] mlp.wi_1[~I,H]?gated_ffn mlp.wo[H,~I]",
+    norms="layer_norm_0[H] layer_norm_2[H]",
     first=f"{EMBEDDING} attention: relative_attention_bias(relative_attention_num_buckets,A)",
-    last="norm: final_layer_norm[H] head: lm_head[~V,H]", more=special.t5,
+    last="norm: final_layer_norm[H] head: lm_head[~V,H]",
+    more=special.t5,
+    usually_tied=True,
     towers=(
         Tower(
             "relative_attention_bias(relative_attention_num_buckets,A) final_layer_norm[H]",
-            "q[~A*d_kv,H] k[~A*d_kv,H] v[~A*d_kv,H] o[H,~A*d_kv] layer_norm_0[H] layer_norm_1[H] wi_0[~I,H] wi_1[~I,H]?gated_ffn wo[H,~I]",
+            "q[~A*d_kv,H] k[~A*d_kv,H] v[~A*d_kv,H] o[H,~A*d_kv] layer_norm_0[H] layer_norm_1[H]"
+            " wi_0[~I,H] wi_1[~I,H]?gated_ffn wo[H,~I]",
         ),
     ),
-)  # fmt: skip
+)
 
 _BERT_ENDS = {
     "first": (

@@ -119,7 +119,7 @@ class _Reader:
         if found is not None:
             return bool(found[1])
         own = self.fields.defaults.value("tie_word_embeddings")
-        return bool(own) if own is not None else False
+        return self.family.usually_tied if own is None else bool(own)
 
     def _source(self, layer: Layer) -> tuple[Cache, ...]:
         return () if layer.shares_with is None else self.layers[layer.shares_with].caches

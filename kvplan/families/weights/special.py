@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kvplan.families.weights.family import Given
 from kvplan.families.weights.symbols import ConfigSymbols
 
@@ -102,4 +104,24 @@ def xlstm(symbols: ConfigSymbols) -> Given:
     return {
         "K": int(share("qk_dim_factor") * width), "W": int(share("v_dim_factor") * width),
         "I": multiple * -(-ffn // multiple),
+    }  # fmt: skip
+
+
+def searched(symbols: ConfigSymbols, layer: int, count: int) -> Given:
+    """Nemotron-NAS: each block has an MLP of its own width, a linear layer in its place, or nothing; attention likewise.
+
+    Width: two thirds of ffn_mult x hidden_size x 2, rounded up to a multiple of 256.
+    Source: nvidia/Llama-3_3-Nemotron-Super-49B-v1 modeling_decilm.py, _ffn_mult_to_intermediate_size.
+    """
+    del count
+    blocks = symbols.fields.items("block_configs") or ()
+    block = blocks[layer] if layer < len(blocks) and isinstance(blocks[layer], Mapping) else {}
+    attention, ffn = (part if isinstance(part := block.get(name), Mapping) else {} for name in ("attention", "ffn"))
+    linear, none, scale = bool(ffn.get("replace_with_linear")), bool(ffn.get("no_op")), ffn.get("ffn_mult")
+    width = symbols.number("H")
+    known = isinstance(scale, int | float) and not isinstance(scale, bool) and 0 < scale < width
+    plain = known and not linear and not none
+    return {
+        "I": 256 * -(-int(2 * float(scale or 0) * width / 3) // 256) if plain else 0, "ffn": plain, "linear_ffn": linear,
+        "feeds": not none, "attends": not attention.get("no_op"), "linear_attention": bool(attention.get("replace_with_linear")),
     }  # fmt: skip

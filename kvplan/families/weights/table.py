@@ -148,6 +148,16 @@ FAMILIES: dict[str, Family] = {
     "cohere": Family(attention=attention(norm="norm: self_attn.q_norm(A,d)?use_qk_norm self_attn.k_norm(G,d)?use_qk_norm"), dense=gated(""), norms=NORM1),
     "cohere2": Family(dense=gated(""), norms=NORM1),
     "cohere2_moe": Family(dense=gated(""), norms=NORM1, moe=experts()),
+    **dict.fromkeys(("nemotron-nas", "deci", "decilm"), Family(
+        attention=attention(), locals=special.searched,
+        dense=(
+            "mlp: mlp.gate_proj[~I,H]+mlp_bias?ffn mlp.up_proj[~I,H]+mlp_bias?ffn mlp.down_proj[H,~I]+mlp_bias?ffn"
+            " mlp.linear_mlp[H,H]?linear_ffn"
+        ),
+        norms=(
+            "input_layernorm[H]?attends post_attention_layernorm[H]?feeds attention: self_attn.linear_attn[H,H]?linear_attention"
+        ),
+    )),
     # Qwen
     **dict.fromkeys(("qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_audio_text", "qwen2_5_omni_text", "dream"), _QWEN2),
     "qwen": Family(attention=attention("+", ""), dense=gated("", width="half"), given={"half": "I/2"}),
@@ -300,7 +310,7 @@ FAMILIES: dict[str, Family] = {
     "lfm2": Family(more=special.lfm2, last="norm: model.norm[H] head: lm_head[~V,H]", attention=attention("", "", HEAD_NORM), dense=gated("", prefix="feed_forward"), recurrent={"": SHORT_CONV}),
     "lfm2_moe": Family(
         attention=attention("", "", HEAD_NORM), dense=gated("", prefix="feed_forward"),
-        moe=f"{experts(prefix='feed_forward')} router: feed_forward.expert_bias[E]?use_expert_bias", recurrent={"": SHORT_CONV},
+        moe=f"{experts(prefix='feed_forward')}", recurrent={"": SHORT_CONV},
     ),
     "lfm3": Family(
         attention=attention("", "", HEAD_NORM, more="self_attn.g_proj[A,H]"), dense=gated("", prefix="feed_forward"),
@@ -333,6 +343,7 @@ FAMILIES: dict[str, Family] = {
     **dict.fromkeys(("falcon", "RefinedWeb", "RefinedWebModel"), Family(
         attention=attention("+bias", "+bias"), dense=plain("+bias"),
         norms="input_layernorm[H]+ second_layernorm[H]+?two_norms", last=BIASED_HEAD, fallback={"I": "4*H"}, more=special.falcon,
+            usually_tied=True,
     )),
     "mpt": Family(attention=NO_BIAS, dense=plain(""), norms="norm_1[H] norm_2[H]", given={"I": "expansion_ratio*H"}),
     "persimmon": Family(
