@@ -10,7 +10,7 @@ Models and GPUs may be given as objects or as whatever names them on the command
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -124,17 +124,20 @@ def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> 
 
 
 def fit_all(gpu: Gpu | str, question: FitQuestion = PLAINLY, names: Iterable[str] | None = None) -> schema.FitTable:
-    """The same for every bundled model (or `names`), without trees and suggestions; what can't be planned is listed."""
+    """The same for every bundled model (or `names`), without trees and suggestions; what can't be planned is listed.
+
+    Raises: UnknownName for a GPU, an engine or a bundled model.
+    """
     from kvplan.report.assemble.fit import fit_report
-    from kvplan.sources.models import model_names
 
     device, rows, skipped = _gpu(gpu), [], []
-    for name in model_names() if names is None else names:
+    for name, model in _bundled(names):
         try:
-            found, said = _plan(_request(load_model(name, offline=True), device, question), question.engine)
-            rows.append(fit_report(found, (), said, explain=False))
+            found, said = _plan(_request(model, device, question), question.engine)
         except KvplanError as error:
             skipped.append(schema.Skipped(name, error.problem.what))
+        else:
+            rows.append(fit_report(found, (), said, explain=False))
     return schema.FitTable(schema.schema_id("fit_table"), tuple(rows), tuple(skipped))
 
 
@@ -163,19 +166,16 @@ def compare(
 
 
 def models(names: Iterable[str] | None = None) -> schema.ModelsReport:
-    """The bundled models, or those named."""
+    """The bundled models, or those named.
+
+    Raises: UnknownName.
+    """
     from kvplan.report.assemble.lists import listed_model
     from kvplan.sources.bundled import bundled_models
 
-    wanted = None if names is None else set(names)
-    return schema.ModelsReport(
-        schema.schema_id("models"),
-        tuple(
-            listed_model(load_model(known.name, offline=True), known.aliases, known.source)
-            for known in bundled_models()
-            if wanted is None or known.name in wanted
-        ),
-    )
+    known = {record.name: record for record in bundled_models()}
+    listed = (listed_model(model, known[name].aliases, known[name].source) for name, model in _bundled(names))
+    return schema.ModelsReport(schema.schema_id("models"), tuple(listed))
 
 
 def gpus(names: Sequence[str] = ()) -> schema.GpusReport:
@@ -344,6 +344,18 @@ def _engine(spec: str) -> Engine:
 
 def _model(model: Model | str) -> Model:
     return load_model(model) if isinstance(model, str) else model
+
+
+def _bundled(names: Iterable[str] | None) -> Iterator[tuple[str, Model]]:
+    """Bundled models by name, as they were read when kvplan was made; all of them, or those named.
+
+    Raises: UnknownName.
+    """
+    from kvplan.sources import compiled
+
+    known = compiled.models()
+    for name in known if names is None else names:
+        yield name, known[name] if name in known else load_model(name, offline=True)
 
 
 def _gpu(gpu: Gpu | str) -> Gpu:
