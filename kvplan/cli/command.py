@@ -35,6 +35,8 @@ MODULES = {
     "size": "what one sequence costs, in bytes",
     "fit": "whether it fits on these GPUs, how many at once, how long, how fast",
     "compare": "models, cache formats and attention kinds side by side",
+    "verify": "proof on this machine: a real decode beside the prediction",
+    "check": "memory budgets of deployments, for CI",
     "models": "the bundled models",
     "gpus": "the known accelerators, every fact with its source",
     "engines": "the engines whose rules are known, and their versions",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kvplan.report.schema import Document
 
 ROWS = {
-    "size": "sequences", "fit_table": "rows", "compare": "rows", "models": "models", "gpus": "gpus", "engines": "engines", "env": "settings",
+    "size": "sequences", "fit_table": "rows", "compare": "rows", "models": "models", "gpus": "gpus", "engines": "engines", "env": "settings", "verify": "rows",
 }  # fmt: skip
 """Which list of a document makes the rows of its CSV; a fit is one row."""
 

@@ -48,8 +48,24 @@ if TYPE_CHECKING:
     from kvplan.report.schema.size import Sequence as Sequence
     from kvplan.report.schema.size import SizeReport as SizeReport
     from kvplan.report.schema.size import Work as Work
+    from kvplan.report.schema.verify import Built as Built
+    from kvplan.report.schema.verify import Checked as Checked
+    from kvplan.report.schema.verify import Measured as Measured
+    from kvplan.report.schema.verify import Place as Place
+    from kvplan.report.schema.verify import Timed as Timed
+    from kvplan.report.schema.verify import VerifyReport as VerifyReport
 
-    Document = SizeReport | FitReport | FitTable | CompareReport | ModelsReport | GpusReport | EnginesReport | EnvReport
+    Document = (
+        SizeReport
+        | FitReport
+        | FitTable
+        | CompareReport
+        | ModelsReport
+        | GpusReport
+        | EnginesReport
+        | EnvReport
+        | VerifyReport
+    )
 
 HOMES = {
     "common": ("Defaulted", "Parameters", "ModelInfo", "KvDtype", "Layout", "EngineInfo", "Explained"),
@@ -80,6 +96,7 @@ HOMES = {
         "Setting",
         "EnvReport",
     ),
+    "verify": ("Built", "Place", "Checked", "Timed", "Measured", "VerifyReport"),
 }
 
 DOCUMENTS = {
@@ -91,6 +108,7 @@ DOCUMENTS = {
     "gpus": "GpusReport",
     "engines": "EnginesReport",
     "env": "EnvReport",
+    "verify": "VerifyReport",
 }
 """The class of each document, by the name in its `schema` key."""
 

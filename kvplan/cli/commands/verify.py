@@ -1,0 +1,94 @@
+"""kvplan verify."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from kvplan.cli import asked
+from kvplan.cli import options as o
+from kvplan.cli.command import MODULES, Answer, Command
+from kvplan.cli.option import Argument, Option, Values, natural, switch, whole, words
+from kvplan.errors import UsageError
+from kvplan.units import parse_bytes, parse_token_list
+
+if TYPE_CHECKING:
+    from kvplan.verify import Options
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(whole(word) for word in words(text))
+
+
+DEVICE = Option("device", "auto, cpu, cuda or cuda:1", str, "DEVICE", "a GPU where there is one")
+RANK = Option("rank", "which rank's share of --tp, with one process", natural, "N", "0; torchrun's under torchrun")
+LAYERS = Option("layers", "build at most so many layers", whole, "N", "as many as fit")
+MEMORY = Option("memory", "most bytes to take on the device", parse_bytes, "40GiB", "90 % of what a GPU has free")
+BATCHES = Option("batch", "batches to time", _numbers, "N,N", "a ladder that fits")
+CONTEXTS = Option("ctx", "contexts to time: 8k, 8k,32k or 8k..128k", parse_token_list, "TOKENS", "a ladder that fits")
+BUDGET_S = Option("budget_s", "about how many seconds it may take", whole, "S", "60")
+META = Option("meta", "compare with transformers on the meta device instead: no GPU, no weights", switch)
+
+
+def run(values: Values) -> Answer:
+    """Build it, decode, compare."""
+    from kvplan import verify
+
+    options = _options(values)
+    if values.on(META):
+        if not values.arguments:
+            raise UsageError("--meta needs a MODEL", hint="kvplan verify llama-3.1-8b --meta")
+        from kvplan.verify.meta import against_transformers
+
+        report = against_transformers(
+            values.arguments[0], revision=values.get(o.REVISION), offline=values.on(o.OFFLINE)
+        )
+        return Answer(report, exit_code=verify.exit_code(report))
+    named = values.arguments[0] if values.arguments else None
+    model = verify.default_model(options) if named is None else asked.model(named, values)
+    from kvplan.verify.progress import progress_on
+
+    report = verify.verify(model, options, progress_on(sys.stderr))
+    code = verify.exit_code(report)
+    return Answer(report, exit_code=code) if verify.prints() else Answer(exit_code=code)
+
+
+def _options(values: Values) -> Options:
+    from kvplan.verify import Options
+
+    return Options(
+        device=values.get(DEVICE) or "auto",
+        tp=values.get(o.TP) or 1,
+        rank=values.get(RANK),
+        kv=values.get(o.KV_DTYPE),
+        page=values.get(o.BLOCK_SIZE),
+        layers=values.get(LAYERS),
+        batches=values.get(BATCHES) or (),
+        contexts=values.get(CONTEXTS) or (),
+        memory=values.get(MEMORY),
+        budget_s=values.get(BUDGET_S) or 60,
+    )
+
+
+COMMAND = Command(
+    name="verify",
+    about=MODULES["verify"],
+    run=run,
+    examples=(
+        "kvplan verify",
+        "kvplan verify llama-3.1-8b --kv-dtype fp8 --block-size 16",
+        "kvplan verify llama-3-70b --tp 8 --rank 0 --json > receipt.json",
+        "torchrun --nproc-per-node 8 -m kvplan verify llama-3-70b --tp 8",
+        "kvplan verify qwen3-next-80b-a3b --meta",
+    ),
+    arguments=(
+        Argument(
+            "MODEL", "a bundled name, Hub id, path, folder, YAML or -; none: llama-3.1-8b, or what fits", completes="models"
+        ),
+    ),
+    options=(
+        DEVICE, o.TP, RANK, o.KV_DTYPE, o.BLOCK_SIZE, LAYERS, BATCHES, CONTEXTS, MEMORY, BUDGET_S, META, *o.FROM_HUB,
+        *o.PRINTING,
+    ),
+    more="Exit code 1 means that a prediction was refuted; 2 that nothing could be checked.",
+)  # fmt: skip

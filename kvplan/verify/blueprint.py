@@ -1,0 +1,79 @@
+"""What to build: each layer of a model as the torch modules that one tensor rank of it needs. Pure.
+
+Shapes come from the layer's cache (heads, dimensions, windows) and from the names of its weights (which biases, norms
+and gates there are, how wide its feed-forward is). What a decode step doesn't need is held, so that memory is right,
+and listed as `held`.
+"""
+
+from __future__ import annotations
+
+from kvplan.arch.model import Model
+from kvplan.errors import Unsupported
+from kvplan.verify.mixing import mixer
+from kvplan.verify.names import Names
+from kvplan.verify.parts import Blueprint, DensePart, ExpertsPart, LayerPlan
+
+
+def blueprint(model: Model, tp: int) -> Blueprint:
+    """The decoder of one of `tp` ranks.
+
+    Raises: Unsupported for a layer that no module computes; CannotSplit.
+    """
+    if model.hidden_size is None:
+        raise Unsupported(f"{model.origin.id} doesn't say its hidden size", hint="verify needs it to build projections")
+    layers = tuple(_layer(model, index, tp) for index in range(len(model.layers)))
+    if model.weights is None:
+        return Blueprint(model.hidden_size, 0, tied=False, dtype=model.dtype, layers=layers, final_norm=False)
+    names = Names((*model.weights.first, *model.weights.last))
+    embedding, head = names.take("embedding", "embed_tokens"), names.take("head", "lm_head")
+    final_norm = names.take_norm(model.hidden_size)
+    rows = [
+        0 if embedding is None or head is None else -(-weight.shape[0] // tp) for weight in (embedding, head) if weight
+    ]
+    vocab, head_rows = rows if len(rows) == 2 else (0, 0)
+    return Blueprint(
+        model.hidden_size, vocab, tied=model.weights.tied, dtype=model.dtype, layers=layers, head=head_rows,
+        final_norm=final_norm, held=names.held(tp),
+    )  # fmt: skip
+
+
+def _layer(model: Model, index: int, tp: int) -> LayerPlan:
+    layer, hidden = model.layers[index], model.hidden_size or 0
+    names = Names(() if model.weights is None else model.weights.layers[index])
+    caches = layer.caches if layer.shares_with is None else model.layers[layer.shares_with].caches
+    mixers = tuple(mixer(cache, names, tp, layer.shares_with) for cache in caches)
+    found = (_dense(names, tp), _experts(names, tp, hidden))
+    feed_forwards = tuple(part for part in found if part is not None)
+    norms = 0
+    while norms < bool(mixers) + bool(feed_forwards) and names.take_norm(hidden):
+        norms += 1
+    return LayerPlan(mixers, feed_forwards, norms, names.held(tp))
+
+
+def _dense(names: Names, tp: int) -> DensePart | None:
+    up = names.take("mlp", "up_proj")
+    if up is None:
+        return None
+    names.drop("mlp", "down_proj")
+    gate = names.drop("mlp", "gate_proj")
+    bias = names.drop("mlp", "up_proj.bias", "gate_proj.bias")
+    return DensePart(-(-up.shape[0] // tp), gate, bias, names.drop("mlp", "down_proj.bias"))
+
+
+def _experts(names: Names, tp: int, hidden: int) -> ExpertsPart | None:
+    up = names.take("experts", "up_proj")
+    if up is None:
+        return None
+    names.drop("experts", "down_proj")
+    names.take("router", "gate", "proj", "router", shape=(up.copies, hidden))
+    gate = names.drop("experts", "gate_proj")
+    shared = names.take("shared_experts", "up_proj")
+    if shared is not None:
+        names.drop("shared_experts", "down_proj", "gate_proj")
+    latent = None if up.shape[1] == hidden else up.shape[1]
+    if latent is not None:
+        names.drop("mlp", "fc1_latent_proj", "fc2_latent_proj")
+    return ExpertsPart(
+        up.copies, up.picked or 1, -(-up.shape[0] // tp), gate, 0 if shared is None else -(-shared.shape[0] // tp),
+        names.drop("router", "shared_expert_gate"), latent,
+    )  # fmt: skip

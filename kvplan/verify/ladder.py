@@ -1,0 +1,111 @@
+"""Which steps to time and which batch to push to the limit, from the memory that is left. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import lcm
+
+from kvplan.arch.curve import LONGEST
+from kvplan.verify.parts import AttentionPart, Blueprint
+from kvplan.verify.predict import Predicted, workspace_bytes
+
+_GRAIN = 64
+_BATCHES = (1, 4, 16, 64)
+_FIXED_STATE_TOKENS = 4096
+_MOST_BATCH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One batch and the contexts at which it is timed, ascending."""
+
+    batch: int
+    contexts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """`batch` sequences of `tokens` are the most that `pool` bytes hold, and the next would be far over."""
+
+    batch: int
+    tokens: int
+    pool: int
+
+
+def limit(predicted: Predicted, plan: Blueprint, room: int, batch: int) -> Limit | None:
+    """A batch near `batch` whose sequences are as long as fits into `room`, so that one more is nearly a sequence over.
+
+    A sequence must outweigh the uncertain workspace, or the allocator's refusal would prove nothing: then the batch is
+    smaller. None if not even one token of one sequence fits.
+    """
+    pool = room - workspace_bytes(plan, batch)
+    if pool <= 0:
+        return None
+    # As many sequences as asked, if each can then be three times the workspace.
+    batch = max(1, min(batch, pool // (3 * workspace_bytes(plan, 1)))) if pool > 2**32 else batch
+    tokens = predicted.longest(pool, batch)
+    if tokens == 0 and batch > 1:
+        batch, tokens = 1, predicted.longest(pool, 1)
+    if tokens == 0:
+        return None
+    if tokens == LONGEST:
+        # Nothing grows: sequences are all alike, and the pool is cut to a number of them.
+        tokens = max(_FIXED_STATE_TOKENS, *(curve.full_after for curve in [predicted.reads_curve]))
+        each = predicted.cache_bytes(tokens)
+        if each == 0:
+            return None
+        batch = min(_MOST_BATCH, max(1, pool // each))
+        return Limit(batch, tokens, batch * each + each // 2)
+    return Limit(predicted.max_batch(pool, tokens), tokens, pool)
+
+
+def table_bytes(plan: Blueprint, tokens: int, batch: int, page: int | None) -> int:
+    """Bytes of page tables, 4 B a page, at most one table for each mixer."""
+    if page is None:
+        return 0
+    mixers = sum(len(layer.mixers) for layer in plan.layers)
+    return 4 * mixers * batch * -(-tokens // page)
+
+
+def rungs(
+    predicted: Predicted,
+    plan: Blueprint,
+    room: int,
+    batches: Sequence[int] = (),
+    contexts: Sequence[int] = (),
+    steps: int = 4,
+) -> tuple[Rung, ...]:
+    """Batches, each with its longest context that fits and halves of it; or what was asked for, where it fits."""
+    found = []
+    grain = _grain(predicted.page)
+    for batch in batches or _BATCHES:
+        pool = room - workspace_bytes(plan, batch)
+        pool -= pool // 64  # page tables and rounding
+        longest = 0 if pool <= 0 else predicted.longest(pool, batch)
+        if longest == LONGEST:
+            longest = 65_536 if predicted.cache_bytes(65_536) * batch <= pool else 0
+        longest = _rounded(longest, grain, plan)
+        if contexts:
+            fitting = tuple(sorted(context for context in contexts if context <= longest))
+        else:
+            halves = (_rounded(longest // 2**step, grain, plan) for step in range(steps))
+            fitting = tuple(sorted({tokens for tokens in halves if tokens}))
+        if fitting:
+            found.append(Rung(batch, fitting))
+    return tuple(found)
+
+
+def _grain(page: int | None) -> int:
+    return lcm(_GRAIN, page or 1)
+
+
+def _rounded(tokens: int, grain: int, plan: Blueprint) -> int:
+    """Whole pages; above a chunk, whole chunks, so that the chunk that is read is a full one."""
+    chunks = {
+        part.chunk for layer in plan.layers for part in layer.mixers if isinstance(part, AttentionPart) and part.chunk
+    }
+    for chunk in chunks:
+        if tokens > chunk:
+            grain = lcm(grain, chunk)
+    return tokens - tokens % grain

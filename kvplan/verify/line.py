@@ -1,0 +1,52 @@
+"""The line through step times: what a byte of cache costs, and what is left when no cache is read. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One measured step: `batch` sequences of `context` tokens, bytes that it reads, its median time."""
+
+    batch: int
+    context: int
+    weight_bytes: int
+    kv_bytes: int
+    seconds: float
+    experts: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """seconds = intercept(batch) + kv_bytes / kv_bytes_per_s."""
+
+    kv_bytes_per_s: float
+    intercepts: tuple[tuple[int, float], ...]
+
+    def intercept(self, batch: int) -> float:
+        """Time of a step of `batch` sequences without any cache to read: weights and overhead."""
+        return dict(self.intercepts)[batch]
+
+
+def fit(points: Sequence[Point]) -> Line | None:
+    """Least squares with one slope for all batches and one intercept for each.
+
+    None unless some batch was measured at two sizes of cache, or when time doesn't grow with the cache.
+    """
+    batches: dict[int, list[Point]] = {}
+    for point in points:
+        batches.setdefault(point.batch, []).append(point)
+    across = along = 0.0
+    means: dict[int, tuple[float, float]] = {}
+    for batch, group in batches.items():
+        size = sum(point.kv_bytes for point in group) / len(group)
+        time = sum(point.seconds for point in group) / len(group)
+        means[batch] = (size, time)
+        across += sum((point.kv_bytes - size) * (point.seconds - time) for point in group)
+        along += sum((point.kv_bytes - size) ** 2 for point in group)
+    if along <= 0 or across <= 0:
+        return None
+    slope = across / along
+    return Line(1 / slope, tuple((batch, time - slope * size) for batch, (size, time) in means.items()))

@@ -1,0 +1,96 @@
+"""One query per sequence against everything its cache holds: the reader that each device is best at.
+
+All readers take queries [batch, heads, k_dim] and the first `slots` rows of keys and values, order of no importance
+(rotary positions are already in the keys), and give [batch, heads, v_dim]. K and V are never expanded to query heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from kvplan.verify.live.rows import Rows
+
+_SPAN_BYTES, _CPU_SPAN_BYTES = 2**25, 2**19
+"""Of numbers in one span: large for few launches on a GPU, small enough for a CPU's cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked of a cache.
+
+    values None: a value is the first `v_dim` elements of its key (latent attention). sink: one logit per head that
+    takes part in the softmax and has no value. chosen: slots that sparse attention reads, [batch, top k]; None for all.
+    """
+
+    queries: Tensor
+    keys: Rows
+    values: Rows | None
+    slots: int
+    v_dim: int
+    scale: float
+    sink: Tensor | None = None
+    chosen: Tensor | None = None
+
+
+Reader = Callable[[Query], Tensor]
+
+
+def by_spans(query: Query) -> Tensor:
+    """Split-KV attention in plain torch: any format, any layout, spans of bounded size, joined by a running softmax."""
+    keys, batch = query.keys, query.queries.shape[0]
+    exact = torch.promote_types(query.queries.dtype, torch.float32)
+    asked = query.queries.to(exact).unflatten(1, (keys.heads, -1)) * query.scale
+    heads_each = asked.shape[2]
+    peak = asked.new_full((batch, keys.heads, heads_each, 1), -torch.inf)
+    if query.sink is not None:
+        peak = query.sink.to(exact).view(1, keys.heads, heads_each, 1).expand_as(peak).clone()
+    total = torch.zeros_like(peak) if query.sink is None else torch.ones_like(peak)
+    mixed = asked.new_zeros((batch, keys.heads, heads_each, query.v_dim))
+    room = _SPAN_BYTES if asked.is_cuda else _CPU_SPAN_BYTES
+    span = max(1, room // (batch * keys.heads * keys.dim * exact.itemsize))
+    for start in range(0, query.slots, span):
+        key, value = _span(query, start, min(start + span, query.slots), exact)
+        scores = asked @ key.transpose(-1, -2)
+        higher = torch.maximum(peak, scores.amax(-1, keepdim=True))
+        weights, kept = torch.exp(scores - higher), torch.exp(peak - higher)
+        total = total * kept + weights.sum(-1, keepdim=True)
+        mixed = mixed * kept + weights @ value
+        peak = higher
+    return (mixed / total).flatten(1, 2).to(query.queries.dtype)
+
+
+def _span(query: Query, start: int, stop: int, exact: torch.dtype) -> tuple[Tensor, Tensor]:
+    if query.chosen is None:
+        key = query.keys.read(start, stop).to(exact)
+        value = key[..., : query.v_dim] if query.values is None else query.values.read(start, stop).to(exact)
+        return key, value
+    at = query.chosen[:, None, start:stop, None]
+    rows = [query.keys.read(0, query.keys.slots).to(exact)]
+    if query.values is not None:
+        rows.append(query.values.read(0, query.values.slots).to(exact))
+    picked = [row.gather(2, at.expand(-1, row.shape[1], -1, row.shape[3])) for row in rows]
+    return picked[0], picked[0][..., : query.v_dim] if query.values is None else picked[1]
+
+
+def by_sdpa(query: Query) -> Tensor:
+    """Fused attention of torch with grouped heads; for contiguous caches in 16 or 32 bit with separate values."""
+    if query.values is None:
+        raise ValueError("values are part of the keys")
+    key, value = query.keys.read(0, query.slots), query.values.read(0, query.slots)
+    asked = query.queries.unsqueeze(2)
+    found = functional.scaled_dot_product_attention(asked, key, value, scale=query.scale, enable_gqa=True)
+    return found.squeeze(2)
+
+
+def sdpa_can(query: Query) -> bool:
+    """Whether torch's fused attention reads this cache as it stands."""
+    if query.values is None or query.sink is not None or query.chosen is not None:
+        return False
+    contiguous = query.keys.table is None and query.values.table is None
+    as_stored = query.keys.elements.dtype == query.values.elements.dtype == query.queries.dtype
+    return contiguous and as_stored and query.keys.dim == query.values.dim

@@ -1,0 +1,83 @@
+"""Check b: live tensors, the allocator and the driver hold the bytes that were predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from kvplan.verify.live.decoder import Decoder
+from kvplan.verify.live.ledger import Ledger, bytes_of
+from kvplan.verify.live.machine import resident
+from kvplan.verify.live.mixer import Caching
+from kvplan.verify.predict import MIB, Predicted
+from kvplan.verify.verdict import Row, exact, not_run, within
+
+_BLOCK, _LARGE, _LARGE_ROUND, _SEGMENT = 512, 10 * MIB, 2 * MIB, 20 * MIB
+"""torch's caching allocator: sizes round up to 512 B; from 10 MiB each has a segment of its own in steps of 2 MiB,
+smaller ones share segments of 2 or 20 MiB. Source: torch 2.13 c10/core/AllocatorConfig.h."""
+
+_LEAST_RESIDENT = 256 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Memory of the process before anything was built."""
+
+    allocated: int
+    free: int
+    resident: int | None
+
+    @classmethod
+    def now(cls, device: torch.device) -> Taken:
+        """At this moment."""
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+            return cls(torch.cuda.memory_allocated(device), torch.cuda.mem_get_info(device)[0], None)
+        return cls(0, 0, resident())
+
+
+def weights(predicted: Predicted, decoder: Decoder) -> Row:
+    """Parameters of the rank against the inventory."""
+    measured = bytes_of(decoder.build.ledger.tensors("weights"))
+    expected = predicted.weights_bytes()
+    if expected is None:
+        return not_run("bytes", "weights", "B", "the model has no inventory of weights; its attention alone was built")
+    missing = predicted.model.weights.missing if predicted.model.weights is not None else ()
+    if missing:
+        return not_run("bytes", "weights", "B", f"the inventory lacks {', '.join(missing)}", expected)
+    return exact("bytes", f"weights in {predicted.model.dtype.name}", "B", expected, measured)
+
+
+def caches(predicted: Predicted, decoder: Decoder, caching: Caching) -> Iterator[Row]:
+    """Each growth law by itself, then all together, against the tensors that are live."""
+    held = decoder.stored()
+    expected = predicted.by_kind(caching.tokens)
+    what = f"{caching.batch} x {caching.tokens:,} tokens"
+    for kind in dict.fromkeys((*expected, *held)):
+        measured = bytes_of(held.get(kind, ()))
+        yield exact("bytes", f"cache, {kind}, {what}", "B", caching.batch * expected.get(kind, 0), measured)
+    every = tuple(tensor for tensors in held.values() for tensor in tensors)
+    yield exact("bytes", f"cache, {what}", "B", caching.batch * predicted.cache_bytes(caching.tokens), bytes_of(every))
+
+
+def allocator(ledger: Ledger, before: Taken, expected: int) -> Iterator[Row]:
+    """What the allocator and the driver (or, on a CPU, the operating system) say of the same bytes."""
+    now = Taken.now(ledger.device)
+    sizes = [bytes_of((tensor,)) for account in ledger.accounts for tensor in ledger.tensors(account)]
+    if ledger.device.type == "cuda":
+        slack = _BLOCK * len(sizes)
+        because = f"each of {len(sizes)} tensors rounds up to {_BLOCK} B"
+        yield within("bytes", "allocator", "B", expected, now.allocated - before.allocated, slack, because)
+        small = sum(size for size in sizes if size < _LARGE)
+        slack = _LARGE_ROUND * sum(size >= _LARGE for size in sizes) + small // 4 + 3 * _SEGMENT
+        because = "large tensors round up to 2 MiB, small ones share segments of 2 and 20 MiB"
+        yield within("bytes", "driver", "B", expected, before.free - now.free, slack, because)
+        return
+    if now.resident is None or before.resident is None or expected < _LEAST_RESIDENT:
+        yield not_run("bytes", "resident memory", "B", "less than 256 MiB, or the system doesn't say", expected)
+        return
+    slack = 64 * MIB + expected // 50
+    because = "pages and what the process drops meanwhile: within 64 MiB + 2 %"
+    yield within("bytes", "resident memory", "B", expected, now.resident - before.resident, slack, because)

@@ -1,0 +1,210 @@
+"""Check d: how long a step takes over a ladder of batches and contexts, and whether the bytes explain it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from kvplan.verify.ladder import Rung
+from kvplan.verify.line import Line, Point, fit
+from kvplan.verify.live.check_capacity import clean
+from kvplan.verify.live.clock import copy_bandwidth, graphed, kernels, launch_floor, median, once, wait
+from kvplan.verify.live.decoder import Decoder
+from kvplan.verify.live.mixer import Caching
+from kvplan.verify.live.ranks import Together, everybody
+from kvplan.verify.live.readers import Fastest
+from kvplan.verify.live.rows import Layout
+from kvplan.verify.predict import Predicted
+from kvplan.verify.verdict import Row, at_least, not_run, reported, within
+
+LONG = 2**20
+"""Tokens in all sequences together above which reading the cache must reach KV_SHARE of a copy's speed."""
+KV_SHARE, STEP_ALLOWED, CROSSOVER_ALLOWED = 0.85, 0.10, 0.25
+BOUND_BY_MEMORY = 0.8
+"""Share of a step's predicted time that reading takes from which on the step counts as bound by memory."""
+_CPU = "no claim is made about a CPU's speed"
+
+
+@dataclass(slots=True)
+class Times:
+    """Everything that was timed. Bytes per second and seconds; share: of the rank's time, 0 to 1."""
+
+    copy: float
+    floor_s: float = 0.0
+    kernels: int = 0
+    graphs: bool = True
+    points: list[Point] = field(default_factory=list)
+    line: Line | None = None
+    readers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def overhead_s(self) -> float:
+        """What launching a step's kernels takes, whatever they read."""
+        return self.kernels * self.floor_s
+
+    @property
+    def weight_bytes_per_s(self) -> float | None:
+        """Speed at which the weights are read, from the line's first intercept; None when they are too few to tell."""
+        if self.line is None or not self.points[0].weight_bytes:
+            return None
+        batch, intercept = self.line.intercepts[0]
+        size = next(point.weight_bytes for point in self.points if point.batch == batch)
+        left = intercept - self.overhead_s
+        return size / left if left > 0 else None
+
+    def predicted_s(self, point: Point) -> float:
+        """Bytes over the copy's bandwidth, plus launches."""
+        return (point.weight_bytes + point.kv_bytes) / self.copy + self.overhead_s
+
+
+def time_ladder(
+    predicted: Predicted, decoder: Decoder, ladder: Sequence[Rung], deadline: float, progress: Callable[[str], None]
+) -> Times:
+    """Median step times over the ladder, until the deadline (time.monotonic) is near."""
+    ledger, device = decoder.build.ledger, decoder.build.ledger.device
+    room = (ledger.limit or 2**40) - ledger.taken()
+    times = Times(copy_bandwidth(device, room // 2), launch_floor(device))
+    reader = Fastest(device, triton=_triton_is_on())
+    for rung in ladder:
+        if not _everybody_has_time(decoder, deadline, times, rung):
+            break
+        progress(f"timing a batch of {rung.batch}")
+        decoder.allocate(Caching(rung.batch, rung.contexts[-1], predicted.kv, Layout(predicted.page)))
+        try:
+            decoder.fill()
+            for context in rung.contexts:
+                times.points.append(_time(predicted, decoder, rung.batch, context, reader, times))
+        finally:
+            clean(decoder)
+    times.line = fit(times.points)
+    times.readers = reader.chosen
+    wait(device)
+    return times
+
+
+def _triton_is_on() -> bool:
+    from kvplan.verify.live.fused import uses_triton
+
+    return uses_triton()
+
+
+def _everybody_has_time(decoder: Decoder, deadline: float, times: Times, rung: Rung) -> bool:
+    """Whether all ranks can still afford a rung; the first one always is run."""
+    if not times.points:
+        return True
+    spent = max(point.seconds for point in times.points)
+    mine = time.monotonic() + 25 * spent * len(rung.contexts) < deadline
+    ranks = decoder.build.ranks
+    return all(everybody(ranks, mine)) if isinstance(ranks, Together) else mine
+
+
+def _time(predicted: Predicted, decoder: Decoder, batch: int, context: int, reader: Fastest, times: Times) -> Point:
+    device = decoder.build.ledger.device
+    ids = tokens(decoder, batch)
+    at = decoder.at(context - 1, reader)
+
+    def work() -> object:
+        at.chosen = None
+        return decoder.step(ids, at)
+
+    work()
+    wait(device)
+    first = once(work, device)
+    if not times.points:
+        times.kernels = kernels(work, device)
+    run, captured = graphed(work, device)
+    times.graphs = times.graphs and captured
+    # The number of repeats must be the same on all ranks, or one would wait for another for ever.
+    repeats = max(everybody(decoder.build.ranks, max(3, min(15, int(0.4 / max(first, 1e-4))))))  # type: ignore[arg-type]
+    seconds = median(run, device, repeats, warm=1)
+    touched = [experts.distinct() for experts in decoder.experts]
+    mean = sum(touched) / len(touched) if touched else None
+    del run
+    return Point(batch, context, predicted.weights_read(batch) or 0, batch * predicted.reads(context), seconds, mean)
+
+
+def tokens(decoder: Decoder, batch: int) -> torch.Tensor:
+    """Token ids [batch], or vectors where there is no embedding."""
+    build, plan = decoder.build, decoder.plan
+    if decoder.embedding is None:
+        return torch.randn(
+            (batch, plan.hidden), generator=build.ledger.random, device=build.ledger.device, dtype=build.dtype
+        )
+    rows = plan.vocab * build.ranks.size
+    return torch.randint(0, rows, (batch,), generator=build.ledger.random, device=build.ledger.device)
+
+
+def judged(predicted: Predicted, times: Times, *, cuda: bool, datasheet: int | None) -> Iterator[Row]:
+    """Rows of the times: bandwidths, each step, the crossover."""
+    yield reported(
+        "time", "copy, read and written", "B/s", datasheet, times.copy, "every other bandwidth is a share of this one"
+    )
+    yield _cache_share(times, cuda=cuda)
+    yield _weight_share(times)
+    for point in times.points:
+        yield _step(times, point, cuda=cuda)
+    yield _crossover(predicted, times, cuda=cuda)
+
+
+def _cache_share(times: Times, *, cuda: bool) -> Row:
+    what = "reading the cache, share of the copy"
+    if times.line is None:
+        return not_run("time", what, "share", "no batch was timed at two lengths that differ enough")
+    share = times.line.kv_bytes_per_s / times.copy
+    most = max(point.batch * point.context for point in times.points)
+    if not cuda:
+        return reported("time", what, "share", None, share, _CPU)
+    if most <= LONG:
+        return reported("time", what, "share", None, share, f"claimed above {LONG:,} tokens in all; here {most:,}")
+    return at_least("time", what, "share", KV_SHARE, share, f"at least {KV_SHARE} above {LONG:,} tokens in all")
+
+
+def _weight_share(times: Times) -> Row:
+    what = "reading the weights, share of the copy"
+    speed = times.weight_bytes_per_s
+    if times.line is None or speed is None:
+        return not_run("time", what, "share", "no line through the times, or too little of weights to tell apart")
+    because = f"from the line at batch {times.line.intercepts[0][0]}, launches taken off"
+    return reported("time", what, "share", None, speed / times.copy, because)
+
+
+def _step(times: Times, point: Point, *, cuda: bool) -> Row:
+    what = f"step of {point.batch} x {point.context:,} tokens"
+    expected = times.predicted_s(point)
+    if not cuda:
+        return reported("time", what, "s", expected, point.seconds, _CPU)
+    if not point.weight_bytes:
+        return reported("time", what, "s", None, point.seconds, "weights are unknown")
+    reading = (point.weight_bytes + point.kv_bytes) / times.copy
+    if reading < BOUND_BY_MEMORY * expected:
+        return reported("time", what, "s", expected, point.seconds, "launches, not memory, take most of it")
+    return within(
+        "time",
+        what,
+        "s",
+        expected,
+        point.seconds,
+        STEP_ALLOWED * expected,
+        "bytes at the copy's speed, and launches: within 10 %",
+    )
+
+
+def _crossover(predicted: Predicted, times: Times, *, cuda: bool) -> Row:
+    what = "context at which the cache is read longer than the weights"
+    if times.line is None:
+        return not_run("time", what, "tokens", "no line through the times")
+    batch = max(times.line.intercepts)[0]
+    expected = predicted.crossover(batch)
+    what = f"{what}, batch {batch}"
+    left = times.line.intercept(batch) - times.overhead_s
+    if expected is None or left <= 0:
+        return not_run(
+            "time", what, "tokens", "the cache never outgrows the weights, or they are too small to see", expected
+        )
+    found = predicted.reads_curve.tokens_that_fit(int(left * times.line.kv_bytes_per_s) // batch) + 1
+    if not cuda:
+        return reported("time", what, "tokens", expected, found, _CPU)
+    return within("time", what, "tokens", expected, found, CROSSOVER_ALLOWED * expected, "within 25 %")

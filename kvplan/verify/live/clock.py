@@ -1,0 +1,103 @@
+"""Time on a device: warm-up, medians, CUDA events and graphs, and a copy to compare everything with."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+Work = Callable[[], object]
+
+
+def wait(device: torch.device) -> None:
+    """Until the device has nothing left to do."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def once(work: Work, device: torch.device) -> float:
+    """Seconds of one call."""
+    if device.type == "cuda":
+        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        work()
+        stop.record()
+        stop.synchronize()
+        return float(start.elapsed_time(stop)) / 1e3
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def median(work: Work, device: torch.device, repeats: int, warm: int = 2) -> float:
+    """Median seconds of `repeats` calls after `warm` that don't count."""
+    for _ in range(warm):
+        work()
+    wait(device)
+    return statistics.median(once(work, device) for _ in range(repeats))
+
+
+def graphed(work: Work, device: torch.device) -> tuple[Work, bool]:
+    """The same work as a CUDA graph, and whether that succeeded; plain on a CPU or when capture fails.
+
+    The work's tensors must stay where they are. Capture runs it a few times first, on a side stream.
+    """
+    if device.type != "cuda":
+        return work, False
+    side = torch.cuda.Stream(device)
+    side.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            work()
+    torch.cuda.current_stream(device).wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            work()
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError:
+        wait(device)
+        return work, False
+    return graph.replay, True
+
+
+def copy_bandwidth(device: torch.device, room: int) -> float:
+    """Bytes per second of a large copy, read and written bytes together; uses at most `room` bytes."""
+    wanted = 2**31 if device.type == "cuda" else 2**27
+    size = max(2**20, min(wanted, room // 2))
+    source = torch.ones(size, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    seconds = median(lambda: target.copy_(source), device, repeats=15)
+    return 2 * size / seconds
+
+
+def launch_floor(device: torch.device) -> float:
+    """Seconds that one kernel takes in a graph when it has nothing to do: 256 of them, divided."""
+    if device.type != "cuda":
+        return 0.0
+    one = torch.zeros(1, device=device)
+
+    def many() -> None:
+        for _ in range(256):
+            one.add_(1)
+
+    work, captured = graphed(many, device)
+    return median(work, device, repeats=20) / 256 if captured else 0.0
+
+
+def kernels(work: Work, device: torch.device) -> int:
+    """How many kernels one call launches; 0 where nobody can count them."""
+    if device.type != "cuda":
+        return 0
+    from torch.profiler import ProfilerActivity, profile
+
+    try:
+        with profile(activities=[ProfilerActivity.CUDA]) as found:
+            work()
+            wait(device)
+        return sum(1 for event in found.events() if event.device_type == torch.autograd.DeviceType.CUDA)
+    except (RuntimeError, AttributeError):
+        return 0

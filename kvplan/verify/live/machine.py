@@ -1,0 +1,149 @@
+"""The device: which one, how much memory, whether it can be used at all."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from kvplan.errors import UsageError
+
+OLDEST_TORCH = (2, 6)
+OLDEST_CAPABILITY = (7, 0)
+"""Volta: the oldest that torch's attention and Triton both run on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where a verification runs. Bytes; None where a device doesn't say.
+
+    free: before anything was taken. driver: NVIDIA's version. mig: whether it is a slice of a GPU.
+    """
+
+    device: str
+    name: str
+    total: int
+    free: int
+    capability: tuple[int, int] | None = None
+    cores: int | None = None
+    driver: str | None = None
+    mig: bool = False
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it is a GPU."""
+        return self.device.startswith("cuda")
+
+
+def open_device(asked: str) -> tuple[torch.device, Machine]:
+    """The device asked for: auto, cpu, cuda or cuda:N.
+
+    Raises: UsageError, saying what is wrong with it.
+    """
+    version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
+    if version < OLDEST_TORCH:
+        raise UsageError(
+            f"torch {torch.__version__} is too old", cause="verify needs grouped-head attention",
+            hint="pip install --upgrade 'torch>=2.6'",
+        )  # fmt: skip
+    if asked == "auto":
+        asked = "cuda" if torch.cuda.is_available() else "cpu"
+    if asked == "cpu":
+        return torch.device("cpu"), _cpu()
+    if not asked.startswith("cuda"):
+        raise UsageError(f"{asked!r} is not a device", hint="auto, cpu, cuda or cuda:1")
+    if not torch.cuda.is_available():
+        raise UsageError(
+            "no CUDA device can be used",
+            cause="this torch was built without CUDA"
+            if torch.version.cuda is None
+            else "torch finds no GPU or no driver",
+            hint="kvplan verify --device cpu runs a smaller verification without one",
+        )
+    return _cuda(asked)
+
+
+def _cuda(asked: str) -> tuple[torch.device, Machine]:
+    number = int(asked.partition(":")[2] or os.environ.get("LOCAL_RANK", "0"))
+    if number >= torch.cuda.device_count():
+        raise UsageError(f"there is no {asked}", hint=f"CUDA devices here: {torch.cuda.device_count()}")
+    device = torch.device("cuda", number)
+    try:
+        torch.cuda.set_device(device)
+        free, total = torch.cuda.mem_get_info(device)
+        properties = torch.cuda.get_device_properties(device)
+        torch.zeros(1, device=device)
+    except RuntimeError as error:
+        raise UsageError(
+            f"{asked} can't be used", cause=str(error).splitlines()[0],
+            hint="another process may hold it exclusively (nvidia-smi shows which), or the driver is older than this torch needs",
+        ) from error  # fmt: skip
+    capability = (properties.major, properties.minor)
+    if capability < OLDEST_CAPABILITY:
+        raise UsageError(
+            f"{properties.name} is too old", cause=f"compute capability {capability[0]}.{capability[1]}; torch needs 7.0",
+            hint="kvplan verify --device cpu runs a smaller verification",
+        )  # fmt: skip
+    machine = Machine(
+        device=str(device), name=properties.name, total=total, free=free, capability=capability,
+        cores=properties.multi_processor_count, driver=_driver(), mig="MIG" in properties.name,
+    )  # fmt: skip
+    return device, machine
+
+
+def _driver() -> str | None:
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    found = re.search(r"\s(\d{3,}\.\d+(?:\.\d+)?)\s", text)
+    return found[1] if found else None
+
+
+def _cpu() -> Machine:
+    facts = _meminfo()
+    name = platform.processor() or platform.machine()
+    try:
+        models = re.findall(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+        name = models[0] if models else name
+    except OSError:
+        pass
+    free = _container_room(facts.get("MemAvailable", 4 * 2**30))
+    return Machine("cpu", name, facts.get("MemTotal", free), free, cores=torch.get_num_threads())
+
+
+def _meminfo() -> dict[str, int]:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return {}
+    return {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.endswith("kB")}
+
+
+def _container_room(free: int) -> int:
+    """No more than the container still has, where there is one."""
+    base = Path("/sys/fs/cgroup")
+    try:
+        most, used = (base / name for name in ("memory.max", "memory.current"))
+        return min(free, int(most.read_text()) - int(used.read_text()))
+    except (OSError, ValueError):
+        return free
+
+
+def resident() -> int | None:
+    """Bytes of this process that are in memory; None where the system doesn't say.
+
+    What the C library keeps of freed memory is handed back first, or new tensors would hide in it.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return None

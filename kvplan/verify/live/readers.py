@@ -1,0 +1,97 @@
+"""Which reader of the cache is fastest here: every one that can read it is tried, and the fastest is used for all."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from kvplan.verify.live.attend import Query, Reader, by_sdpa, by_spans, sdpa_can
+from kvplan.verify.live.clock import median, wait
+
+_SPEED_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A reader and what it is called in a receipt."""
+
+    name: str
+    read: Reader
+
+
+def triton_works(device: torch.device) -> str | None:
+    """None if Triton kernels compile and run on the device; otherwise why not."""
+    if device.type != "cuda":
+        return "Triton needs a GPU"
+    try:
+        from kvplan.verify.live.triton_fused import gated
+
+        gated(torch.ones((1, 32), device=device, dtype=torch.bfloat16))
+        wait(device)
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    return None
+
+
+def candidates(query: Query, *, triton: bool) -> list[Named]:
+    """Readers that can read this cache, the plain one last."""
+    found = []
+    if triton:
+        from kvplan.verify.live.triton_attend import TUNINGS, by_triton, triton_can
+
+        if triton_can(query):
+            found += [Named(f"triton {tuning}", functools.partial(by_triton, tuning=tuning)) for tuning in TUNINGS]
+    if sdpa_can(query):
+        found.append(Named("torch sdpa", by_sdpa))
+    return [*found, Named("torch spans", by_spans)]
+
+
+class Fastest:
+    """A reader that tries the candidates on the first large query of each kind, and keeps to the fastest.
+
+    `chosen` says which, by kind.
+    """
+
+    def __init__(self, device: torch.device, *, triton: bool) -> None:
+        self.device, self.triton = device, triton
+        self._by_kind: dict[tuple[object, ...], Reader] = {}
+        self.chosen: dict[str, str] = {}
+
+    def __call__(self, query: Query) -> Tensor:
+        """Read."""
+        kind = _kind(query)
+        reader = self._by_kind.get(kind)
+        if reader is None:
+            named = self._pick(query)
+            reader = self._by_kind[kind] = named.read
+            self.chosen[" ".join(str(part) for part in kind)] = named.name
+        return reader(query)
+
+    def _pick(self, query: Query) -> Named:
+        able = candidates(query, triton=self.triton)
+        if len(able) == 1:
+            return able[0]
+        times: list[tuple[float, int]] = []
+        for place, named in enumerate(able):
+            try:
+                times.append((median(functools.partial(named.read, query), self.device, _SPEED_TRIES, warm=1), place))
+            except torch.OutOfMemoryError:
+                raise
+            except Exception:  # noqa: S112 - a kernel that doesn't compile here is no candidate
+                continue
+        return able[min(times)[1]]
+
+
+def _kind(query: Query) -> tuple[object, ...]:
+    """Queries that the same reader is best at: equal shapes and formats, lengths within a factor of eight."""
+    keys = query.keys
+    long = (query.slots.bit_length() + 1) // 3
+    sort = "latent" if query.values is None else "kv"
+    return (
+        sort, f"{query.queries.shape[0]}x{query.queries.shape[1]}/{keys.heads}", f"{keys.dim}+{query.v_dim}",
+        str(keys.elements.dtype).removeprefix("torch."), f"page {keys.layout.page}", f"2^{3 * long}",
+        "sink" if query.sink is not None else "", "chosen" if query.chosen is not None else "",
+    )  # fmt: skip

@@ -1,0 +1,136 @@
+"""The cache's memory: rows of vectors, preallocated, contiguous or in pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from kvplan.arch.formats import Format
+from kvplan.errors import Unsupported
+from kvplan.verify.live.ledger import Ledger
+from kvplan.verify.live.stored import Stored, stored
+
+_TWO_TO_MINUS_7 = 120
+"""In float8_e8m0fnu, whose value is 2^(byte - 127)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where rows lie: page None is one run per head; otherwise pages of `page` tokens behind a shuffled table."""
+
+    page: int | None = None
+
+    def rounded(self, slots: int) -> int:
+        """Slots that are really allocated."""
+        return slots if self.page is None else -(-slots // self.page) * self.page
+
+    def table(self, ledger: Ledger, batch: int, slots: int) -> Tensor | None:
+        """Pages [batch, pages of a sequence] in random order, as a long-running engine would leave them."""
+        if self.page is None:
+            return None
+        pages = -(-slots // self.page)
+        table = ledger.tensor((batch, pages), torch.int32, "tables")
+        order = torch.randperm(batch * pages, generator=ledger.random, device=ledger.device)
+        return table.copy_(order.view(batch, pages))
+
+
+class Rows:
+    """`slots` vectors of `dim` elements for each of `batch` sequences and `heads` heads.
+
+    elements: [batch, heads, slots, dim], or [pages, heads, page, dim] behind `table`, which keys and values share.
+    scales: the same without dim, one entry per group of elements; None where the format stores none.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        batch: int,
+        heads: int,
+        slots: int,
+        dim: int,
+        format_: Format,
+        dtype: torch.dtype,
+        layout: Layout,
+        table: Tensor | None,
+    ) -> None:
+        how = stored(format_, dim)
+        if how is None:
+            raise Unsupported(
+                f"verify can't store rows of {dim} elements in {format_.name}",
+                cause="no torch dtype holds its elements and scales",
+                hint="cache formats it can hold: fp32, bf16, fp16, fp8, int8, fp8_per_token_head, int8_per_token_head, q8_0, mxfp8",
+            )
+        self.batch, self.heads, self.dim, self.dtype, self.layout = batch, heads, dim, dtype, layout
+        self.how: Stored = how
+        self.slots = layout.rounded(slots)
+        self.table = table
+        shape: tuple[int, ...] = (batch, heads, self.slots)
+        if layout.page is not None:
+            shape = (batch * self.slots // layout.page, heads, layout.page)
+        self.elements = ledger.tensor((*shape, dim), how.dtype, "cache")
+        self.scales: Tensor | None = None
+        if how.group is not None and how.scale is not None:
+            groups = (dim // how.group,)
+            self.scales = ledger.tensor((*shape, *groups), how.scale, "cache")
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """What is stored, page tables aside."""
+        return (self.elements,) if self.scales is None else (self.elements, self.scales)
+
+    def write(self, slot: int, vectors: Tensor) -> None:
+        """Store one vector [batch, heads, dim] per sequence and head."""
+        elements, scales = self.how.encode(vectors)
+        for kept, new in ((self.elements, elements), (self.scales, scales)):
+            if kept is not None and new is not None:
+                _put(kept, slot, new, self.table, self.layout.page)
+
+    def read(self, start: int, stop: int) -> Tensor:
+        """Vectors [batch, heads, stop - start, dim] of a run of slots, as numbers."""
+        elements = _get(self.elements, start, stop, self.table, self.layout.page)
+        scales = None if self.scales is None else _get(self.scales, start, stop, self.table, self.layout.page)
+        return self.how.decode(elements, scales, self.dtype)
+
+    def round_trip(self, vectors: Tensor) -> Tensor:
+        """What a vector is worth once it has been stored."""
+        elements, scales = self.how.encode(vectors)
+        return self.how.decode(elements, scales, self.dtype)
+
+    def fill(self, ledger: Ledger) -> None:
+        """Random contents, as if every slot had been written."""
+        fill(self.elements, ledger.random)
+        if self.scales is not None and self.scales.dtype == torch.float8_e8m0fnu:
+            self.scales.view(torch.uint8).fill_(_TWO_TO_MINUS_7)
+        elif self.scales is not None:
+            self.scales.fill_(2.0**-7)
+
+
+def _raw(tensor: Tensor) -> Tensor:
+    """Eight-bit floats as bytes: torch has no indexed copies for them everywhere."""
+    return tensor.view(torch.uint8) if tensor.dtype.itemsize == 1 else tensor
+
+
+def _put(kept: Tensor, slot: int, new: Tensor, table: Tensor | None, page: int | None) -> None:
+    if table is None or page is None:
+        _raw(kept)[:, :, slot] = _raw(new)
+    else:
+        _raw(kept)[table[:, slot // page].long(), :, slot % page] = _raw(new)
+
+
+def _get(kept: Tensor, start: int, stop: int, table: Tensor | None, page: int | None) -> Tensor:
+    if table is None or page is None:
+        return kept[:, :, start:stop]
+    first, last = start // page, -(-stop // page)
+    pages = _raw(kept)[table[:, first:last].long()]  # [batch, pages, heads, page, width]
+    runs = pages.transpose(1, 2).flatten(2, 3)[:, :, start - first * page : stop - first * page]
+    return runs.view(kept.dtype)
+
+
+def fill(tensor: Tensor, random: torch.Generator) -> None:
+    """Finite random numbers in any dtype; bytes below 64 are small positive numbers in every eight-bit format."""
+    if tensor.dtype.itemsize == 1:
+        tensor.view(torch.uint8).random_(0, 64, generator=random)
+    else:
+        tensor.uniform_(-1, 1, generator=random)

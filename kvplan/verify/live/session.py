@@ -1,0 +1,285 @@
+"""One verification from device to receipt: size it, build it, check it, give everything back."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+
+from kvplan.arch.model import Model
+from kvplan.errors import Unsupported, UsageError
+from kvplan.hardware.gpu import Gpu
+from kvplan.units import format_bytes
+from kvplan.verify import ladder
+from kvplan.verify.blueprint import blueprint
+from kvplan.verify.live import check_bytes, check_capacity, check_recompute, check_time, fused
+from kvplan.verify.live.check_bytes import Taken
+from kvplan.verify.live.check_kernels import kernels_agree
+from kvplan.verify.live.decoder import Decoder
+from kvplan.verify.live.ledger import Ledger, NoRoom
+from kvplan.verify.live.machine import Machine, open_device
+from kvplan.verify.live.mixer import Alone, Build, Caching
+from kvplan.verify.live.ranks import Together, everybody, joined, world_size
+from kvplan.verify.live.readers import Fastest, triton_works
+from kvplan.verify.live.rows import Layout
+from kvplan.verify.live.stored import stored
+from kvplan.verify.options import Options, Progress
+from kvplan.verify.parts import Blueprint
+from kvplan.verify.predict import MIB, Predicted, workspace_bytes
+from kvplan.verify.reduce import reduced
+from kvplan.verify.sizing import Sizing, choose
+from kvplan.verify.verdict import Row, not_run, worst
+
+_CPU_VOCABULARY = 4096
+_CPU_MEMORY = 3 * 2**29
+_CPU_POOL = 32 * MIB
+_GPU_BATCH, _CPU_BATCH = 16, 8
+_SMALL_BATCH, _SMALL_TOKENS = 2, 37
+
+
+@dataclass(slots=True)
+class Found:
+    """What a session knows when it is over."""
+
+    machine: Machine
+    gpu: Gpu | None
+    model: Model
+    plan: Blueprint
+    sizing: Sizing
+    limit: int
+    rank: int | None
+    kv: Predicted
+    rows: tuple[Row, ...] = ()
+    times: check_time.Times | None = None
+    weights_bytes: int = 0
+    runtime_bytes: int | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def run(model: Model, options: Options, progress: Progress) -> Found:
+    """Verify one rank's share of a model on this machine; under torchrun, every rank its own.
+
+    Raises: UsageError for a device that can't be used or too little memory; Unsupported; CannotSplit.
+    """
+    began = time.monotonic()
+    device, machine = open_device(options.device)
+    _single_rank(options)
+    with joined(options.tp, options.rank, device) as ranks, _manners(device):
+        session = _prepare(model, options, device, machine)
+        session.rank = None if isinstance(ranks, Together) else options.rank or 0
+        _run(session, options, device, ranks, progress, began + options.budget_s)
+        session.rows = worst(everybody(ranks, session.rows))
+    return session
+
+
+def _single_rank(options: Options) -> None:
+    rank = options.rank or 0
+    if not 0 <= rank < options.tp:
+        raise UsageError(f"--rank {rank} is not one of --tp {options.tp}", hint=f"ranks are 0 to {options.tp - 1}")
+    if world_size() == 1 and options.tp > 1 and options.rank is None:
+        return
+
+
+@contextmanager
+def _manners(device: torch.device) -> Iterator[None]:
+    """Whatever happens, Ctrl-C included, the device has its memory back and torch its defaults."""
+    threads = torch.get_num_threads()
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise UsageError(
+            "the device ran out of memory",
+            cause=str(error).split(". ")[0],
+            hint="another process may be using it; ask for less with --memory",
+        ) from error
+    finally:
+        fused.use_triton(on=False)
+        torch.set_num_threads(threads)
+        gc.collect()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.set_per_process_memory_fraction(1.0, device)
+
+
+def _prepare(model: Model, options: Options, device: torch.device, machine: Machine) -> Found:
+    """Choose the layers that fit, and everything that follows from that."""
+    cuda = device.type == "cuda"
+    if model.dtype.name not in ("bf16", "fp16", "fp32"):
+        raise Unsupported(f"verify can't compute in {model.dtype.name}")
+    limit = options.memory or (machine.free * 9 // 10 if cuda else min(machine.free // 3, _CPU_MEMORY))
+    if limit > machine.free:
+        raise UsageError(
+            f"--memory {format_bytes(limit)} is more than the {format_bytes(machine.free)} that {machine.name} has free",
+            hint="another process may be using it" if cuda else None,
+        )
+    vocab = None if cuda else _CPU_VOCABULARY * options.tp
+    whole = reduced(model, tuple(range(len(model.layers))), vocab)
+    ends = _ends_bytes(whole, options.tp)
+    spare = limit // 4 if cuda else _CPU_POOL
+    budget = limit - spare - 224 * MIB - ends
+    if budget <= 0:
+        raise UsageError(f"{format_bytes(limit)} is too little to build anything", hint="give more with --memory")
+    sizing = choose(whole, options.tp, budget, options.layers)
+    kept = reduced(whole, sizing.keep, vocab)
+    kv = options.kv or model.kv_auto
+    plan = blueprint(kept, options.tp)
+    _check_format(kv.k.name, stored(kv.k, 32) is None or stored(kv.v, 32) is None)
+    found = Found(
+        machine, _gpu(machine), kept, plan, sizing, limit, None, Predicted(kept, options.tp, kv, options.page)
+    )
+    if vocab is not None and model.vocab_size and vocab < model.vocab_size:
+        found.notes.append(f"a CPU takes {vocab:,} rows of the vocabulary, not {model.vocab_size:,}")
+    if options.tp > 1 and world_size() == 1:
+        found.notes.append("one rank alone: no all-reduce was run or timed")
+    return found
+
+
+def _check_format(name: str, refused: bool) -> None:  # noqa: FBT001 - the answer to a question asked where it is called
+    if refused:
+        raise Unsupported(
+            f"verify can't store a cache in {name}", cause="no torch dtype holds its elements and scales",
+            hint="formats it can store: bf16, fp16, fp32, fp8, int8, fp8_per_token_head, int8_per_token_head, q8_0, mxfp8",
+        )  # fmt: skip
+
+
+def _ends_bytes(model: Model, tp: int) -> int:
+    if model.weights is None:
+        return 0
+    from dataclasses import replace
+
+    from kvplan.arch.parallel import Parallel
+
+    return replace(model.weights, layers=()).bytes_on_rank(Parallel(tp=tp))
+
+
+def _gpu(machine: Machine) -> Gpu | None:
+    """The record of this GPU; None for a CPU, a slice of a GPU or one that kvplan doesn't know."""
+    if not machine.is_cuda or machine.mig:
+        return None
+    from kvplan.sources.gpus import gpus_of_driver_name
+
+    known = gpus_of_driver_name(machine.name)
+    return min(known, key=lambda gpu: abs(gpu.memory.value - machine.total), default=None)
+
+
+def _run(
+    session: Found, options: Options, device: torch.device, ranks: Alone | Together, progress: Progress, deadline: float
+) -> None:
+    predicted, plan = session.kv, session.plan
+    rows: list[Row] = []
+    layout = Layout(options.page)
+    if device.type == "cpu" and isinstance(ranks, Together):
+        torch.set_num_threads(1)
+    progress(0.02, "recomputing small relatives in 32 bit")
+    rows += check_recompute.recompute(plan, predicted.kv, layout, device)
+    why_not = triton_works(device)
+    fused.use_triton(on=why_not is None)
+    rows += kernels_agree(plan, predicted.kv, layout, device, why_not)
+    if why_not is not None and device.type == "cuda":
+        session.notes.append(f"Triton kernels were not used: {why_not}")
+
+    progress(0.15, f"making {format_bytes(predicted.weights_bytes() or 0)} of weights")
+    before = Taken.now(device)
+    ledger = Ledger(device, session.limit, options.seed)
+    build = Build(ledger, plan.hidden, _dtype(session.model.dtype.name), ranks)
+    try:
+        decoder = Decoder(plan, build)
+    except NoRoom as refused:
+        raise UsageError(
+            f"the weights don't fit: {refused}", hint="give more with --memory, or fewer --layers"
+        ) from refused
+    session.weights_bytes = ledger.taken("weights")
+    rows.append(check_bytes.weights(predicted, decoder))
+    _after_weights(session, options, decoder, rows, before, progress, deadline)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        held = session.machine.free - torch.cuda.mem_get_info(device)[0]
+        session.runtime_bytes = (
+            session.machine.total - session.machine.free + max(0, held - torch.cuda.memory_reserved(device))
+        )
+    session.rows = tuple(rows)
+    progress(1.0, "done")
+
+
+def _after_weights(
+    session: Found,
+    options: Options,
+    decoder: Decoder,
+    rows: list[Row],
+    before: Taken,
+    progress: Progress,
+    deadline: float,
+) -> None:
+    """Checks b, c and d of a decoder that stands."""
+    predicted, plan, ledger = session.kv, session.plan, decoder.build.ledger
+    cuda, ranks = ledger.device.type == "cuda", decoder.build.ranks
+    room = session.limit - ledger.taken()
+    room = min(everybody(ranks, room if cuda else min(room, _CPU_POOL + workspace_bytes(plan, _CPU_BATCH))))  # type: ignore[arg-type]
+    most = ladder.limit(predicted, plan, room, _GPU_BATCH if cuda else _CPU_BATCH)
+    progress(0.3, "comparing bytes")
+    try:
+        rows += _bytes(predicted, decoder, Caching(_SMALL_BATCH, _SMALL_TOKENS, predicted.kv, Layout(options.page)))
+        if most is None:
+            rows.append(not_run("capacity", "most sequences", "sequences", "no room for a cache beside the weights"))
+            return
+        caching = Caching(most.batch, most.tokens, predicted.kv, Layout(options.page))
+        rows += _bytes(predicted, decoder, caching, before)
+        progress(0.45, f"filling {format_bytes(most.pool)} with {most.batch} sequences")
+        rows += _capacity(session, decoder, most)
+        progress(0.6, "timing")
+        steps = ladder.rungs(
+            predicted, plan, room, options.batches or (() if cuda else (1, 4)), options.contexts, 4 if cuda else 3
+        )
+        if not steps:
+            rows.append(not_run("time", "steps", "s", "no batch and context asked for fits into the memory"))
+            return
+        times = check_time.time_ladder(predicted, decoder, steps, deadline, lambda what: progress(0.7, what))
+        session.times = times
+        datasheet = None if session.gpu is None else session.gpu.bandwidth.value
+        rows += check_time.judged(predicted, times, cuda=cuda, datasheet=datasheet)
+    finally:
+        check_capacity.clean(decoder)
+
+
+def _bytes(predicted: Predicted, decoder: Decoder, caching: Caching, before: Taken | None = None) -> list[Row]:
+    """Check b at one size; with `before`, what the allocator says too."""
+    ledger = decoder.build.ledger
+    try:
+        decoder.allocate(caching)
+        found = list(check_bytes.caches(predicted, decoder, caching))
+        if before is not None:
+            if ledger.device.type == "cpu":
+                decoder.fill()  # memory that nobody has written isn't resident
+            expected = (
+                ledger.taken("weights") + caching.batch * predicted.cache_bytes(caching.tokens) + ledger.taken("tables")
+            )
+            found += check_bytes.allocator(ledger, before, expected)
+    except NoRoom as refused:
+        return [not_run("bytes", f"cache, {caching.batch} x {caching.tokens:,} tokens", "B", str(refused))]
+    finally:
+        check_capacity.clean(decoder)
+    return found
+
+
+def _capacity(session: Found, decoder: Decoder, most: ladder.Limit) -> list[Row]:
+    """Check c, with the memory cut to exactly what the plan says."""
+    predicted, ledger = session.kv, decoder.build.ledger
+    tables = ladder.table_bytes(session.plan, most.tokens, most.batch + 1, predicted.page)
+    asked = check_capacity.Plan(most.batch, most.tokens, ledger.taken() + most.pool + tables)
+    ids = check_time.tokens(decoder, most.batch)
+    reader = Fastest(ledger.device, triton=fused.uses_triton())
+    kept, ledger.limit = ledger.limit, asked.limit
+    try:
+        return list(
+            check_capacity.capacity(predicted, decoder, asked, workspace_bytes(session.plan, most.batch), reader, ids)
+        )
+    finally:
+        ledger.limit = kept
+
+
+def _dtype(name: str) -> torch.dtype:
+    return {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[name]

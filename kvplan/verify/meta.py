@@ -1,0 +1,169 @@
+"""The same model in transformers on the meta device: parameters and cache counted without a GPU and without weights."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from typing import Any
+
+from kvplan.arch.formats import FORMATS, KvFormat
+from kvplan.arch.layers import Attention, Cache, Latent, Recurrent
+from kvplan.arch.model import Model, map_caches
+from kvplan.arch.parallel import Parallel
+from kvplan.errors import Unsupported, UsageError
+from kvplan.report.assemble.common import kv_dtype, layout, model_info
+from kvplan.report.schema import schema_id
+from kvplan.report.schema import verify as paper
+from kvplan.verify.run import checked, need_torch, versions
+from kvplan.verify.verdict import Row, exact, not_run, outcome, within
+
+LENGTHS = (64, 1000)
+"""Tokens of the prefills; one more is added beyond the longest window."""
+
+_NOT_SIZES = ("auto_map", "quantization_config", "transformers_version", "architectures", "torch_dtype", "dtype")
+
+
+def against_transformers(name: str, *, revision: str | None = None, offline: bool = False) -> paper.VerifyReport:
+    """Compare a model's parameters and cache with what transformers really makes of its config.
+
+    Raises: UsageError without torch or transformers; Unsupported for a model that transformers can't build; ConfigError
+    and SourceError when the model can't be read.
+    """
+    need_torch()
+    if find_spec("transformers") is None:
+        raise UsageError("verify --meta needs transformers", hint="pip install 'kvplan[meta]', or transformers")
+    from kvplan.sources.models import load_document, model_of
+
+    began = time.monotonic()
+    document = load_document(name, revision=revision, offline=offline)
+    model = model_of(document)
+    config = document.config
+    if "kvplan" in config:
+        raise UsageError(f"{name} is a kvplan description", hint="--meta needs a config.json that transformers reads")
+    rows = tuple(rows_against(model, config))
+    if outcome(rows) == "not run":
+        raise Unsupported(f"transformers can't build {model.origin.id}", cause="; ".join(row.rule for row in rows))
+    return paper.VerifyReport(
+        schema=schema_id("verify"), verdict=outcome(rows), model=model_info(model), kv_dtype=kv_dtype(_plain(model)),
+        parallel=layout(Parallel()), rank=None, built=None, machine=None, versions=versions(),
+        date=datetime.now(UTC).isoformat(timespec="seconds"), seconds=round(time.monotonic() - began, 1),
+        rows=tuple(checked(rows)), steps=(), measured=paper.Measured(), readers={}, notes=(_LAYOUT,),
+    )  # fmt: skip
+
+
+_LAYOUT = (
+    "transformers lays caches out its own way, and is compared with kvplan's formula in that layout: a window holds "
+    "window - 1 tokens after a prefill, a convolution all its columns, an indexer 16-bit keys"
+)
+
+
+def rows_against(model: Model, config: Mapping[str, object]) -> Iterator[Row]:
+    """Parameters, then bytes of the cache after prefills of several lengths."""
+    try:
+        built = _built(config)
+    except Exception as error:
+        yield not_run(
+            "meta", "transformers", "parameters", f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+        )
+        return
+    yield _parameters(model, built)
+    theirs = map_caches(model, as_transformers)
+    curve = theirs.curve(_plain(model))
+    windows = [cache.cap or 0 for layer in model.layers for cache in layer.caches if isinstance(cache, Attention)]
+    for tokens in (*LENGTHS, *((max(windows) + 100,) if any(windows) else ())):
+        what = f"cache after a prefill of {tokens:,} tokens"
+        try:
+            measured = _cache_bytes(built, tokens)
+        except Exception as error:
+            yield not_run(
+                "meta", what, "B", f"{type(error).__name__}: {str(error).splitlines()[0][:200]}", curve.bytes_at(tokens)
+            )
+            continue
+        yield exact("meta", what, "B", curve.bytes_at(tokens), measured)
+
+
+def as_transformers(cache: Cache) -> Cache:
+    """The same cache as transformers 5.23 lays it out."""
+    if isinstance(cache, Attention) and cache.window is not None:
+        cache = replace(cache, window=cache.window - 1)
+    if isinstance(cache, Attention | Latent) and cache.indexer is not None:
+        cache = replace(cache, indexer=replace(cache.indexer, stored=FORMATS["bf16"]))
+    if isinstance(cache, Recurrent):
+        wider = (replace(tensor, rows=tensor.rows + 1) if tensor.role == "conv" else tensor for tensor in cache.tensors)
+        return replace(cache, tensors=tuple(wider))
+    return cache
+
+
+def _plain(model: Model) -> KvFormat:
+    del model
+    return KvFormat(FORMATS["bf16"], FORMATS["bf16"])
+
+
+def _parameters(model: Model, built: Any) -> Row:
+    count = sum(parameter.numel() for parameter in {id(one): one for one in built.parameters()}.values())
+    if model.weights is None:
+        return not_run("meta", "parameters", "parameters", "the model has no inventory of weights")
+    if model.weights.missing:
+        because = f"the inventory lacks {', '.join(model.weights.missing)}"
+        return not_run("meta", "parameters", "parameters", because, model.weights.total)
+    return within("meta", "parameters", "parameters", model.weights.total, count, 0, "exactly equal")
+
+
+def _built(config: Mapping[str, object]) -> Any:
+    import torch
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    sizes = {key: value for key, value in config.items() if key not in (*_NOT_SIZES, "model_type")}
+    described = transformers.AutoConfig.for_model(config["model_type"], **sizes)
+    kinds = (
+        transformers.AutoModelForCausalLM, transformers.AutoModelForImageTextToText, transformers.AutoModelForSeq2SeqLM,
+    )  # fmt: skip
+    errors: list[Exception] = []
+    for kind in kinds:
+        try:
+            with torch.device("meta"):
+                return kind.from_config(described, dtype=torch.bfloat16).eval()
+        except Exception as error:
+            errors.append(error)
+    raise errors[0]
+
+
+def _cache_bytes(built: Any, tokens: int) -> int:
+    import torch
+
+    with torch.device("meta"), torch.no_grad():
+        given = built(input_ids=torch.zeros((1, tokens), dtype=torch.long), use_cache=True)
+    held = next(
+        (
+            getattr(given, name)
+            for name in ("past_key_values", "cache_params", "state")
+            if getattr(given, name, None) is not None
+        ),
+        None,
+    )
+    if held is None:
+        raise LookupError("the model returns no cache")
+    found = {id(tensor): tensor for tensor in _tensors(held)}
+    return sum(tensor.numel() * tensor.element_size() for tensor in found.values() if tensor.is_floating_point())
+
+
+def _tensors(held: object, depth: int = 0) -> Iterable[Any]:
+    """Tensors anywhere inside a cache object."""
+    import torch
+
+    if isinstance(held, torch.Tensor):
+        yield held
+        return
+    inside: Iterable[object] = ()
+    if isinstance(held, Mapping):
+        inside = held.values()
+    elif isinstance(held, list | tuple):
+        inside = held
+    elif hasattr(held, "__dict__") and depth < 7:
+        inside = vars(held).values()
+    for one in inside:
+        yield from _tensors(one, depth + 1)

@@ -1,0 +1,167 @@
+"""From what a layer caches and which weights it has to the mixer that one tensor rank runs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kvplan.arch.layers import Attention, Cache, Latent, Recurrent, StateTensor
+from kvplan.arch.weights import Block, Weight
+from kvplan.errors import CannotSplit, Unsupported
+from kvplan.verify.names import Names
+from kvplan.verify.parts import AttentionPart, ConvPart, DeltaPart, IndexerPart, LatentPart, MambaPart, Mixer
+
+
+def cannot_build(cache: Cache) -> str | None:
+    """Why no module computes a layer with that cache; None when one does."""
+    if isinstance(cache, Attention):
+        if cache.heads is None:
+            return "its query heads aren't stated"
+        return None if cache.topk is None and cache.indexer is None else "no module for block-sparse attention"
+    if isinstance(cache, Latent):
+        if cache.indexer is not None and cache.indexer.pool > 1:
+            return "no module for pooled indexers"
+        return "its heads aren't stated" if None in (cache.heads, cache.nope_dim, cache.v_dim) else None
+    if isinstance(cache, Recurrent):
+        return None if cache.law in LAWS else f"no module for {cache.law}"
+    return f"no module for {cache.kind} caches"
+
+
+_NEEDED: tuple[tuple[type, str, tuple[str, ...]], ...] = (
+    (Attention, "attention", ("o_proj",)),
+    (Latent, "attention", ("kv_b_proj",)),
+    (Recurrent, "recurrent", ("out_proj",)),
+)
+
+
+def lacks_weights(cache: Cache, block: Block) -> str | None:
+    """Why a layer's weights can't be told: the inventory lists none for its mixer, as where layers share one block."""
+    for kind, component, names in _NEEDED:
+        if isinstance(cache, kind) and not any(Names(block).has(component, name) for name in names):
+            return f"no weights listed for its {cache.kind} layers"
+    return None
+
+
+def mixer(cache: Cache, names: Names, tp: int, shares: int | None) -> Mixer:
+    """The mixer of a layer; its weights are taken from `names`.
+
+    Raises: Unsupported if no module computes it; CannotSplit.
+    """
+    reason = cannot_build(cache)
+    if isinstance(cache, Attention) and reason is None:
+        return _attention(cache, names, tp, shares)
+    if isinstance(cache, Latent) and reason is None:
+        return _latent(cache, names, tp)
+    if isinstance(cache, Recurrent) and reason is None:
+        return LAWS[cache.law](cache, names, tp)
+    raise Unsupported(f"verify can't build a {cache.kind} layer", cause=reason)
+
+
+def share(count: int, tp: int, what: str) -> int:
+    """Units on one rank: an equal share, or one whole unit when there are more ranks than units.
+
+    Raises: CannotSplit.
+    """
+    if count % tp == 0:
+        return count // tp
+    if tp % count == 0:
+        return 1
+    raise CannotSplit(f"--tp {tp} can't split {count} {what}")
+
+
+def _whole_share(count: int, tp: int) -> int:
+    if count % tp:
+        raise CannotSplit(f"--tp {tp} can't split {count} query heads")
+    return count // tp
+
+
+def _attention(cache: Attention, names: Names, tp: int, shares: int | None) -> AttentionPart:
+    heads = cache.heads or 0
+    query, key, value = (names.take("attention", name) for name in ("q_proj", "k_proj", "v_proj"))
+    names.drop("attention", "o_proj")
+    biases = ("q_proj.bias", "k_proj.bias", "v_proj.bias")
+    bias = all(names.has("attention", name) for name in biases) and names.drop("attention", *biases)
+    return AttentionPart(
+        _whole_share(heads, tp), share(cache.kv_heads, tp, "KV heads"), cache.k_dim, cache.v_dim,
+        cache.window, cache.chunk, cache.sinks,
+        norms=shares is None and _head_norms(names, cache.k_dim), bias=bias, out_bias=names.drop("attention", "o_proj.bias"),
+        gate=_gate(names, query, heads, cache), sink_logits=names.drop("attention", "sinks"),
+        v_from_k=key is not None and value is None, shares=shares,
+    )  # fmt: skip
+
+
+def _head_norms(names: Names, k_dim: int) -> bool:
+    """Norms of each head's query and key; norms over all heads at once are held and not applied."""
+    if not all(names.has("norm", name, (k_dim,)) for name in ("q_norm", "k_norm")):
+        return False
+    return names.drop("norm", "q_norm", "k_norm")
+
+
+def _gate(names: Names, query: Weight | None, heads: int, cache: Attention) -> bool:
+    """A gate of the output: the second half of the query projection, or a matrix of its own."""
+    if query is not None and query.shape[0] == heads * (cache.k_dim + cache.v_dim):
+        return True
+    return names.take("attention", "q_gate", "gate_proj", rows=heads * cache.v_dim) is not None
+
+
+def _latent(cache: Latent, names: Names, tp: int) -> LatentPart:
+    compressed = names.take("attention", "q_a_proj")
+    names.drop("attention", "q_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj")
+    names.drop("norm", "q_a_layernorm", "kv_a_layernorm")
+    return LatentPart(
+        _whole_share(cache.heads or 0, tp), cache.rank, cache.rope_dim, cache.nope_dim or 0, cache.v_dim or 0,
+        q_rank=None if compressed is None else compressed.shape[0], indexer=_indexer(cache, names), topk=cache.topk,
+        window=cache.window,
+    )  # fmt: skip
+
+
+def _indexer(cache: Latent, names: Names) -> IndexerPart | None:
+    if cache.indexer is None:
+        return None
+    weigh = names.take("indexer", "weights_proj")
+    if weigh is None:
+        raise Unsupported(
+            "verify can't build a sparse indexer", cause="the model's weights don't say how many heads it has"
+        )
+    names.drop("indexer", "wq_b", "wk", "k_norm", "k_norm.bias")
+    return IndexerPart(weigh.shape[0], cache.indexer.dim, cache.indexer.stored)
+
+
+def _conv_and_state(cache: Recurrent) -> tuple[StateTensor, StateTensor]:
+    roles = {tensor.role: tensor for tensor in cache.tensors}
+    if len(roles["conv"].widths) != 2:
+        raise Unsupported(f"verify can't build {cache.law}", cause="its convolution isn't over keys and values")
+    return roles["conv"], roles["recurrent"]
+
+
+def _delta(cache: Recurrent, names: Names, tp: int) -> DeltaPart:
+    conv, state = _conv_and_state(cache)
+    (k_heads, twice_k), (v_heads, v_dim) = conv.widths
+    names.drop("recurrent", "dt_bias", "A_log", "conv1d", "norm", "out_proj")
+    names.drop("recurrent", "in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a")
+    k_share, v_share = share(k_heads, tp, "key heads"), share(v_heads, tp, "value heads")
+    return DeltaPart(k_share, v_share, twice_k // 2, v_dim, conv.rows + 1, state.stored or state.usual)
+
+
+def _mamba(cache: Recurrent, names: Names, tp: int) -> MambaPart:
+    conv, state = _conv_and_state(cache)
+    (heads, head_dim), (groups, twice_state) = conv.widths
+    names.drop("recurrent", "dt_bias", "A_log", "D", "conv1d", "in_proj", "out_proj")
+    return MambaPart(
+        share(heads, tp, "state heads"), head_dim, share(groups, tp, "groups"), twice_state // 2, conv.rows + 1,
+        norm=names.drop("recurrent", "norm"), conv_bias=names.drop("recurrent", "conv1d.bias"),
+        stored=state.stored or state.usual,
+    )  # fmt: skip
+
+
+def _convolution(cache: Recurrent, names: Names, tp: int) -> ConvPart:
+    conv = cache.tensors[0]
+    names.drop("recurrent", "conv", "in_proj", "out_proj")
+    return ConvPart(share(conv.widths[0][0], tp, "channels"), conv.rows + 1)
+
+
+LAWS: dict[str, Callable[[Recurrent, Names, int], Mixer]] = {
+    "gated delta net": _delta,
+    "mamba2": _mamba,
+    "short convolution": _convolution,
+}
+"""Recurrences that have a module."""

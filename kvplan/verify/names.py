@@ -1,0 +1,62 @@
+"""Weights of a block by what they are for: component and last part of the name. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kvplan.arch.parallel import Parallel
+from kvplan.arch.weights import Weight
+from kvplan.verify.parts import Held
+
+
+class Names:
+    """A block's weights, taken one by one; what nobody takes is only held."""
+
+    def __init__(self, block: Iterable[Weight]) -> None:
+        self._left: list[Weight] = list(block)
+
+    def take(
+        self, component: str, *names: str, shape: tuple[int, ...] | None = None, rows: int | None = None
+    ) -> Weight | None:
+        """The first weight of that component with one of these last names (and shape, or rows), which is then gone."""
+        for weight in self._left:
+            fits = shape in (None, weight.shape) and rows in (None, weight.shape[0])
+            if weight.component == component and last(weight.name) in names and fits:
+                self._left.remove(weight)
+                return weight
+        return None
+
+    def has(self, component: str, name: str, shape: tuple[int, ...] | None = None) -> bool:
+        """Whether such a weight is left."""
+        return any(
+            weight.component == component and last(weight.name) == name and shape in (None, weight.shape)
+            for weight in self._left
+        )
+
+    def drop(self, component: str, *names: str) -> bool:
+        """Take all of these; whether any was there."""
+        taken = [self.take(component, name) for name in names]
+        return any(weight is not None for weight in taken)
+
+    def take_norm(self, hidden: int) -> bool:
+        """Take the next norm over the hidden vector; whether there was one."""
+        for weight in self._left:
+            one = weight.component == "norm" and weight.shape == (hidden,) and weight.copies == 1
+            if one and not weight.name.endswith(".bias"):
+                self._left.remove(weight)
+                return True
+        return False
+
+    def held(self, tp: int) -> tuple[Held, ...]:
+        """What nobody took, as one of `tp` ranks holds it."""
+        found = []
+        for weight in self._left:
+            shape, copies = weight.on_rank(Parallel(tp=tp))
+            found.append(Held(weight.name, shape, copies))
+        return tuple(found)
+
+
+def last(name: str) -> str:
+    """`q_proj` of `self_attn.q_proj`, `q_proj.bias` of its bias."""
+    parts = name.split(".")
+    return ".".join(parts[-2:]) if parts[-1] == "bias" else parts[-1]

@@ -1,0 +1,37 @@
+"""What a verification is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kvplan.arch.formats import KvFormat
+
+Progress = Callable[[float, str], None]
+"""Called with the share of the run that is behind it, 0 to 1, and what comes next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """device: auto, cpu, cuda or cuda:N. tp, rank: which share of the model; rank None is 0, or torchrun's.
+
+    kv: cache format, None for the model's own. page: tokens of a cache page, None for contiguous. layers: at most so
+    many. batches, contexts: steps to time, empty for a ladder that fits. memory: most bytes to take on the device,
+    None for a share of what is free. budget_s: about how long it may take.
+    """
+
+    device: str = "auto"
+    tp: int = 1
+    rank: int | None = None
+    kv: KvFormat | None = None
+    page: int | None = None
+    layers: int | None = None
+    batches: tuple[int, ...] = ()
+    contexts: tuple[int, ...] = ()
+    memory: int | None = None
+    budget_s: float = 60.0
+    seed: int = 0
+
+
+def silent(_done: float, _next: str) -> None:
+    """Progress that nobody watches."""

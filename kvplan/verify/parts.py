@@ -1,0 +1,229 @@
+"""The vocabulary of a decoder for one tensor rank: kinds of mixers and feed-forwards, as data. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kvplan.arch.formats import Format
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionPart:
+    """Softmax attention of one rank; see kvplan.arch.layers.Attention for the words.
+
+    norms: of each head's query and key. gate: of the output, by a sigmoid. sink_logits: one per head in the softmax.
+    v_from_k: whether values are the keys before norm and rotation. shares: place of the layer whose cache it reads
+    instead of having one.
+    """
+
+    heads: int
+    kv_heads: int
+    k_dim: int
+    v_dim: int
+    window: int | None = None
+    chunk: int | None = None
+    sinks: int = 0
+    norms: bool = False
+    bias: bool = False
+    out_bias: bool = False
+    gate: bool = False
+    sink_logits: bool = False
+    v_from_k: bool = False
+    shares: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """As kvplan.arch calls its growth."""
+        return "chunked" if self.chunk is not None else "full" if self.window is None else "sliding"
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        grouping = "MHA" if self.heads == self.kv_heads else "MQA" if self.kv_heads == 1 else "GQA"
+        extra = f" + {self.sinks} sinks" if self.sinks else ""
+        return f"{grouping}, {self.kind}{extra}{'' if self.shares is None else ', shared cache'}"
+
+    def slots(self, tokens: int) -> int:
+        """Tokens that are kept of `tokens`."""
+        if self.chunk is not None:
+            return min(tokens, self.chunk)
+        return tokens if self.window is None else min(tokens, self.window + self.sinks)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexerPart:
+    """The keys and queries that choose which tokens sparse attention reads; whole on every rank."""
+
+    heads: int
+    dim: int
+    stored: Format
+
+
+@dataclass(frozen=True, slots=True)
+class LatentPart:
+    """Latent attention of one rank with absorbed projections; q_rank None when queries aren't compressed.
+
+    topk: tokens that sparse attention reads, chosen by `indexer` or, without one, by an earlier layer's.
+    window: tokens that a query sees, itself included.
+    """
+
+    heads: int
+    rank: int
+    rope_dim: int
+    nope_dim: int
+    v_dim: int
+    q_rank: int | None = None
+    bias: bool = False
+    indexer: IndexerPart | None = None
+    topk: int | None = None
+    window: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """As kvplan.arch calls its growth."""
+        return "latent" if self.window is None else "sliding latent"
+
+    def slots(self, tokens: int) -> int:
+        """Tokens that are kept of `tokens`."""
+        return tokens if self.window is None else min(tokens, self.window)
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        if self.window is not None:
+            return "MLA, sliding"
+        return "MLA" if self.topk is None else "sparse MLA" + ("" if self.indexer else ", shared selection")
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaPart:
+    """Gated delta net of one rank. stored: format of the state; None for the model's."""
+
+    k_heads: int
+    v_heads: int
+    k_dim: int
+    v_dim: int
+    kernel: int
+    stored: Format | None = None
+
+    kind = name = "gated delta net"
+
+    @property
+    def channels(self) -> int:
+        """Of the convolution over queries, keys and values."""
+        return 2 * self.k_heads * self.k_dim + self.v_heads * self.v_dim
+
+
+@dataclass(frozen=True, slots=True)
+class MambaPart:
+    """Mamba-2 of one rank. norm: over the inner width before the output projection."""
+
+    heads: int
+    head_dim: int
+    groups: int
+    state: int
+    kernel: int
+    norm: bool = False
+    conv_bias: bool = False
+    stored: Format | None = None
+
+    kind = name = "mamba2"
+
+    @property
+    def inner(self) -> int:
+        """Width of the recurrence."""
+        return self.heads * self.head_dim
+
+    @property
+    def channels(self) -> int:
+        """Of the convolution over inputs, B and C."""
+        return self.inner + 2 * self.groups * self.state
+
+
+@dataclass(frozen=True, slots=True)
+class ConvPart:
+    """Gated short convolution of one rank."""
+
+    channels: int
+    kernel: int
+
+    kind = name = "short convolution"
+
+
+@dataclass(frozen=True, slots=True)
+class DensePart:
+    """Feed-forward of one rank; gated or with a plain activation."""
+
+    width: int
+    gated: bool = True
+    bias: bool = False
+    out_bias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertsPart:
+    """Experts of one rank, each cut to `width`, of which a token uses `picked`.
+
+    shared: width of the experts that all tokens use. latent: width of the vectors that experts work on, between two
+    projections that every rank holds; None when they work on the hidden vectors themselves.
+    """
+
+    experts: int
+    picked: int
+    width: int
+    gated: bool = True
+    shared: int = 0
+    shared_gate: bool = False
+    latent: int | None = None
+
+
+Mixer = AttentionPart | LatentPart | DeltaPart | MambaPart | ConvPart
+FeedForward = DensePart | ExpertsPart
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Tensors that take memory and that no step here reads."""
+
+    name: str
+    shape: tuple[int, ...]
+    copies: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LayerPlan:
+    """One layer: what mixes tokens, what follows, how many norms the step uses, and what is only held."""
+
+    mixers: tuple[Mixer, ...]
+    feed_forwards: tuple[FeedForward, ...] = ()
+    norms: int = 0
+    held: tuple[Held, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """A decoder for one rank. vocab, head: rows of the embedding and of the head on it, 0 without."""
+
+    hidden: int
+    vocab: int
+    tied: bool
+    dtype: Format
+    layers: tuple[LayerPlan, ...]
+    head: int = 0
+    final_norm: bool = True
+    held: tuple[Held, ...] = ()
+
+    @property
+    def mixers(self) -> tuple[Mixer, ...]:
+        """Distinct mixers, in order of first appearance; a place in the stack makes no difference."""
+        bare = (
+            replace(mixer, shares=0) if isinstance(mixer, AttentionPart) and mixer.shares is not None else mixer
+            for layer in self.layers
+            for mixer in layer.mixers
+        )
+        return tuple(dict.fromkeys(bare))
+
+    @property
+    def feed_forwards(self) -> tuple[FeedForward, ...]:
+        """Distinct feed-forwards."""
+        return tuple(dict.fromkeys(part for layer in self.layers for part in layer.feed_forwards))

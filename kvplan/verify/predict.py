@@ -1,0 +1,114 @@
+"""What kvplan says that a run will measure: bytes of caches and weights, batches, crossovers. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvplan.arch.curve import LONGEST, Curve, StateGroup
+from kvplan.arch.formats import KvFormat
+from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
+from kvplan.verify.parts import AttentionPart, Blueprint, ExpertsPart, LatentPart
+
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """Predictions for one tensor rank of `model` (already reduced to what is built).
+
+    page: tokens of a page, None for contiguous caches.
+    """
+
+    model: Model
+    tp: int
+    kv: KvFormat
+    page: int | None = None
+
+    @property
+    def parallel(self) -> Parallel:
+        """The layout of which this is one rank."""
+        return Parallel(tp=self.tp)
+
+    def cache_bytes(self, tokens: int) -> int:
+        """Bytes that one sequence of `tokens` takes on the rank, pages rounded up."""
+        if self.page is None:
+            return sum(curve.bytes_at(tokens) for curve in self.model.rank_curves(self.parallel, self.kv))
+        return sum(self.by_kind(tokens).values())
+
+    def by_kind(self, tokens: int) -> dict[str, int]:
+        """The same, growth law by growth law."""
+        found: dict[str, int] = {}
+        for counted in self.model.parts(self.kv, self.parallel.shard):
+            size = _paged(counted.part.group, tokens, self.page) * counted.layers
+            found[counted.part.kind] = found.get(counted.part.kind, 0) + size
+        return found
+
+    def reads(self, tokens: int) -> int:
+        """Bytes of cache that one decode step reads for one sequence of `tokens`."""
+        return self.reads_curve.bytes_at(tokens)
+
+    @property
+    def reads_curve(self) -> Curve:
+        """Growth of `reads`."""
+        return self.model.reads(self.kv, self.parallel.shard)
+
+    def weights_bytes(self) -> int | None:
+        """Bytes of weights on the rank; None without an inventory."""
+        return None if self.model.weights is None else self.model.weights.bytes_on_rank(self.parallel)
+
+    def weights_read(self, batch: int) -> int | None:
+        """Bytes of weights that a step of `batch` sequences reads, experts as expected under uniform routing."""
+        return None if self.model.weights is None else self.model.weights.read_bytes(batch, self.parallel).likely
+
+    def longest(self, pool: int, batch: int) -> int:
+        """Largest number of tokens of which `batch` sequences fit into `pool` bytes; whole pages of them."""
+        curve = Curve(tuple(term for one in self.model.rank_curves(self.parallel, self.kv) for term in one.terms))
+        tokens = curve.tokens_that_fit(pool // batch)
+        if self.page is None or tokens == LONGEST:
+            return tokens
+        tokens -= tokens % self.page
+        while tokens > 0 and batch * self.cache_bytes(tokens) > pool:
+            tokens -= self.page
+        return tokens
+
+    def max_batch(self, pool: int, tokens: int) -> int:
+        """Sequences of `tokens` that fit into `pool` bytes."""
+        return pool // self.cache_bytes(tokens)
+
+    def crossover(self, batch: int) -> int | None:
+        """Tokens at which `batch` sequences' caches are read longer than the weights; None when they never are."""
+        weights = self.weights_read(batch)
+        if weights is None:
+            return None
+        tokens = self.reads_curve.tokens_that_fit(weights // batch)
+        return None if tokens == LONGEST else tokens + 1
+
+
+def _paged(group: StateGroup, tokens: int, page: int | None) -> int:
+    """Bytes of one law with its entries in whole pages."""
+    if page is None:
+        return group.bytes_at(tokens)
+    entries = (tokens if group.cap is None else min(tokens, group.cap)) // group.stride
+    return group.fixed + group.per_state * (-(-entries // page) * page)
+
+
+def workspace_bytes(plan: Blueprint, batch: int) -> int:
+    """Room for everything that a step makes and drops again: a safe figure, not a prediction.
+
+    Activations of a layer and logits in 32 bit, partial results of split attention, the library's own workspaces.
+    """
+    widest = max((_widest(part) for layer in plan.layers for part in layer.mixers), default=0)
+    for part in plan.feed_forwards:
+        each = part.picked * (4 * part.width + 3 * plan.hidden) if isinstance(part, ExpertsPart) else 4 * part.width
+        widest = max(widest, each)
+    return 4 * batch * (2 * plan.head + 8 * plan.hidden + 2 * widest) + 192 * MIB
+
+
+def _widest(part: object) -> int:
+    """Elements that a mixer makes of one token, partial results of split attention included."""
+    if isinstance(part, AttentionPart):
+        return part.heads * (3 * part.k_dim + 64 * part.v_dim)
+    if isinstance(part, LatentPart):
+        return part.heads * (3 * (part.rank + part.rope_dim) + 64 * part.rank)
+    return 16_384

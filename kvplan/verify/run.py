@@ -1,0 +1,184 @@
+"""From a model and wishes to a receipt. The only way in; torch is needed from here on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
+from kvplan.errors import KvplanError, UsageError
+from kvplan.report.assemble.common import kv_dtype, layout, model_info
+from kvplan.report.schema import schema_id
+from kvplan.report.schema import verify as paper
+from kvplan.verify.options import Options, Progress, silent
+from kvplan.verify.verdict import Row, outcome
+
+if TYPE_CHECKING:
+    from kvplan.verify.live.check_time import Times
+    from kvplan.verify.live.session import Found
+
+FIRST_CHOICE = "llama-3.1-8b"
+PACKAGES = ("torch", "triton", "transformers")
+PLAIN = Options()
+
+
+def verify(model: Model, options: Options = PLAIN, progress: Progress = silent) -> paper.VerifyReport:
+    """Build one rank's share of the model with random weights, decode, compare, and give everything back.
+
+    Raises: UsageError without torch, for a device that can't be used or memory that is too little; Unsupported for a
+    model that no module computes or that nothing could be checked of; CannotSplit.
+    """
+    need_torch()
+    from kvplan.verify.live.session import run
+
+    began = time.monotonic()
+    found = run(model, options, progress)
+    verdict = outcome(found.rows)
+    if verdict == "not run":
+        raise UsageError("nothing could be checked", cause="; ".join(dict.fromkeys(row.rule for row in found.rows)))
+    kept = found.kv.kv
+    return paper.VerifyReport(
+        schema=schema_id("verify"), verdict=verdict, model=model_info(model), kv_dtype=kv_dtype(kept),
+        parallel=layout(Parallel(tp=options.tp)), rank=found.rank, built=_built(found, model, options), machine=_place(found),
+        versions=versions(), date=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds=round(time.monotonic() - began, 1), rows=tuple(checked(found.rows)), steps=tuple(_steps(found.times)),
+        measured=_measured(found), readers={} if found.times is None else found.times.readers, notes=tuple(found.notes),
+    )  # fmt: skip
+
+
+def need_torch() -> None:
+    """Raises: UsageError, saying how to install it."""
+    if find_spec("torch") is None:
+        raise UsageError(
+            "verify needs torch", cause="it builds the model's layers and decodes for real",
+            hint="pip install 'kvplan[verify]', or torch from pytorch.org for your GPU's driver",
+        )  # fmt: skip
+
+
+def default_model(options: Options = PLAIN) -> Model:
+    """What is verified without a MODEL: Llama-3.1-8B, or the largest bundled dense model whose share fits.
+
+    On a CPU Llama-3.1-8B is cut down anyway, so it always is the one.
+
+    Raises: UsageError for a device that can't be used, or when no model fits.
+    """
+    from kvplan.api import load_model
+
+    need_torch()
+    from kvplan.verify.live.machine import open_device
+
+    first = load_model(FIRST_CHOICE, offline=True)
+    _, machine = open_device(options.device)
+    room = (options.memory or machine.free * 9 // 10) * 3 // 4
+    if not machine.is_cuda or (bytes_on_rank(first, options.tp) or 0) <= room:
+        return first
+    fitting = [(size, model) for size, model in _dense_models(options.tp) if size <= room]
+    if not fitting:
+        raise UsageError("no bundled model fits beside a cache", hint="give more with --memory, or split it with --tp")
+    return max(fitting, key=lambda pair: pair[0])[1]
+
+
+def bytes_on_rank(model: Model, tp: int) -> int | None:
+    """Bytes of weights of one rank in the model's own dtype; None where they are unknown."""
+    from kvplan.verify.reduce import reduced
+
+    whole = reduced(model, tuple(range(len(model.layers))))
+    return None if whole.weights is None else whole.weights.bytes_on_rank(Parallel(tp=tp))
+
+
+def _dense_models(tp: int) -> Iterable[tuple[int, Model]]:
+    from kvplan.api import load_model
+    from kvplan.sources.models import model_names
+
+    for name in model_names():
+        try:
+            model = load_model(name, offline=True)
+            size = bytes_on_rank(model, tp)
+        except KvplanError:
+            continue
+        if size is not None and model.weights is not None and model.weights.active == model.weights.total:
+            yield size, model
+
+
+def versions() -> dict[str, str | None]:
+    """Of everything that could make a difference."""
+    found: dict[str, str | None] = {"python": platform.python_version(), "system": platform.platform()}
+    for name in (*PACKAGES, "kvplan"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    if found["torch"] is not None:
+        import torch
+
+        found["cuda"] = torch.version.cuda
+    return found
+
+
+def checked(rows: Iterable[Row]) -> Iterable[paper.Checked]:
+    """Rows as they are printed."""
+    for row in rows:
+        yield paper.Checked(
+            row.check, row.what, row.unit, row.predicted, row.measured, row.error, row.verdict, row.rule, row.rank
+        )
+
+
+def _built(found: Found, model: Model, options: Options) -> paper.Built:
+    held = dict.fromkeys(one.name for layer in found.plan.layers for one in layer.held)
+    held |= dict.fromkeys(one.name for one in found.plan.held)
+    left_out = [f"{count} of {len(model.layers)} layers: {reason}" for reason, count in found.sizing.skipped]
+    if model.weights is not None:
+        left_out += ["towers, which no decode step reads"] if model.weights.towers else []
+        left_out += ["draft layers"] if model.weights.draft else []
+    return paper.Built(
+        layers=len(found.sizing.keep), of_layers=len(model.layers), indices=found.sizing.keep,
+        vocabulary=found.plan.vocab, dtype=model.dtype.name, weights_bytes=found.weights_bytes,
+        memory_limit_bytes=found.limit, page=options.page, left_out=tuple(left_out), held=tuple(held),
+    )  # fmt: skip
+
+
+def _place(found: Found) -> paper.Place:
+    machine, gpu = found.machine, found.gpu
+    return paper.Place(
+        device=machine.device, name=machine.name, gpu=None if gpu is None else gpu.id, memory_bytes=machine.total,
+        free_bytes=machine.free, cores=machine.cores,
+        capability=None if machine.capability is None else ".".join(map(str, machine.capability)),
+        driver=machine.driver, mig=machine.mig, datasheet_bytes_per_s=None if gpu is None else gpu.bandwidth.value,
+    )  # fmt: skip
+
+
+def _steps(times: Times | None) -> Iterable[paper.Timed]:
+    for point in () if times is None else times.points:
+        assert times is not None  # noqa: S101 - there are points
+        yield paper.Timed(
+            point.batch, point.context, point.weight_bytes, point.kv_bytes, times.predicted_s(point), point.seconds,
+            point.experts,
+        )  # fmt: skip
+
+
+def _measured(found: Found) -> paper.Measured:
+    times = found.times
+    if times is None:
+        return paper.Measured(runtime_bytes=found.runtime_bytes)
+    return paper.Measured(
+        copy_bytes_per_s=times.copy, kv_bytes_per_s=None if times.line is None else times.line.kv_bytes_per_s,
+        weight_bytes_per_s=times.weight_bytes_per_s, launch_floor_s=times.floor_s, kernels=times.kernels,
+        overhead_s=times.overhead_s, runtime_bytes=found.runtime_bytes, graphs=times.graphs,
+    )  # fmt: skip
+
+
+def exit_code(report: paper.VerifyReport) -> int:
+    """What the process says: 1 when a prediction was refuted."""
+    return 1 if report.verdict == "refuted" else 0
+
+
+def prints() -> bool:
+    """Whether this process is the one that prints: under torchrun, rank 0 alone."""
+    return os.environ.get("RANK", "0") == "0"

@@ -1,0 +1,108 @@
+"""Which layers of a model to build when not all of them fit: one of every kind first, then the rest in order. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
+from kvplan.arch.weights import DTYPES, Weights
+from kvplan.errors import Unsupported
+from kvplan.units import format_bytes
+from kvplan.verify.mixing import cannot_build, lacks_weights
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """keep: layers to build, ascending. skipped: reasons why other layers aren't, and how many each concerns."""
+
+    keep: tuple[int, ...]
+    skipped: tuple[tuple[str, int], ...] = ()
+
+
+def choose(model: Model, tp: int, budget: int | None, limit: int | None = None) -> Sizing:
+    """As many layers as have weights of `budget` bytes on one rank, at most `limit` layers.
+
+    Raises: Unsupported if no layer can be built, or none fits.
+    """
+    reasons: dict[str, int] = {}
+    able: list[int] = []
+    for index in range(len(model.layers)):
+        reason = _reason(model, index)
+        if reason is None:
+            able.append(index)
+        else:
+            reasons[reason] = reasons.get(reason, 0) + 1
+    if not able:
+        raise Unsupported(
+            f"verify can't build any layer of {model.origin.id}", cause="; ".join(reasons),
+            hint="kvplan verify --meta compares it with transformers instead",
+        )  # fmt: skip
+    keep = _within(model, _order(model, able), tp, budget, limit)
+    left_out = len(able) - len(keep)
+    if left_out:
+        reasons["for want of memory" if limit is None else "as asked"] = left_out
+    return Sizing(tuple(sorted(keep)), tuple(reasons.items()))
+
+
+def _reason(model: Model, index: int) -> str | None:
+    layer = model.layers[index]
+    caches = layer.caches if layer.shares_with is None else model.layers[layer.shares_with].caches
+    block = None if model.weights is None else model.weights.layers[index]
+    for cache in caches:
+        reason = cannot_build(cache) or (None if block is None else lacks_weights(cache, block))
+        if reason is not None:
+            return reason
+    return None
+
+
+def _order(model: Model, able: list[int]) -> list[int]:
+    """Layers with the first of each kind in front, a shared cache's owner before who shares it."""
+    weights = model.weights
+    seen: set[object] = set()
+    first: list[int] = []
+    for index in able:
+        layer = model.layers[index]
+        block = None if weights is None else id(weights.layers[index])
+        kind = (layer.caches, layer.shares_with is None, block)
+        if kind not in seen:
+            seen.add(kind)
+            first += [] if layer.shares_with is None else [layer.shares_with]
+            first.append(index)
+    order = list(dict.fromkeys(first))
+    return [*order, *(index for index in able if index not in set(order))]
+
+
+def _within(model: Model, order: list[int], tp: int, budget: int | None, limit: int | None) -> list[int]:
+    keep: list[int] = []
+    taken = 0
+    for index in order[:limit]:
+        source = model.layers[index].shares_with
+        if source is not None and source not in keep:
+            continue
+        taken += layer_bytes(model.weights, index, tp, model.dtype.name)
+        if budget is not None and taken > budget:
+            break
+        keep.append(index)
+    if not keep:
+        raise Unsupported(
+            f"no layer of {model.origin.id} fits into {format_bytes(budget or 0)}",
+            cause=f"its smallest share of one layer takes {format_bytes(taken)} of weights on one of {tp} ranks",
+            hint="give more with --memory, or split it further with --tp",
+        )
+    return keep
+
+
+def layer_bytes(weights: Weights | None, index: int, tp: int, dtype: str) -> int:
+    """Bytes of one layer's weights on one rank, all in `dtype`."""
+    if weights is None:
+        return 0
+    bits = DTYPES[dtype].bits if dtype in DTYPES else 16
+    total = 0
+    for weight in weights.layers[index]:
+        shape, copies = weight.on_rank(Parallel(tp=tp))
+        elements = copies
+        for extent in shape:
+            elements *= extent
+        total += elements * bits // 8
+    return total

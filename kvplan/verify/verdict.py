@@ -1,0 +1,84 @@
+"""One check: what was predicted, what was measured, and what follows. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Verdict = Literal["confirmed", "refuted", "reported", "not run"]
+Check = Literal["recompute", "bytes", "capacity", "time", "meta"]
+Unit = Literal["B", "B/s", "s", "sequences", "tokens", "parameters", "share", "difference"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A prediction and its fate.
+
+    rule: how far measured may be from predicted, in words; for `not run`, why not; for `reported`, why nothing is
+    claimed. rank: the tensor rank that measured it.
+    """
+
+    check: Check
+    what: str
+    unit: Unit
+    predicted: float | None
+    measured: float | None
+    verdict: Verdict
+    rule: str
+    rank: int = 0
+
+    @property
+    def error(self) -> float | None:
+        """Signed, (measured - predicted) / predicted; for a difference, the difference itself."""
+        if self.predicted is None or self.measured is None:
+            return None
+        if self.unit == "difference" or not self.predicted:
+            return self.measured - self.predicted
+        return (self.measured - self.predicted) / self.predicted
+
+
+def exact(check: Check, what: str, unit: Unit, predicted: int, measured: int) -> Row:
+    """Equal or refuted."""
+    return Row(check, what, unit, predicted, measured, _said(predicted == measured), "exactly equal")
+
+
+def within(check: Check, what: str, unit: Unit, predicted: float, measured: float, allowed: float, because: str) -> Row:
+    """At most `allowed` (in the unit) apart."""
+    return Row(check, what, unit, predicted, measured, _said(abs(measured - predicted) <= allowed), because)
+
+
+def at_least(check: Check, what: str, unit: Unit, predicted: float, measured: float, because: str) -> Row:
+    """The prediction is a floor."""
+    return Row(check, what, unit, predicted, measured, _said(measured >= predicted), because)
+
+
+def reported(check: Check, what: str, unit: Unit, predicted: float | None, measured: float, because: str) -> Row:
+    """Measured and shown; nothing is claimed."""
+    return Row(check, what, unit, predicted, measured, "reported", because)
+
+
+def not_run(check: Check, what: str, unit: Unit, because: str, predicted: float | None = None) -> Row:
+    """Not measured, and why."""
+    return Row(check, what, unit, predicted, None, "not run", because)
+
+
+def _said(holds: bool) -> Verdict:  # noqa: FBT001 - the one place where a comparison becomes a word
+    return "confirmed" if holds else "refuted"
+
+
+_WORST = ("not run", "reported", "confirmed", "refuted")
+
+
+def worst(rows_of_ranks: tuple[tuple[Row, ...], ...]) -> tuple[Row, ...]:
+    """One row for each check, from the rank that is furthest off; ranks give the same checks in the same order."""
+    return tuple(max(same, key=_badness) for same in zip(*rows_of_ranks, strict=True))
+
+
+def _badness(row: Row) -> tuple[int, float]:
+    return _WORST.index(row.verdict), abs(row.error or 0.0)
+
+
+def outcome(rows: tuple[Row, ...]) -> Verdict:
+    """Of the whole run: refuted by one refuted row, confirmed if any is confirmed, else not run."""
+    verdicts = {row.verdict for row in rows}
+    return "refuted" if "refuted" in verdicts else "confirmed" if "confirmed" in verdicts else "not run"
