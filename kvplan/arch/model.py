@@ -164,10 +164,13 @@ def _or(numbers: Iterable[int]) -> str:
 
 def _counted(layers: tuple[Layer, ...]) -> Iterable[tuple[Cache, int]]:
     """Distinct caches and how many layers have each, in order of first appearance."""
-    counts: dict[Cache, int] = {}
+    same: dict[int, int] = {}  # layers that are one object are counted without comparing them
     for layer in layers:
+        same[id(layer)] = same.get(id(layer), 0) + 1
+    counts: dict[Cache, int] = {}
+    for layer in {id(layer): layer for layer in layers}.values():
         for cache in layer.caches:
-            counts[cache] = counts.get(cache, 0) + 1
+            counts[cache] = counts.get(cache, 0) + same[id(layer)]
     return counts.items()
 
 

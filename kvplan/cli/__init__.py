@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -15,10 +16,15 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 
+FEW_COLLECTIONS = 50_000
+"""Objects between two searches for garbage: a command makes thousands that live until it ends."""
+
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command line and return the process's exit code: 0 yes, 1 no, 2 can't answer, 3 network, 130 Ctrl-C."""
     given = tuple(sys.argv[1:] if words is None else words)
+    if words is None:
+        gc.set_threshold(FEW_COLLECTIONS)
     debug = "--debug" in given or os.environ.get("KVPLAN_DEBUG", "0") not in {"", "0"}
     try:
         return _run(given)

@@ -172,9 +172,11 @@ def _compute_s(request: Request, micro: int) -> float | None:
     if weights is None or rate is None:
         return None
     looked_up = 0 if weights.tied else weights.by_component().get("embedding", 0)
-    per_token = 2 * (weights.active - looked_up) + sum(
-        _attention_flop(cache, request.context) for layer in request.model.layers for cache in layer.caches
-    )
+    flop: dict[int, int] = {}
+    for layer in request.model.layers:
+        if id(layer) not in flop:
+            flop[id(layer)] = sum(_attention_flop(cache, request.context) for cache in layer.caches)
+    per_token = 2 * (weights.active - looked_up) + sum(flop[id(layer)] for layer in request.model.layers)
     return micro * per_token / (request.parallel.tp * rate)
 
 
@@ -230,4 +232,6 @@ def _routed_layers(model: Model) -> int:
     """Layers that send tokens to some of their experts."""
     if model.weights is None:
         return 0
-    return sum(any(weight.routed for weight in layer) for layer in model.weights.layers)
+    distinct = {id(layer): layer for layer in model.weights.layers}
+    routed = {number for number, layer in distinct.items() if any(weight.routed for weight in layer)}
+    return sum(id(layer) in routed for layer in model.weights.layers)
