@@ -347,14 +347,15 @@ def _model(model: Model | str) -> Model:
 
 
 def _bundled(names: Iterable[str] | None) -> Iterator[tuple[str, Model]]:
-    """Bundled models by name, as they were read when kvplan was made; all of them, or those named.
+    """Bundled models by name: all of them, or those named.
 
     Raises: UnknownName.
     """
-    from kvplan.sources import compiled
+    from kvplan.sources.compiled import compiled_models
+    from kvplan.sources.models import model_names
 
-    known = compiled.models()
-    for name in known if names is None else names:
+    known = compiled_models() or {}
+    for name in model_names() if names is None else names:
         yield name, known[name] if name in known else load_model(name, offline=True)
 
 

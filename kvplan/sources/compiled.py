@@ -1,53 +1,96 @@
-"""Every bundled model, already read: configs/models-compiled.json, for commands that want all of them at once.
+"""Bundled models, already read: configs/models-compiled.jsonl, because reading a config takes longer than answering.
 
-Reading one config takes a millisecond or two, and there are two hundred. `python -m kvplan.sources.compiled` writes the
-file again after a change to configs/models or to how configs are read; a test compares it with what reading gives.
+`python -m kvplan.sources.compiled` writes the file again after a change to configs/models or to how configs are read.
+Until then kvplan reads the configs themselves: the file notes how many bytes of them and of reading code it was made from,
+and is left alone when that differs. A test compares it with what reading gives.
 
-The file is {"classes": [[name, field, ...], ...], "objects": [...], "models": {name: number}}. An object is
-[class, value, ...], [-1, value, ...] for a tuple or [-2, value] for any other value; a value is itself, or [number] for an
-object before it. Equal objects are written once and shared, as reading shares them.
+The first line is {"made_from": bytes, "classes": [[name, field, ...], ...], "models": {name: [start, length]}}. Every other
+line is one model as [object, ...], the last of which is the model. An object is [class, value, ...], [-1, value, ...] for
+a tuple or [-2, value] for any other value; a value is itself, or [number] for an object before it. Equal objects of a model
+are written once and shared, as reading shares them.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from kvplan.arch import formats, layers, model, weights
+from kvplan.arch import formats, layers, model, storage, weights
 from kvplan.arch.model import Model
-from kvplan.errors import BadFile
 from kvplan.sources.paths import configs_dir
 
 TUPLE, OTHER = -1, -2
 
 
-@cache
-def models() -> dict[str, Model]:
-    """All bundled models by name.
+class Index(NamedTuple):
+    """classes: by number. places: where each model's line starts, and its length. start: of the first of them."""
 
-    Raises: BadFile if the installation is damaged, or the file was made by another version.
-    """
-    path = _path()
-    try:
-        found = json.loads(path.read_bytes())
-        classes = [_class_of(name, names) for name, *names in found["classes"]]
-    except (OSError, ValueError, LookupError) as error:
-        raise BadFile(f"{path} can't be read", cause=str(error), hint="install kvplan again") from None
+    classes: tuple[type, ...]
+    places: dict[str, list[int]]
+    start: int
+
+
+def compiled(name: str) -> Model | None:
+    """The bundled model of that exact name; None when it has to be read from its config."""
+    index = _index()
+    if index is None or name not in index.places:
+        return None
+    start, length = index.places[name]
+    with _path().open("rb") as file:
+        file.seek(index.start + start)
+        return _made(file.read(length), index.classes)
+
+
+def compiled_models() -> dict[str, Model] | None:
+    """All bundled models by name; None when they have to be read from their configs."""
+    index = _index()
+    if index is None:
+        return None
+    data = _path().read_bytes()[index.start :]
+    return {name: _made(data[at : at + length], index.classes) for name, (at, length) in index.places.items()}
+
+
+def _made(line: bytes, classes: tuple[type, ...]) -> Model:
     objects: list[Any] = []
-    for number, *values in found["objects"]:
+    for number, *values in json.loads(line):
         if number == OTHER:
             objects.append(values[0])
             continue
         held = [objects[value[0]] if type(value) is list else value for value in values]
         objects.append(tuple(held) if number == TUPLE else classes[number](*held))
-    return {name: objects[number] for name, number in found["models"].items()}
+    found: Model = objects[-1]
+    return found
+
+
+@cache
+def _index() -> Index | None:
+    """The first line; None if there is none, or it was made from other files than these."""
+    try:
+        with _path().open("rb") as file:
+            first = file.readline()
+        head = json.loads(first)
+        if head["made_from"] != made_from():
+            return None
+        classes = tuple(_class_of(name, names) for name, *names in head["classes"])
+    except (OSError, ValueError, LookupError):
+        return None
+    return Index(classes, head["models"], len(first))
+
+
+def made_from() -> int:
+    """Bytes of the configs and of the code that reads them."""
+    package = Path(__file__).resolve().parent.parent
+    folders = (package / "families", package / "families" / "weights", package / "arch", configs_dir() / "models")
+    files = [file for folder in folders for file in folder.iterdir() if file.suffix in {".py", ".json"}]
+    return sum(file.stat().st_size for file in (*files, package / "sources" / "description.py"))
 
 
 def _path() -> Path:
-    return configs_dir() / "models-compiled.json"
+    return configs_dir() / "models-compiled.jsonl"
 
 
 def _class_of(name: str, names: list[str]) -> type:
@@ -55,7 +98,7 @@ def _class_of(name: str, names: list[str]) -> type:
 
     Raises: LookupError.
     """
-    for module in (formats, layers, model, weights):
+    for module in (formats, layers, model, storage, weights):
         found = vars(module).get(name)
         if isinstance(found, type) and is_dataclass(found) and [field.name for field in fields(found)] == names:
             return found
@@ -63,10 +106,10 @@ def _class_of(name: str, names: list[str]) -> type:
 
 
 class _Writer:
-    """Objects in the order in which they can be made again."""
+    """One model's objects in the order in which they can be made again."""
 
-    def __init__(self) -> None:
-        self.classes: list[list[str]] = []
+    def __init__(self, classes: list[list[str]]) -> None:
+        self.classes = classes
         self.objects: list[str] = []
         self.numbers: dict[str, int] = {}
 
@@ -85,23 +128,34 @@ class _Writer:
         return [self._number([OTHER, held])]
 
     def _number(self, entry: list[object]) -> int:
-        text = json.dumps(entry)
+        text = json.dumps(entry, separators=(",", ":"))
         if text not in self.numbers:
             self.numbers[text] = len(self.objects)
             self.objects.append(text)
         return self.numbers[text]
 
 
-def text() -> str:
-    """What models-compiled.json should hold."""
-    from kvplan.sources.models import load_model, model_names
+def _lines(classes: list[list[str]]) -> Iterator[tuple[str, str]]:
+    from kvplan.sources.models import load_document, model_names, model_of
 
-    writer = _Writer()
-    numbers = {name: writer.value(load_model(name, offline=True)) for name in model_names()}
-    where = {name: number[0] for name, number in numbers.items() if isinstance(number, list)}
-    objects = ",\n".join(writer.objects)
-    return f'{{"classes": {json.dumps(writer.classes)},\n"objects": [\n{objects}\n],\n"models": {json.dumps(where)}}}\n'
+    for name in model_names():
+        writer = _Writer(classes)
+        writer.value(model_of(load_document(name, offline=True)))
+        yield name, f"[{','.join(writer.objects)}]\n"
+
+
+def text() -> str:
+    """What models-compiled.jsonl should hold; plain ASCII, so that characters are bytes."""
+    classes: list[list[str]] = []
+    lines = dict(_lines(classes))
+    places: dict[str, list[int]] = {}
+    start = 0
+    for name, line in lines.items():
+        places[name] = [start, len(line)]
+        start += len(line)
+    head = {"made_from": made_from(), "classes": classes, "models": places}
+    return json.dumps(head) + "\n" + "".join(lines.values())
 
 
 if __name__ == "__main__":
-    _path().write_text(text(), encoding="utf-8")
+    _path().write_text(text(), encoding="ascii")

@@ -40,7 +40,14 @@ def load_model(name: str, *, revision: str | None = None, offline: bool = False)
 
     Raises: UnknownName, UsageError; ConfigError for a description that can't be answered for; SourceError for the Hub.
     """
-    return model_of(load_document(name, revision=revision, offline=offline))
+    document = load_document(name, revision=revision, offline=offline)
+    if document.origin.source.startswith("bundled: ") and not document.notes:
+        from kvplan.sources.compiled import compiled
+
+        model = compiled(document.origin.id)
+        if model is not None:
+            return model
+    return model_of(document)
 
 
 def model_of(document: Document) -> Model:

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kvplan.sources import compiled
-from kvplan.sources.models import load_model, model_names
+from kvplan.sources.models import load_document, load_model, model_names, model_of
+
+AGAIN = "configs or their reading changed: python -m kvplan.sources.compiled"
 
 
-def test_compiled_models_are_up_to_date():
-    again = "configs or their reading changed: python -m kvplan.sources.compiled"
-    known = compiled.models()
-    assert list(known) == list(model_names()), again
+def test_compiled_models_are_in_use():
+    assert compiled.compiled("llama-3-70b") is not None, AGAIN
+
+
+def test_compiled_models_are_what_reading_gives():
+    known = compiled.compiled_models()
+    if known is None:
+        pytest.skip(AGAIN)
+    assert list(known) == list(model_names()), AGAIN
     for name in model_names():
-        assert known[name] == load_model(name, offline=True), f"{name}: {again}"
+        read = model_of(load_document(name, offline=True))
+        assert known[name] == read, f"{name}: {AGAIN}"
+        assert compiled.compiled(name) == read
 
 
 def test_equal_layers_are_one_object():
-    weights = compiled.models()["llama-3-70b"].weights
+    weights = load_model("llama-3-70b").weights
     assert weights is not None
     assert len({id(layer) for layer in weights.layers}) == 1
+
+
+def test_a_file_made_from_something_else_is_left_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(compiled, "made_from", lambda: 1)
+    compiled._index.cache_clear()
+    try:
+        assert compiled.compiled("llama-3-70b") is None
+        assert load_model("llama-3-70b").family == "llama"
+    finally:
+        compiled._index.cache_clear()
