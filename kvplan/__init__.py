@@ -5,7 +5,7 @@
     >>> report.cache.bytes_per_token
     327680
 
-Everything here is defined in kvplan.api and loaded when it is first used, so importing kvplan costs nothing.
+Everything is loaded when it is first used, so importing kvplan costs nothing: kvplan.api holds the functions.
 """
 
 from __future__ import annotations
@@ -15,11 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kvplan.api import (
         FitQuestion,
-        Gpu,
-        KvplanError,
-        Model,
-        Options,
-        Parallel,
         compare,
         engines,
         env,
@@ -32,6 +27,11 @@ if TYPE_CHECKING:
         size,
         to_json,
     )
+    from kvplan.arch.model import Model
+    from kvplan.arch.parallel import Parallel
+    from kvplan.engines.base import Options
+    from kvplan.errors import KvplanError
+    from kvplan.hardware.gpu import Gpu
 
 __version__ = "0.1.0"
 
@@ -59,9 +59,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'kvplan' has no attribute {name!r}")
-    from kvplan import api
+    from importlib import import_module
 
-    found = getattr(api, name)
+    found = getattr(import_module("kvplan.hardware.gpu" if name == "Gpu" else "kvplan.api"), name)
     globals()[name] = found
     return found
 

@@ -19,15 +19,15 @@ from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Engine, Options
 from kvplan.errors import CannotSplit, KvplanError, Unsupported, UsageError
-from kvplan.hardware.gpu import Gpu, overrides
 from kvplan.plan.request import NO_FLAGS, ONE_GPU, End, Request
 from kvplan.report import schema
 
 if TYPE_CHECKING:
+    from kvplan.hardware.gpu import Gpu
     from kvplan.plan.fit import Plan
 
 __all__ = [
-    "FitQuestion", "Gpu", "KvplanError", "Model", "Options", "Parallel", "compare", "engines", "env", "fit", "fit_all", "gpus",
+    "FitQuestion", "KvplanError", "Model", "Options", "Parallel", "compare", "engines", "env", "fit", "fit_all", "gpus",
     "load_gpu", "load_model", "models", "size", "to_json",
 ]  # fmt: skip
 
@@ -76,6 +76,7 @@ def load_gpu(name: str, *, memory: int | None = None, bandwidth: int | None = No
 
     Raises: UnknownName.
     """
+    from kvplan.hardware.gpu import overrides
     from kvplan.sources.gpus import load_gpu as load
 
     return overrides(load(name), memory=memory, bandwidth=bandwidth)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.cli import options as o
 from kvplan.cli.option import Values
 from kvplan.engines.base import Options
 from kvplan.errors import UsageError
-from kvplan.hardware.gpu import Gpu, overrides
+
+if TYPE_CHECKING:
+    from kvplan.hardware.gpu import Gpu
 
 
 def model(name: str, values: Values) -> Model:
@@ -35,6 +39,7 @@ def gpu(values: Values) -> tuple[Gpu, int | None]:
 
     Raises: UsageError, UnknownName.
     """
+    from kvplan.hardware.gpu import overrides
     from kvplan.sources.gpus import AUTO, parse_gpu
 
     name = values.get(o.GPU)

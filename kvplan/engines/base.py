@@ -11,12 +11,14 @@ A policy is a pure function of a Model and of flags; engines never see files or 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
-from kvplan.hardware.gpu import Gpu
+
+if TYPE_CHECKING:
+    from kvplan.hardware.gpu import Gpu
 
 
 @dataclass(frozen=True, slots=True)

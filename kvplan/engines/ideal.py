@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kvplan.arch.curve import LONGEST, Curve
 from kvplan.arch.formats import KvFormat
@@ -18,8 +19,10 @@ from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Budget, Capacity, Options, Range, Refusal, Term
 from kvplan.errors import UsageError
-from kvplan.hardware.gpu import Gpu
 from kvplan.units import GIB, MIB, format_bytes
+
+if TYPE_CHECKING:
+    from kvplan.hardware.gpu import Gpu
 
 UTILIZATION = 0.9
 """Share of the memory a process sees that the formula spends; a tenth stays for contexts and other processes."""
@@ -61,11 +64,11 @@ class Ideal:
     name: str = "ideal"
     version: str | None = None
 
-    def kv_format(self, model: Model, asked: KvFormat | None, gpu: Gpu | None) -> KvFormat:  # noqa: ARG002
+    def kv_format(self, model: Model, asked: KvFormat | None, gpu: Gpu | None) -> KvFormat:
         """What was asked, or the checkpoint's own format, or the model's 16 bit."""
         return asked or model.kv_auto
 
-    def budget(self, model: Model, gpu: Gpu, parallel: Parallel, options: Options, context: int) -> Budget:  # noqa: ARG002
+    def budget(self, model: Model, gpu: Gpu, parallel: Parallel, options: Options, context: int) -> Budget:
         """Memory left for the cache on the fullest GPU, term by term.
 
         Raises: UsageError if the weights are needed and neither known nor given.
@@ -108,10 +111,10 @@ class Ideal:
     def reserved(
         self,
         model: Model,
-        gpu: Gpu | None,  # noqa: ARG002
+        gpu: Gpu | None,
         parallel: Parallel,
         kv: KvFormat,
-        options: Options,  # noqa: ARG002
+        options: Options,
         tokens: int,
     ) -> int:
         """Exactly what the sequence holds on the fullest GPU."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvplan.arch.curve import StateGroup
 from kvplan.arch.formats import KvFormat
@@ -11,8 +11,7 @@ from kvplan.arch.model import LayerCount, Model
 Scalar = int | float | str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """One number of the answer. unit: "bytes", "tokens", "sequences", "s", "B/s" or "" for a ratio."""
 
     name: str

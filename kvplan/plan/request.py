@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Engine, Options, Range
-from kvplan.hardware.gpu import Gpu
+
+if TYPE_CHECKING:
+    from kvplan.hardware.gpu import Gpu
 
 End = Literal["safe", "likely"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvplan.arch.curve import Curve
 from kvplan.arch.formats import KvFormat
@@ -10,17 +10,18 @@ from kvplan.arch.model import LayerCount, Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Engine, Options
 from kvplan.errors import UsageError
-from kvplan.hardware.gpu import Gpu
 from kvplan.plan.request import NO_FLAGS, ONE_GPU
 from kvplan.plan.shapes import as_attention, attention_label, shown_kinds
+
+if TYPE_CHECKING:
+    from kvplan.hardware.gpu import Gpu
 
 LADDER = tuple(2**power for power in (11, 13, 15, 17, 19, 20))
 UNSTATED_CONTEXT = 8192
 """Length shown for a model whose config justifies none: a question, not a fact about the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class SizeRequest:
+class SizeRequest(NamedTuple):
     """What is asked. lengths: tokens of a sequence. kv: None for auto. gpu: for engines whose rules depend on it."""
 
     model: Model
@@ -32,8 +33,7 @@ class SizeRequest:
     gpu: Gpu | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Length:
+class Length(NamedTuple):
     """Bytes of one sequence of `tokens`. whole: the model, one copy. on_gpu: on the fullest GPU. slope: of one more token.
 
     engine_on_gpu: what the engine takes on the fullest GPU. engine_whole: on all GPUs of one replica, copies included.
@@ -47,8 +47,7 @@ class Length:
     engine_whole: int
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(NamedTuple):
     """The same shape under another attention: bytes that token 1 adds, and bytes at the longest length asked."""
 
     attention: str
@@ -56,8 +55,7 @@ class Alternative:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sizing:
+class Sizing(NamedTuple):
     """The answer: growth laws, bytes at each length, and the same shape otherwise."""
 
     request: SizeRequest
