@@ -189,7 +189,9 @@ def _reason(capacity: Capacity | Refusal, kv_bytes: int) -> str | None:
     if kv_bytes <= 0:
         return f"weights and the engine's own memory leave no room for the cache, {short} short on the fullest GPU"
     needed, longest = format_bytes(capacity.needed_bytes), f"{capacity.max_context:,} tokens would fit"
-    return f"a sequence takes {needed} of cache on the fullest GPU, which has {format_bytes(kv_bytes)} for it; {longest}"
+    return (
+        f"a sequence takes {needed} of cache on the fullest GPU, which has {format_bytes(kv_bytes)} for it; {longest}"
+    )
 
 
 def _identity(work: _Work, known: _Known) -> Identity:

@@ -77,9 +77,10 @@ class _Value:
 
 @dataclass(slots=True)
 class Arguments:
-    """What the words say. model: as positional or flag."""
+    """What the words say. subcommand: whether they follow `vllm serve`. model: as positional or flag."""
 
     file: str
+    subcommand: bool = True
     model: Word | None = None
     flags: dict[str, _Value] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)
@@ -98,7 +99,7 @@ def read_arguments(words: Sequence[Word], file: str, find: FindConfig, *, positi
 
     Raises: CantRead where an unknown word hides what matters.
     """
-    found = Arguments(file)
+    found = Arguments(file, subcommand=positional)
     rest = _split_fused(words, found)
     config = _take_config(rest, found)
     if config is not None:
@@ -165,12 +166,20 @@ def read_config(document: Node, file: str, first: int, found: Arguments) -> None
 
 
 def _configured(name: str, node: Node, place: Place, found: Arguments) -> None:
-    """One entry of a --config file: true is a switch, false its opposite where there is one, null the word None."""
+    """One entry of a --config file. True is a switch; false is passed over by `vllm serve`, whatever one may think.
+
+    Source: vLLM 0.33 utils/argparse_utils.py load_config_file, where the `--no-` names are looked for among the flags
+    of the parser above the subcommand; asked of vLLM itself by tests/oracles/vllm_arguments.py.
+    """
     name = names.ALIASES.get(name, name)
     if node.kind == "bool":
-        on = plain(node)
-        if on or name in names.SWITCHES:
-            found.flags[name] = _Value(None, place, on=on)
+        if plain(node):
+            found.flags[name] = _Value(None, place)
+        elif name in names.SWITCHES and found.subcommand:
+            text = f"`vllm serve` passes over `{name}: false` in a --config file: give --no-{name} on the command line"
+            found.remark("bad-argument", text, place)
+        elif name in names.SWITCHES:
+            found.flags[name] = _Value(None, place, on=False)
     elif isinstance(node.value, str):
         if name == "model":
             found.model = Word(node.value, place.line)

@@ -44,6 +44,8 @@ def _candidates(node: Node, name: str, around: tuple[Node, ...]) -> Iterator[_Fo
     if _telling(node):
         yield _Found(own, node, around)
     for key, inner in node.keys.items():
+        if key == "vllmConfig":
+            continue
         yield from _candidates(inner, own if key in {"container", "deployment", "vllm"} else key, (*around, node))
     for index, item in enumerate(node.items):
         yield from _candidates(item, item.said("name") or f"{name}[{index}]", (*around, node))

@@ -1,0 +1,261 @@
+"""Whole runs on the command line: exit codes, levels, what is listed, what is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from check.checking import check, edited
+
+BUDGET = """\
+kvplan-budget: 1
+defaults:
+  engine: vllm@0.33
+  gpu: h100
+deployments:
+  chat:
+    model: llama-3-8b
+    context: 8k
+    limits:
+      kv_per_token: 128KiB
+      min_sequences: 32
+"""
+
+
+@pytest.fixture
+def budget(folder: Path) -> Path:
+    path = folder / "kvplan-budget.yaml"
+    path.write_text(BUDGET)
+    return path
+
+
+def test_kept_and_broken(budget: Path):
+    assert check().code == 0
+    edited(budget, lambda text: text.replace("kv_per_token: 128KiB", "kv_per_token: 127KiB"))
+    ran = check()
+    assert ran.code == 1
+    assert "kvplan-budget.yaml:10  chat: cache per token: 128.0 KiB, above the limit of 127.0 KiB" in ran.out
+
+
+def test_json_is_one_document_also_when_the_answer_is_no(budget: Path):
+    edited(budget, lambda text: text.replace("32", "3200"))
+    ran = check("--json")
+    document = ran.document
+    assert (ran.code, ran.err) == (1, "")
+    assert (document["schema"], document["passed"]) == ("kvplan.check/1", False)
+    (result,) = document["results"]
+    assert result["subject"]["gpu"] == "h100-sxm"
+    # 32 layers x (8 x 128 + 8 x 128) elements x 2 bytes
+    assert result["numbers"]["kv_per_token"] == {"safe": 131072, "likely": 131072, "ideal": 131072}
+    assert result["numbers"]["kv_per_sequence"]["ideal"] == 131072 * 8192
+    row = result["checks"][-1]
+    assert (row["rule"], row["status"], row["limit"], row["unit"]) == ("min-sequences", "fail", 3200, "sequences")
+    assert row["shown"] == {"file": "kvplan-budget.yaml", "line": 11}
+
+
+def test_levels_and_what_fails_on_them(budget: Path):
+    edited(budget, lambda text: text.replace("32\n", "{min: 3200, level: warn}\n"))
+    assert check().code == 0
+    assert check("--fail-on", "error").code == 0
+    assert check("--fail-on", "warn").code == 1
+    assert check("--fail-on", "warn", "--exit-zero").code == 0
+    assert check("--fail-on", "never").code == 2
+
+
+def test_no_answer_is_2_and_no_outweighs_it(budget: Path):
+    edited(budget, lambda text: text + "  other:\n    model: no-such-model\n    context: 8k\n")
+    ran = check()
+    assert ran.code == 2
+    assert "other can't be planned: no model is called 'no-such-model'" in " ".join(ran.out.split())
+    assert check("--exit-zero").code == 2
+    edited(budget, lambda text: text.replace("128KiB", "1KiB"))
+    assert check().code == 1
+    assert check("--exit-zero").code == 0
+
+
+def test_a_model_that_only_the_network_has_is_3(budget: Path, monkeypatch: pytest.MonkeyPatch, folder: Path):
+    monkeypatch.setenv("HF_HUB_CACHE", str(folder / "cache"))
+    edited(budget, lambda text: text.replace("llama-3-8b", "nobody/nothing"))
+    assert check().code == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "kvplan-budget: 1\n", "kvplan-budget: 1\ndeployments: {}\n", BUDGET.replace("context", "ctx"),
+        BUDGET + "  chat: {}\n",
+    ],
+)  # fmt: skip
+def test_a_broken_budget_is_2_and_stdout_stays_empty(budget: Path, text: str):
+    budget.write_text(text)
+    for words in ((), ("--json",), ("--format", "github")):
+        ran = check(*words)
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err.startswith("error: ")
+        assert "kvplan-budget.yaml" in ran.err
+
+
+def test_nothing_to_check_is_2(folder: Path):
+    assert check().code == 2
+    (folder / "service.yaml").write_text("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n")
+    ran = check("service.yaml", "--json")
+    assert ran.code == 2
+    assert ran.document["passed"] is False
+    assert ran.document["unread"][0]["why"] == "it has no serve command of vLLM"
+    (folder / "empty").mkdir()
+    assert check("empty").code == 2
+    assert check("nowhere.yaml").code == 2
+
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+    - name: vllm
+      image: vllm/vllm-openai:v0.33.0
+      args: [llama-3-8b, --max-model-len=8192]
+"""
+
+
+def test_manifests_need_a_gpu_from_somewhere(folder: Path):
+    (folder / "pod.yaml").write_text(POD)
+    ran = check("pod.yaml")
+    assert ran.code == 2
+    assert "give --gpu" in ran.out
+    assert check("pod.yaml", "--gpu", "h100").code == 0
+    assert check(".", "--gpu", "h100").code == 0
+    assert check("pod.yaml", "--gpu", "t4").code == 1
+
+
+def test_the_manifest_knows_better_than_the_command_line(folder: Path):
+    named = POD.replace("spec:\n", "spec:\n  nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}\n")
+    (folder / "pod.yaml").write_text(named)
+    document = check("pod.yaml", "--gpu", "t4", "--engine", "ideal", "--json").document
+    subject = document["results"][0]["subject"]
+    assert (subject["gpu"], subject["engine"], subject["version"]) == ("h100-sxm", "vllm", "0.33.0")
+
+
+def test_unread_commands_are_listed_and_warn(folder: Path):
+    (folder / "pod.yaml").write_text(POD)
+    (folder / "other.sh").write_text('vllm serve "$MODEL"\n')
+    ran = check("pod.yaml", "other.sh", "--gpu", "h100", "--json")
+    assert ran.code == 0
+    assert ran.document["unread"] == [
+        {
+            "what": "line 1",
+            "why": "its model is $MODEL, which only the shell knows",
+            "at": {"file": "other.sh", "line": 1},
+        }
+    ]
+    assert check("pod.yaml", "other.sh", "--gpu", "h100", "--fail-on", "warn").code == 1
+
+
+def test_what_vllm_would_refuse_does_not_start(folder: Path):
+    (folder / "pod.yaml").write_text(POD.replace("8192", "131072"))
+    ran = check("pod.yaml", "--gpu", "h200")
+    assert ran.code == 1
+    assert "the model's own maximum is 8,192, and vLLM refuses more" in " ".join(ran.out.split())
+    (folder / "pod.yaml").write_text(
+        POD.replace("8192", "131072") + "      env: [{name: VLLM_ALLOW_LONG_MAX_MODEL_LEN, value: '1'}]\n"
+    )
+    assert check("pod.yaml", "--gpu", "h200").code == 0
+
+
+def test_a_length_that_vllm_chooses_starts_wherever_one_fits(folder: Path):
+    (folder / "pod.yaml").write_text(POD.replace("8192", "auto").replace("llama-3-8b", "llama-3.1-8b"))
+    document = check("pod.yaml", "--gpu", "l40s", "--json").document
+    (result,) = document["results"]
+    assert result["status"] == "pass"
+    assert result["subject"]["context"] <= 131072
+    fixed = POD.replace("8192", str(result["subject"]["context"])).replace("llama-3-8b", "llama-3.1-8b")
+    (folder / "pod.yaml").write_text(fixed)
+    assert check("pod.yaml", "--gpu", "l40s").code == 0
+
+
+def test_a_budget_over_a_manifest(folder: Path):
+    (folder / "deploy").mkdir()
+    (folder / "deploy" / "pod.yaml").write_text(POD.replace("llama-3-8b", "/models/llama"))
+    (folder / "kvplan-budget.yaml").write_text("""\
+kvplan-budget: 1
+models: {/models/llama: llama-3-8b}
+deployments:
+  web:
+    from: deploy/pod.yaml#web
+    gpu: h100
+    limits: {min_sequences: 32}
+""")
+    document = check("--json").document
+    subject = document["results"][0]["subject"]
+    assert (subject["model"], subject["context"], subject["version"]) == ("llama-3-8b", 8192, "0.33.0")
+    edited(folder / "kvplan-budget.yaml", lambda text: text.replace("#web", "#api"))
+    ran = check()
+    assert ran.code == 2
+    assert "kvplan-budget.yaml:5: deploy/pod.yaml has no serve command called 'api'" in ran.err
+
+
+def test_the_budgets_own_keys_win_over_the_manifest(folder: Path):
+    (folder / "pod.yaml").write_text(POD)
+    (folder / "kvplan-budget.yaml").write_text("""\
+kvplan-budget: 1
+defaults: {gpu: h100, context: 1k, engine: ideal}
+deployments:
+  given: {from: pod.yaml}
+  own: {from: pod.yaml, context: 2k}
+""")
+    given, own = check("--json").document["results"]
+    assert (given["subject"]["context"], given["subject"]["engine"]) == (8192, "vllm")
+    assert own["subject"]["context"] == 2048
+
+
+def test_several_outputs_in_one_run(budget: Path, folder: Path):
+    ran = check(
+        "--format", "table,github", "-o", "c.json", "-o", "c.sarif", "-o", "c.xml", "-o", "c.md", "-o", "markdown=summary"
+    )  # fmt: skip
+    assert ran.code == 0
+    assert ran.out.startswith("1 deployment: 1 within budget")
+    assert json.loads((folder / "c.json").read_text())["passed"] is True
+    assert json.loads((folder / "c.sarif").read_text())["version"] == "2.1.0"
+    assert (folder / "c.xml").read_text().startswith("<?xml")
+    assert (folder / "c.md").read_text() == (folder / "summary").read_text()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--format", "json,table"), ("--format", "sarif,junit"), ("--format", "csv"), ("-o", "what"),
+        ("-o", "a.json", "-o", "./a.json"), ("--json", "--format", "table"), ("-o", "sarif="), ("--update", "--base", "x"),
+    ],
+)  # fmt: skip
+def test_outputs_that_contradict_each_other(budget: Path, words: tuple[str, ...]):
+    assert check(*words).code == 2
+
+
+def test_files_are_written_all_or_none(budget: Path, folder: Path):
+    (folder / "old.json").write_text("before")
+    before = sorted(path.name for path in folder.iterdir())
+    ran = check("-o", "old.json", "-o", "c.md", "-o", "nowhere/c.sarif")
+    assert ran.code == 2
+    assert "there is no folder" in ran.err
+    assert (folder / "old.json").read_text() == "before"
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_a_written_file_keeps_its_mode_and_its_link(budget: Path, folder: Path):
+    (folder / "real.json").write_text("x")
+    (folder / "real.json").chmod(0o640)
+    (folder / "link.json").symlink_to("real.json")
+    assert check("-o", "link.json").code == 0
+    assert (folder / "link.json").is_symlink()
+    assert (folder / "real.json").stat().st_mode & 0o777 == 0o640
+    assert json.loads((folder / "real.json").read_text())["passed"] is True
+
+
+def test_manifests_on_standard_input(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    import io
+    import sys
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(POD.encode())))
+    assert check("-", "--gpu", "h100").code == 0
