@@ -142,6 +142,8 @@ class Weights:
     that only speculative decoding uses, kept apart from everything else. tied: whether the head is the embedding.
     tables: of rotary positions, which are no parameters but which some engines keep on every rank.
     missing: components that couldn't be derived from the config, by name; then every count is a lower bound.
+    method: how the bytes were found: a quantization method, or the checkpoint's headers. formula_bytes: what the config's
+    formula gives, when headers gave the bytes.
     """
 
     first: Block
@@ -153,6 +155,7 @@ class Weights:
     tied: bool = False
     missing: tuple[str, ...] = ()
     method: str = ""
+    formula_bytes: int | None = None
 
     @property
     def exact(self) -> bool:

@@ -1,0 +1,169 @@
+"""Every tensor of a checkpoint from its headers: a folder's safetensors or GGUF files, or a Hub repository's.
+
+The weights themselves are never read. A terabyte on the Hub costs one index and a few hundred kilobytes per file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from math import prod
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from kvplan.errors import BadFile, KvplanError
+from kvplan.sources import gguf, safetensors
+from kvplan.sources.strict import parse_json_object
+from kvplan.sources.tensors import Headers, Tensor, joined
+from kvplan.units import MIB
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+Progress = Callable[[int, int], None]
+"""Called with the number of files done and of files in all."""
+
+INDEX = "model.safetensors.index.json"
+MOST_INDEX_BYTES = 64 * MIB
+WORKERS = 8
+HUB_FIRST_BYTES = 100_001
+"""Bytes that huggingface_hub asks of each file first; 97 % of headers are shorter. Source: its hf_api.py."""
+_SPLIT = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5})\.gguf", re.ASCII)
+
+
+def folder_headers(folder: Path, progress: Progress | None = None) -> Headers | None:
+    """Tensors of the checkpoint in a folder; None when it holds neither safetensors nor GGUF files.
+
+    An index names the files; without one, all safetensors files count, without what looks like a second copy of them.
+
+    Raises: BadFile, Unsupported.
+    """
+    names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
+    index, read = _index(folder, names)
+    if index:
+        return joined(_each(index, lambda name: safetensors.read_file(folder / name), progress), str(folder), read)
+    ggufs = [name for name in names if name.lower().endswith(".gguf") and not name.lower().startswith("mmproj")]
+    if ggufs:
+        return gguf_headers(folder / ggufs[0], progress)
+    return None
+
+
+def _index(folder: Path, names: list[str]) -> tuple[list[str], int]:
+    """Names of the safetensors files that make the checkpoint, and bytes read to know."""
+    if INDEX not in names:
+        return _one_copy(name for name in names if name.endswith(".safetensors")), 0
+    path = folder / INDEX
+    if path.stat().st_size > MOST_INDEX_BYTES:
+        raise BadFile(f"{path} is too large", cause=f"an index has at most {MOST_INDEX_BYTES // MIB} MiB")
+    text = path.read_text(encoding="utf-8", errors="replace")
+    files = _shards(text, str(path))
+    missing = [name for name in files if name not in names]
+    if missing:
+        raise BadFile(
+            f"{len(missing)} of {len(files)} files of the checkpoint in {folder} are missing",
+            cause=f"{INDEX} names {missing[0]}",
+            hint="download them, or remove the index",
+        )
+    return files, len(text)
+
+
+def _shards(text: str, name: str) -> list[str]:
+    """Files that an index names, each once.
+
+    Raises: BadFile for an index that isn't one, or that leads out of its folder.
+    """
+    weights = parse_json_object(text, name).get("weight_map")
+    if not isinstance(weights, dict) or not weights or not all(isinstance(file, str) for file in weights.values()):
+        raise BadFile(f"{name} is not an index of safetensors files", cause="its weight_map doesn't name files")
+    files = sorted(set(weights.values()))
+    outside = next((file for file in files if PurePosixPath(file).name != file or "\\" in file), None)
+    if outside is not None:
+        raise BadFile(f"{name} leads out of its folder", cause=f"it names {outside!r}")
+    return files
+
+
+def _one_copy(names: Iterable[str]) -> list[str]:
+    """Files of one copy of the weights: Mistral ships a consolidated one beside the shards."""
+    listed = list(names)
+    plain = [name for name in listed if not name.startswith("consolidated")]
+    return [name for name in plain or listed if not name.startswith("adapter_")]
+
+
+def gguf_headers(path: Path, progress: Progress | None = None) -> Headers:
+    """Tensors of a GGUF file, and of the other parts if it is one of several.
+
+    Raises: BadFile, Unsupported.
+    """
+    names = gguf_parts(path.name)
+    missing = [name for name in names if not (path.parent / name).is_file()]
+    if missing:
+        raise BadFile(
+            f"{len(missing)} of {len(names)} parts of {path.name} are missing", cause=f"there is no {missing[0]}"
+        )
+    return joined(_each(names, lambda name: gguf.read_file(path.parent / name), progress), str(path))
+
+
+def gguf_parts(name: str) -> list[str]:
+    """Names of all parts of a split GGUF file; itself alone when it isn't split."""
+    match = _SPLIT.fullmatch(name)
+    if match is None:
+        return [name]
+    return [f"{match['stem']}-{part:05d}-of-{match['parts']}.gguf" for part in range(1, int(match["parts"]) + 1)]
+
+
+def _each(names: list[str], read: Callable[[str], Headers], progress: Progress | None) -> list[Headers]:
+    found = []
+    for name in names:
+        found.append(read(name))
+        if progress is not None:
+            progress(len(found), len(names))
+    return found
+
+
+def hub_headers(repo: str, revision: str | None = None, progress: Progress | None = None) -> Headers | None:
+    """Tensors of a Hub repository's safetensors files, by range requests; None when it has none.
+
+    Raises: NotFound, Gated, Unreachable, Offline; BadFile for headers that contradict themselves.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from huggingface_hub import HfApi
+
+    from kvplan.sources.hub_errors import explained
+
+    api = HfApi(library_name="kvplan")
+    try:
+        files, read = _hub_files(api, repo, revision)
+        done: list[Headers] = []
+        with ThreadPoolExecutor(WORKERS) as pool:
+            for found in pool.map(lambda name: _hub_file(api, repo, revision, name), files):
+                done.append(found)
+                if progress is not None:
+                    progress(len(done), len(files))
+    except KvplanError:
+        raise
+    except Exception as error:  # every way to fail becomes one clear error
+        raise explained(error, repo, revision) from None
+    return joined(done, f"https://huggingface.co/{repo}", read) if files else None
+
+
+def _hub_files(api: HfApi, repo: str, revision: str | None) -> tuple[list[str], int]:
+    """Names of the safetensors files that make a repository's checkpoint, and bytes transferred to know."""
+    names = sorted(entry.rfilename for entry in api.model_info(repo, revision=revision).siblings or ())
+    if INDEX not in names:
+        return _one_copy(name for name in names if name.endswith(".safetensors") and "/" not in name), 0
+    path = Path(api.hf_hub_download(repo, INDEX, revision=revision))
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return _shards(text, f"{repo}/{INDEX}"), len(text)
+
+
+def _hub_file(api: HfApi, repo: str, revision: str | None, name: str) -> Headers:
+    found = api.parse_safetensors_file_metadata(repo, name, revision=revision)
+    tensors = []
+    for tensor, info in found.tensors.items():
+        start, stop = info.data_offsets
+        bits = safetensors.BITS.get(info.dtype)
+        if bits is None or -(-prod(info.shape) * bits // 8) != stop - start:
+            raise BadFile(f"{name} of {repo} contradicts itself", cause=f"tensor {tensor[:80]!r}")
+        tensors.append(Tensor(tensor, info.dtype, tuple(info.shape), stop - start))
+    return Headers(tuple(tensors), 1, HUB_FIRST_BYTES, f"{repo}/{name}")

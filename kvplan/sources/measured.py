@@ -1,0 +1,169 @@
+"""An inventory whose bytes are those of the checkpoint's own headers, tensor by tensor.
+
+The config gives shapes, and who splits what; the headers give bytes. Tensors are laid beside weights by name; what has no
+counterpart by name is spread over its layer, so that every layer, and so every GPU, has exactly the files' bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from kvplan.arch.storage import Storage
+from kvplan.arch.weights import Block, Weight, Weights
+from kvplan.families.quantization import bare
+from kvplan.sources.tensors import Headers, Tensor, layer_of
+
+Key = tuple[str, str]
+"""What a module is: ("expert", "shared" or "", last step of its name)."""
+
+_TOWER = re.compile(
+    r"(?:^|\.)(?:vision\w*|visual|audio\w*|vit|vpm|resampler|aligner|connector|multi_modal_projector|mm_projector|mlp1|embed_vision"
+    r"|embed_audio|patch_merge_mlp|encoder|v|mm)\."
+)
+_DRAFT = re.compile(r"(?:^|\.)(?:mtp\w*|nextn)\b")
+_SUFFIXES = frozenset((
+    "weight", "qweight", "qzeros", "scales", "g_idx", "weight_scale", "weight_scale_inv", "weight_scale_2", "input_scale", "scale",
+    "weight_packed", "weight_shape", "weight_zero_point", "weight_global_scale", "input_global_scale", "weight_g_idx", "biases",
+    "weight_scale_second", "absmax", "quant_map", "nested_absmax", "nested_quant_map", "output_scale", "weight_offset",
+))  # fmt: skip
+_LAST = {
+    "w1": "gate_proj", "w3": "up_proj", "w2": "down_proj", "attn_q": "q_proj", "attn_k": "k_proj", "attn_v": "v_proj",
+    "attn_output": "o_proj", "ffn_gate": "gate_proj", "ffn_up": "up_proj", "ffn_down": "down_proj", "ffn_gate_exps": "gate_proj",
+    "ffn_up_exps": "up_proj", "ffn_down_exps": "down_proj", "ffn_gate_shexp": "gate_proj", "ffn_up_shexp": "up_proj",
+    "ffn_down_shexp": "down_proj", "ffn_gate_inp": "gate", "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
+    "token_embd": "embed_tokens", "output": "lm_head", "output_norm": "norm", "router": "gate", "word_embeddings": "embed_tokens",
+    "wte": "embed_tokens", "embed_in": "embed_tokens", "embed_out": "lm_head", "ln_f": "norm", "final_layer_norm": "norm",
+}  # fmt: skip
+_JOINED: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("qkv_proj", "query_key_value", "c_attn", "Wqkv", "qkv", "attn_qkv"), ("q_proj", "k_proj", "v_proj")),
+    **dict.fromkeys(("gate_up_proj", "w13", "gate_up"), ("gate_proj", "up_proj")),
+}  # fmt: skip
+
+
+def measured(weights: Weights, headers: Headers) -> Weights:
+    """The same weights with the bytes that `headers` state; `formula_bytes` keeps what the config's formula gave."""
+    layers: dict[int, list[Tensor]] = defaultdict(list)
+    ends, towers, drafts = [], [], []
+    for tensor in headers.tensors:
+        number = layer_of(tensor.name)
+        if _DRAFT.search(tensor.name) or (
+            number is not None and number >= len(weights.layers) and not _TOWER.search(tensor.name)
+        ):
+            drafts.append(tensor)
+        elif _TOWER.search(tensor.name):
+            towers.append(tensor)
+        elif number is None:
+            ends.append(tensor)
+        else:
+            layers[number].append(tensor)
+    first, last = _ends(weights, ends)
+    same: dict[tuple[int, tuple[tuple[str, int], ...]], Block] = {}
+    blocks = []
+    for number, block in enumerate(weights.layers):
+        kind = (id(block), tuple(sorted((_module(tensor.name)[1], tensor.bytes) for tensor in layers[number])))
+        if kind not in same:
+            same[kind] = _fitted(block, layers[number])
+        blocks.append(same[kind])
+    return replace(
+        weights, first=first, layers=tuple(blocks), last=last, towers=_fitted(weights.towers, towers), draft=_fitted(weights.draft, drafts),
+        method=f"headers of {headers.files} file{'s' * (headers.files != 1)}", formula_bytes=weights.bytes,
+    )  # fmt: skip
+
+
+def _ends(weights: Weights, tensors: list[Tensor]) -> tuple[Block, Block]:
+    """Embeddings before the layers, norm and head after them: told apart by what the inventory has there."""
+    before = {_key(weight.name) for weight in weights.first}
+    mine = [tensor for tensor in tensors if _keys(tensor.name)[0] in before]
+    rest = [tensor for tensor in tensors if _keys(tensor.name)[0] not in before]
+    return _fitted(weights.first, mine), _fitted(weights.last, rest)
+
+
+def _module(name: str) -> tuple[str, str]:
+    """A tensor's module without layer and wrappers, and with its own last step: ("self_attn.q_proj", "…q_proj.weight")."""
+    inner = re.sub(r"^(?:.*?\.)?(?:layers|h|blocks|blk|layer)\.\d+\.", "", bare(name))
+    inner = re.sub(r"experts\.\d+\.", "experts.0.", inner)
+    module, dot, last = inner.rpartition(".")
+    return (module if dot and last in _SUFFIXES else inner), inner
+
+
+def _key(module: str) -> Key:
+    name = bare(module)
+    last = name.rpartition(".")[2]
+    if last == "bias":
+        return _key(name.removesuffix(".bias"))[0], f"{name.removesuffix('.bias').rpartition('.')[2]}.bias"
+    shared = "shared" in name or last.endswith("_shexp")
+    routed = not shared and ("experts" in name or last.endswith("_exps"))
+    return "shared" if shared else "expert" if routed else "", _LAST.get(last, last)
+
+
+def _keys(name: str) -> tuple[Key, ...]:
+    """The modules that a tensor belongs to: several when projections are joined."""
+    kind, last = _key(_module(name)[0])
+    return tuple((kind, part) for part in _JOINED.get(last, (last,)))
+
+
+def _fitted(block: Block, tensors: Iterable[Tensor]) -> Block:
+    """The block with exactly the bytes of its tensors."""
+    places: dict[Key, list[int]] = defaultdict(list)
+    for index, weight in enumerate(block):
+        places[_key(weight.name)].append(index)
+    sizes: dict[tuple[int, ...], int] = defaultdict(int)
+    left = 0
+    for tensor in tensors:
+        found = tuple(dict.fromkeys(index for key in _keys(tensor.name) for index in places.get(key, ())))
+        if found:
+            sizes[found] += tensor.bytes
+        else:
+            left += tensor.bytes
+    result = list(block)
+    taken = {index for group in sizes for index in group}
+    free = tuple(index for index in range(len(block)) if index not in taken)
+    if left and free:
+        sizes[free] += left
+        left = 0
+    for group, size in _disjoint(sizes).items():
+        _store(result, group, size)
+    if left:
+        result.append(Weight("unlisted", (left,), "norm", Storage("as stored", 8)))
+    return tuple(result)
+
+
+def _disjoint(sizes: Mapping[tuple[int, ...], int]) -> dict[tuple[int, ...], int]:
+    """Groups that share a weight, merged."""
+    merged: list[tuple[set[int], int]] = []
+    for group, size in sizes.items():
+        members, total = set(group), size
+        apart = []
+        for others, other in merged:
+            if members & others:
+                members, total = members | others, total + other
+            else:
+                apart.append((others, other))
+        merged = [*apart, (members, total)]
+    return {tuple(sorted(members)): total for members, total in merged}
+
+
+def _store(block: list[Weight], group: tuple[int, ...], size: int) -> None:
+    """Give the weights of `group` formats that add up to `size` bytes."""
+    elements = sum(block[index].parameters for index in group)
+    bits = size * 8 // elements if elements else 0
+    rest = size * 8 - bits * elements
+    largest = max(group, key=lambda index: block[index].parameters)
+    for index in group:
+        weight = block[index]
+        block[index] = replace(weight, stored=_format(weight, bits, rest if index == largest else 0))
+
+
+def _format(weight: Weight, bits: int, rest: int) -> Storage:
+    """`bits` an element, and `rest` bits of scales in all, shared out along the dimension that ranks split."""
+    per_copy, odd = divmod(rest, weight.copies)
+    along = weight.shape[0] if weight.split != 1 or len(weight.shape) == 1 else weight.shape[1]
+    each, more = divmod(per_copy, along)
+    rows, columns = (0, each) if weight.split == 1 and len(weight.shape) > 1 else (each, 0)
+    tensor = more + (-(-odd // weight.copies) if odd else 0)
+    return Storage(
+        "as stored", bits, row_bits=rows, column_bits=columns, tensor_bits=tensor, source="the checkpoint's headers"
+    )
