@@ -21,6 +21,7 @@ from kvplan.engines.base import Engine, Options
 from kvplan.errors import CannotSplit, KvplanError, Unsupported, UsageError
 from kvplan.plan.request import NO_FLAGS, ONE_GPU, End, Request
 from kvplan.report import schema
+from kvplan.units import format_bytes
 
 if TYPE_CHECKING:
     from kvplan.hardware.gpu import Gpu
@@ -185,10 +186,14 @@ def gpus(names: Sequence[str] = ()) -> schema.GpusReport:
     Raises: UnknownName.
     """
     from kvplan.report.assemble.lists import listed_gpu
-    from kvplan.sources.gpus import all_gpus
+    from kvplan.sources.gpus import all_gpus, all_slices
 
+    slices: dict[str | None, list[str]] = {}
+    for part in all_slices():
+        slices.setdefault(part.mig_of, []).append(part.id)
     found = tuple(_gpu(name) for name in names) or all_gpus()
-    return schema.GpusReport(schema.schema_id("gpus"), tuple(listed_gpu(gpu) for gpu in found))
+    listed = tuple(listed_gpu(gpu, tuple(slices.get(gpu.id, ()))) for gpu in found)
+    return schema.GpusReport(schema.schema_id("gpus"), listed)
 
 
 def engines() -> schema.EnginesReport:
@@ -280,6 +285,11 @@ def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
         )
     if kv.k.name == "fp8" and request.gpu.fp8_kv_native is False:
         found.append(f"{request.gpu.id} converts fp8 in software: half the bytes, not twice the speed.")
+    if request.gpu.unified and request.gpu.host_share is not None:
+        kept = format_bytes(request.gpu.host_share.value)
+        found.append(
+            f"{request.gpu.id} shares its memory with the host, which was seen to keep {kept}: see --gpu-memory."
+        )
     return tuple(found)
 
 

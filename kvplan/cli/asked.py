@@ -10,6 +10,7 @@ from kvplan.cli import options as o
 from kvplan.cli.option import Values
 from kvplan.engines.base import Options
 from kvplan.errors import UsageError
+from kvplan.plan.request import End
 
 if TYPE_CHECKING:
     from kvplan.hardware.gpu import Gpu
@@ -60,6 +61,18 @@ def gpus_and_layout(values: Values) -> tuple[Gpu, Parallel]:
 
     known, count = gpu(values)
     return known, api.layout(parallel(values), count, tp_given=values.was_given(o.TP))
+
+
+def end(values: Values) -> End:
+    """Which end of an uncertain budget decides; a flag beats the environment and files.
+
+    Raises: UsageError.
+    """
+    likely = values.on(o.LIKELY) and not values.beaten(o.LIKELY, o.SAFE)
+    safe = values.on(o.SAFE) and not values.beaten(o.SAFE, o.LIKELY)
+    if safe and likely:
+        raise UsageError("--safe and --likely say different things", hint="leave one of them out")
+    return "likely" if likely else "safe"
 
 
 def engine_options(values: Values) -> Options:

@@ -8,7 +8,7 @@ The same row makes the parser, `--help`, completion, the manual and the preceden
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from kvplan.errors import KvplanError, UsageError
 
@@ -83,6 +83,14 @@ class Values(NamedTuple):
     def on(self, option: Option[bool]) -> bool:
         """Whether a switch is on."""
         return self.get(option) is True
+
+    def flagged(self, option: Option[T]) -> bool:
+        """Whether it stands on the command line itself."""
+        return any(given.place == option.flag for given in self.given.get(option.name, ()))
+
+    def beaten(self, option: Option[T], by: Option[Any]) -> bool:
+        """Whether `by` stands nearer and says something else: a flag beats the environment and files."""
+        return self.flagged(by) and not self.flagged(option)
 
     def was_given(self, *options: Option[T]) -> bool:
         """Whether any of them has a value."""

@@ -87,7 +87,8 @@ def destinations(values: Values) -> tuple[tuple[str, ...], tuple[tuple[Path, str
     """
     from kvplan.report.render import ENDINGS, FORMATS
 
-    named = values.get(options.FORMAT) or ()
+    as_json = values.on(options.JSON) and not values.beaten(options.JSON, options.FORMAT)
+    named = () if values.beaten(options.FORMAT, options.JSON) else values.get(options.FORMAT) or ()
     for name in named:
         if name not in FORMATS:
             raise UnknownName(f"--format: there is no format {name!r}", hint="known: " + ", ".join(FORMATS))
@@ -98,7 +99,7 @@ def destinations(values: Values) -> tuple[tuple[str, ...], tuple[tuple[Path, str
         if ending is None and len(named) != 1:
             raise UsageError(f"-o {text}: which format?", hint=f"end it in {', '.join(ENDINGS)}, or give one --format")
         files.append((path, ending or named[0]))
-    if values.on(options.JSON):
+    if as_json:
         if named and named != ("json",):
             raise UsageError("--json and --format say different things", hint="leave one of them out")
         return ("json",), tuple(files)

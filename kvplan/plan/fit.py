@@ -105,6 +105,27 @@ def fit(request: Request) -> Plan:
     )
 
 
+def longest_together(request: Request) -> int:
+    """Longest context at which `concurrency` sequences fit at once, exact, by bisection; 0 if none does."""
+
+    def fits(context: int) -> bool:
+        own = _own(request, context)
+        return isinstance(own, Capacity) and own.max_sequences >= (request.concurrency or 1)
+
+    low, high = 0, request.context + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _own(request: Request, context: int) -> Capacity | Refusal:
+    """What the engine says of requests of `context` tokens, with the memory of the whole plan."""
+    model, gpu, parallel, options = request.model, request.gpu, request.parallel, request.options
+    kv_bytes = request.decide(request.engine.budget(model, gpu, parallel, options, context).kv)
+    return request.engine.capacity(model, gpu, parallel, request.kv_format, options, context, kv_bytes)
+
+
 def _full_batch(own: Capacity) -> int:
     """As many sequences as fit; one for a model that keeps nothing, whose number has no end."""
     return own.max_sequences if own.max_sequences < LONGEST else 1

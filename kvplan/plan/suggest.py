@@ -9,7 +9,7 @@ from kvplan.arch.formats import KvFormat, format_named
 from kvplan.arch.weights import Storage
 from kvplan.errors import KvplanError
 from kvplan.hardware.gpu import Gpu
-from kvplan.plan.fit import Fit, Plan, fit
+from kvplan.plan.fit import Fit, NoFit, Plan, fit, longest_together
 from kvplan.plan.request import Request
 
 Attempt = tuple[str, Request]
@@ -75,7 +75,10 @@ def _smaller_cache(plan: Plan) -> Iterator[Attempt]:
 
 
 def _shorter(plan: Plan) -> Iterator[Attempt]:
+    """The longest context that fits, down to whole 1,024s; for a number of sequences, found by planning."""
     longest = plan.max_context
+    if isinstance(plan.outcome, NoFit) and plan.outcome.binding == "concurrency":
+        longest = longest_together(plan.request)
     if not plan.fits and longest and longest < plan.request.context:
         rounded = longest // ROUND_CONTEXT * ROUND_CONTEXT or longest
         yield f"--ctx {rounded}", replace(plan.request, context=rounded)

@@ -82,6 +82,17 @@ def test_mistakes_are_named(text: str, said: str):
     assert said in result.err
 
 
+def test_flags_beat_what_contradicts_them_elsewhere(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("KVPLAN_FORMAT", "csv")
+    monkeypatch.setenv("KVPLAN_LIKELY", "1")
+    fit = ("fit", "llama-3-8b", "--gpu", "h100", "--json")
+    assert run(*fit).document["per_gpu"]["decides"] == "likely"
+    assert run(*fit, "--safe").document["per_gpu"]["decides"] == "low"
+    monkeypatch.setenv("KVPLAN_JSON", "1")
+    monkeypatch.delenv("KVPLAN_FORMAT")
+    assert run("size", "llama-3-8b", "--format", "csv").out.startswith("tokens,")
+
+
 def test_where_a_bad_value_came_from(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("KVPLAN_CTX", "8q")
     assert "KVPLAN_CTX: '8q'" in run("size", "llama-3-8b").err

@@ -66,3 +66,8 @@ def test_a_shorter_context_that_fits():
     plan = fit(textbook(2**21))
     changes = {found.change: found.effect for found in suggest(plan)}
     assert changes["--ctx 1330176"] == "fits: 1 sequence of 1,330,176 tokens"  # 54.5 GB / 40,960 B, down to 1,024s
+
+
+def test_a_shorter_context_for_so_many():
+    changes = {found.change: found.effect for found in suggest(fit(textbook(8192, concurrency=200)))}
+    assert changes["--ctx 6144"] == "fits: 216 sequences of 6,144 tokens"  # 54.5 GB / (6,144 x 40,960 B) = 216.6

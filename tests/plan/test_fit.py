@@ -14,7 +14,7 @@ from kvplan.arch.weights import Weights
 from kvplan.engines.base import Options
 from kvplan.engines.ideal import Ideal
 from kvplan.errors import CannotSplit, UsageError
-from kvplan.plan.fit import Fit, NoFit, fit
+from kvplan.plan.fit import Fit, NoFit, fit, longest_together
 from kvplan.plan.request import Request
 
 
@@ -120,6 +120,13 @@ def test_too_many_at_once():
     assert plan.outcome.binding == "concurrency"
     assert plan.outcome.short_by_bytes == 200 * 320 * 2**20 - 54_500_000_000
     assert fit(textbook(8192, concurrency=162)).fits
+
+
+def test_longest_context_for_so_many():
+    # 54.5 GB / 200 / 40,960 B = 6,652.8
+    assert longest_together(textbook(8192, concurrency=200)) == 6652
+    assert longest_together(textbook(8192, concurrency=162)) == 8192
+    assert longest_together(textbook(8192, concurrency=10**9)) == 0
 
 
 def test_weights_are_the_models_own_when_nobody_gives_them():

@@ -6,15 +6,12 @@ from kvplan.cli import asked
 from kvplan.cli import options as o
 from kvplan.cli.command import MODULES, Answer, Command
 from kvplan.cli.option import Argument, Values
-from kvplan.errors import UsageError
 
 
 def run(values: Values) -> Answer:
     """Plan one model, or every bundled one."""
     from kvplan import api
 
-    if values.on(o.SAFE) and values.on(o.LIKELY):
-        raise UsageError("--safe and --likely say different things", hint="leave one of them out")
     gpu, parallel = asked.gpus_and_layout(values)
     question = api.FitQuestion(
         context=values.get(o.CTX_ONE),
@@ -25,7 +22,7 @@ def run(values: Values) -> Answer:
         weights=values.get(o.WEIGHTS),
         concurrency=values.get(o.CONCURRENCY),
         batch=values.get(o.BATCH),
-        end="likely" if values.on(o.LIKELY) else "safe",
+        end=asked.end(values),
     )
     if not values.arguments:
         table = api.fit_all(gpu, question)

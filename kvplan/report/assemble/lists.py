@@ -26,7 +26,7 @@ def listed_model(model: Model, aliases: tuple[str, ...], source: str) -> schema.
     )
 
 
-def listed_gpu(gpu: Gpu) -> schema.ListedGpu:
+def listed_gpu(gpu: Gpu, slices: tuple[str, ...]) -> schema.ListedGpu:
     """All facts of one GPU."""
     capability = gpu.compute_capability
     return schema.ListedGpu(
@@ -36,17 +36,21 @@ def listed_gpu(gpu: Gpu) -> schema.ListedGpu:
         architecture=gpu.architecture,
         aliases=gpu.aliases,
         memory=_known(gpu.memory),
+        memory_smi=_fact(gpu.memory_smi),
         memory_marketed=_fact(gpu.memory_marketed),
         bandwidth=_known(gpu.bandwidth),
         bandwidth_measured=_fact(gpu.bandwidth_measured),
         flops={name: _known(fact) for name, fact in gpu.flops},
         link=_fact(gpu.link),
+        link_name=gpu.link_name,
+        pcie=_fact(gpu.pcie),
         memory_type=gpu.memory_type,
         compute_capability=None if capability is None else f"{capability[0]}.{capability[1]}",
         unified=gpu.unified,
         fp8_kv_native=gpu.fp8_kv_native,
         segment=gpu.segment,
         mig_of=gpu.mig_of,
+        slices=slices,
         notes=gpu.notes,
     )
 

@@ -42,7 +42,7 @@ class KnownFact:
 
 @dataclass
 class ListedGpu:
-    """One accelerator."""
+    """One accelerator. slices: ids of its MIG profiles."""
 
     id: str
     name: str
@@ -50,17 +50,21 @@ class ListedGpu:
     architecture: str
     aliases: tuple[str, ...]
     memory: KnownFact
+    memory_smi: KnownFact | None
     memory_marketed: KnownFact | None
     bandwidth: KnownFact
     bandwidth_measured: KnownFact | None
     flops: Mapping[str, KnownFact]
     link: KnownFact | None
+    link_name: str | None
+    pcie: KnownFact | None
     memory_type: str | None
     compute_capability: str | None
     unified: bool
     fp8_kv_native: bool | None
     segment: str | None
     mig_of: str | None
+    slices: tuple[str, ...]
     notes: tuple[str, ...]
 
 

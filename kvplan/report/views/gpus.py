@@ -42,11 +42,13 @@ def _one_gpu(gpu: schema.ListedGpu) -> Iterator[Block]:
     yield Heading(f"{gpu.id}: {gpu.name}, {gpu.architecture}")
     facts = [
         ("memory a process sees", gpu.memory, format_bytes),
+        ("memory, nvidia-smi or alike", gpu.memory_smi, format_bytes),
         ("memory as sold", gpu.memory_marketed, _decimal),
         ("bandwidth, datasheet", gpu.bandwidth, _bandwidth),
         ("bandwidth, measured", gpu.bandwidth_measured, _bandwidth),
         *((f"dense {name}", fact, _flops) for name, fact in gpu.flops.items()),
-        ("link to its peers", gpu.link, _bandwidth),
+        (f"link to its peers{f', {gpu.link_name}' if gpu.link_name else ''}", gpu.link, _bandwidth),
+        ("link to the host", gpu.pcie, _bandwidth),
     ]
     columns = (
         Column("fact", right=False),
@@ -58,7 +60,13 @@ def _one_gpu(gpu: schema.ListedGpu) -> Iterator[Block]:
         (name, said(fact.value), fact.kind, ", ".join(fact.sources)) for name, fact, said in facts if fact is not None
     ]
     yield Table(columns, tuple(rows))
-    others = (("also called", ", ".join(gpu.aliases)), ("memory type", gpu.memory_type), ("slice of", gpu.mig_of))
+    slices = ", ".join(name.partition(":")[2] for name in gpu.slices)
+    others = (
+        ("also called", ", ".join(gpu.aliases)),
+        ("MIG slices", slices),
+        ("memory type", gpu.memory_type),
+        ("slice of", gpu.mig_of),
+    )
     yield Facts(tuple((name, value) for name, value in others if value))
     yield from (Note(text) for text in gpu.notes)
 
