@@ -7,7 +7,7 @@ groups are cut to nearly equal numbers of layers. Source: vLLM 0.33 v1/core/kv_c
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kvplan.engines.vllm.specs import FULL_LENGTH, WINDOWS, Demand, Kind, Spec
 from kvplan.engines.vllm.versions import Rules
@@ -24,9 +24,13 @@ class Cached:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Layers with one block table."""
+    """Layers with one block table. specs: the distinct ones, found once because lengths are searched with them."""
 
     layers: tuple[Cached, ...]
+    specs: frozenset[Spec] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "specs", frozenset(layer.spec for layer in self.layers))
 
     @property
     def block(self) -> int:
@@ -36,11 +40,6 @@ class Group:
     def pages(self, demand: Demand) -> int:
         """Blocks that the longest request may hold in this group."""
         return max(spec.pages(demand) for spec in self.specs)
-
-    @property
-    def specs(self) -> set[Spec]:
-        """Distinct specs."""
-        return {layer.spec for layer in self.layers}
 
     def page(self, stage: int) -> int:
         """Bytes of one block of this group on a stage."""
