@@ -1,0 +1,74 @@
+"""docs/commands.md, made from the same tables as `--help`: `python -m kvplan.cli.manual` writes it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from kvplan.cli.command import MODULES, load
+from kvplan.cli.help import CODES, MODEL, SIZES, overview, page
+
+PATH = Path(__file__).resolve().parents[2] / "docs" / "commands.md"
+
+SETTINGS = """\
+Every flag can be given in five places; the nearest wins:
+
+1. on the command line: `--kv-dtype fp8`
+2. in the environment: `KVPLAN_KV_DTYPE=fp8`
+3. in `./kvplan.toml`, or else under `[tool.kvplan]` in `./pyproject.toml`
+4. in `$XDG_CONFIG_HOME/kvplan/config.toml` (`~/.config/kvplan/config.toml`)
+5. kvplan's own default
+
+```toml
+gpu = "h100"        # for every command that takes it
+tp = 8
+
+[fit]               # for one command
+engine = "vllm"
+```
+
+A misspelt setting is an error. `--config FILE` reads that file alone, `--no-config` none; `kvplan env` shows what is set.
+Switches are `1` or `0`. `-o` and `--config` are flags only.
+"""
+
+OUTPUT = """\
+The answer is on stdout, everything else on stderr; after a failure stdout is empty. `--json` prints exactly one document,
+also when the answer is no. `--format` takes several, `-o FILE` writes the format of its ending and takes it off stdout:
+
+```sh
+kvplan fit llama-3-70b --gpu h100x8 --format table,json -o plan.json
+```
+
+Files are written whole or not at all. JSON is the stable interface: keys are added, never renamed or removed within a
+schema number, bytes and counts are integers, times seconds, unknown is null. `kvplan schema NAME` prints the JSON Schema.
+Colour follows `--color`, `NO_COLOR`, `FORCE_COLOR`, `TERM=dumb` and whether the stream is a terminal.
+"""
+
+COMPLETION = """\
+```sh
+eval "$(kvplan completion bash)"      # ~/.bashrc
+eval "$(kvplan completion zsh)"       # ~/.zshrc, after compinit
+kvplan completion fish > ~/.config/fish/completions/kvplan.fish
+```
+"""
+
+
+def text() -> str:
+    """The whole page."""
+    return "\n".join(_parts())
+
+
+def _parts() -> Iterator[str]:
+    yield "# Commands\n"
+    yield "Made by `python -m kvplan.cli.manual` from what `--help` prints.\n"
+    yield f"{MODEL}\n\n{SIZES}\n\n{CODES}\n"
+    yield f"## Output\n\n{OUTPUT}"
+    yield f"## Settings\n\n{SETTINGS}"
+    yield f"## Completion\n\n{COMPLETION}"
+    yield f"## kvplan\n\n```text\n{overview()}```\n"
+    for name in MODULES:
+        yield f"## kvplan {name}\n\n```text\n{page(load(name))}```\n"
+
+
+if __name__ == "__main__":
+    PATH.write_text(text(), encoding="utf-8")
