@@ -18,7 +18,8 @@ from kvplan.hardware.gpu import Gpu
 from kvplan.units import GIB
 
 HUGE, LARGE = 160 * GIB, 70 * GIB
-GB10 = (12, 1)
+LONG = 32768
+"""Tokens of a prompt above which the oldest versions cut it into steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,8 @@ def settings(
     """Flags as given, and vLLM's defaults for the rest."""
     batches = default_batches(gpu, rules)
     pooling = is_pooling(model)
-    chunked = not _crosses(model)
     sequences = options.max_num_seqs or batches.sequences
-    tokens = options.max_num_batched_tokens
-    if tokens is None:
-        tokens = max(batches.tokens, longest_item(model)) if chunked else max(batches.tokens, context)
-        tokens = min(tokens, sequences * context)
+    tokens = options.max_num_batched_tokens or _default_tokens(model, batches, sequences, context, rules)
     if options.max_num_seqs is None:
         sequences = min(sequences, tokens)
     return Settings(
@@ -75,6 +72,13 @@ def settings(
     )
 
 
+def _default_tokens(model: Model, batches: Batches, sequences: int, context: int, rules: Rules) -> int:
+    if _crosses(model) or not (rules.always_chunked or context > LONG):
+        return max(batches.tokens, context)
+    usual = batches.tokens if rules.always_chunked else rules.long_prompt_steps
+    return min(max(usual, longest_item(model)), sequences * context)
+
+
 def default_batches(gpu: Gpu | None, rules: Rules) -> Batches:
     """Default max_num_batched_tokens and max_num_seqs; a large data-centre GPU's when none is named."""
     if gpu is None:
@@ -82,7 +86,7 @@ def default_batches(gpu: Gpu | None, rules: Rules) -> Batches:
     if gpu.memory.value >= HUGE:
         return rules.batches[0]
     name = f"{gpu.id} {gpu.name}".lower()
-    slow = gpu.compute_capability == GB10 or any(each in name for each in rules.slow_but_large)
+    slow = gpu.compute_capability in rules.slow_capabilities or any(each in name for each in rules.slow_but_large)
     return rules.batches[1] if gpu.memory.value >= LARGE and not slow else rules.batches[2]
 
 

@@ -27,6 +27,7 @@ class Batches:
 
 TokenLine = Literal["blocks", "smallest_group", "concurrency"]
 Overlap = Literal["never", "dense", "always"]
+Sampler = Literal["sorted in PyTorch", "sorted in Triton", "second runner"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,11 @@ class Rules:
     prefill exports one more state, and the tokens it is aligned to. latent_state_block: what blocks of latents beside
     states are multiples of. window_blocks: whether a window picks its own block. graphs_counted: whether CUDA graphs are
     taken off the cache's memory. batches: defaults for GPUs from 160 GiB, from 70 GiB, and others. always_chunked:
-    whether prompts are cut into steps at any length, and not only above 32,768 tokens. slow_but_large: GPUs with a large
-    one's memory that are given a small one's steps.
+    whether prompts are cut into steps at any length, and not only above 32,768 tokens, into steps of long_prompt_steps.
+    slow_but_large, slow_capabilities: GPUs with a large one's memory that are given a small one's steps. sampler: what picks tokens from logits, by the room it takes. rooms:
+    bits of the experts whose rooms for gathered tokens stay allocated. fused_sums: GPUs whose tensor ranks add up and
+    normalize in one kernel, by compute capability. libraries: whether libraries outside the allocator take the larger
+    room.
     """
 
     version: Version = OLDEST
@@ -65,7 +69,13 @@ class Rules:
     graphs_counted: bool = False
     batches: tuple[Batches, Batches, Batches] = (Batches(2048, 256), Batches(2048, 256), Batches(2048, 256))
     always_chunked: bool = False
+    long_prompt_steps: int = 512
     slow_but_large: tuple[str, ...] = ()
+    slow_capabilities: frozenset[tuple[int, int]] = frozenset()
+    sampler: Sampler = "sorted in PyTorch"
+    rooms: frozenset[int] = frozenset()
+    fused_sums: frozenset[int] = frozenset()
+    libraries: bool = False
 
     def steps_in_flight(self, pp: int, overlapped: bool, dense: Callable[[], bool]) -> int:  # noqa: FBT001 - a flag's value
         """Steps that may be scheduled before the oldest has settled, as windows are charged for them."""
@@ -89,15 +99,24 @@ _LARGE = Batches(8192, 1024)
 _SMALL = Batches(2048, 256)
 
 CHANGES: tuple[Change, ...] = (
+    Change((0, 7, 0), "long prompts are cut into steps of 2,048", "config.py", (("long_prompt_steps", 2048),), sure=False),
     Change((0, 8, 0), "one engine (V1): steps of 8,192 tokens and 1,024 sequences from 70 GiB, prompts always cut into steps",
            "engine/arg_utils.py", (("batches", (_LARGE, _LARGE, _SMALL)), ("always_chunked", True)), sure=False),
     Change((0, 9, 0), "an A100 is given a small GPU's steps", "engine/arg_utils.py", (("slow_but_large", ("a100",)),)),
     Change((0, 9, 1), "windows and states have block tables of their own; the printed size is blocks / groups x block",
            "v1/core/kv_cache_utils.py", (("groups", True), ("token_line", "smallest_group")), sure=False),
+    Change((0, 11, 0), "rooms that 8-bit experts gather tokens in stay allocated", "layers/fused_moe/modular_kernel.py; public logs",
+           (("rooms", frozenset({8})),), sure=False),
     Change((0, 12, 0), "groups take the larger kind's layers up to 1.25 times the smaller kind's",
            "v1/core/kv_cache_utils.py", (("unbalanced", 1.25),)),
     Change((0, 14, 0), "the longest request is checked group by group, padding included; chunked attention has groups",
            "v1/core/kv_cache_utils.py, envs.py", (("by_layer", False), ("chunk_groups", True))),
+    Change((0, 14, 0), "so do those of 16-bit experts", "v1/worker/workspace.py; public logs",
+           (("rooms", frozenset({8, 16})),), sure=False),
+    Change((0, 17, 0), "logits are sorted in Triton; Hopper's and data-center Blackwell's ranks add up and normalize in one kernel",
+           "v1/sample/ops/topk_topp_sampler.py, config/vllm.py enable_allreduce_rms_fusion",
+           (("sampler", "sorted in Triton"), ("fused_sums", frozenset({9, 10})))),
+    Change((0, 18, 0), "libraries outside the allocator take twice the room", "public logs", (("libraries", True),), sure=False),
     Change((0, 18, 0), "groups take the larger kind's layers up to 1.5 times the smaller kind's",
            "v1/core/kv_cache_utils.py", (("unbalanced", 1.5),)),
     Change((0, 20, 0), "gpu_memory_utilization defaults to 0.92; CUDA graphs are estimated and taken off",
@@ -108,16 +127,17 @@ CHANGES: tuple[Change, ...] = (
            "v1/kv_cache_interface.py, config/model.py", (("overlap", "dense"), ("hybrid_prefix_caching", True))),
     Change((0, 27, 0), "concurrency counts each group's own pages; blocks of latents beside states are multiples of 128",
            "v1/core/kv_cache_utils.py, platforms/interface.py", (("first_page", False), ("latent_state_block", 128))),
-    Change((0, 28, 0), "steps of 16,384 tokens from 160 GiB", "engine/arg_utils.py",
-           (("batches", (Batches(16384, 1024), _LARGE, _SMALL)),)),
+    Change((0, 28, 0), "steps of 16,384 tokens from 160 GiB; the second model runner samples", "engine/arg_utils.py, config/vllm.py",
+           (("batches", (Batches(16384, 1024), _LARGE, _SMALL)), ("sampler", "second runner"))),
     Change((0, 29, 0), "one block is withheld when the longest request is checked; pages of all sizes are packed; every "
            "model runs a second step while one is in flight", "v1/core/kv_cache_planning.py, config/vllm.py",
            (("null_block", True), ("tuples", False), ("overlap", "always"))),
     Change((0, 32, 0), "Mamba-2 prefills export one more state for prefix caching",
            "layers/mamba/mamba_mixer2.py", (("checkpoints", (("mamba2", 1),)),)),
-    Change((0, 33, 0), "so do gated delta nets, at multiples of 64 tokens; windows pick their own block",
-           "layers/mamba/gdn/qwen_gdn_linear_attn.py, layers/attention/attention.py",
-           (("checkpoints", (("mamba2", 1), ("gated delta net", 64))), ("window_blocks", True))),
+    Change((0, 33, 0), "so do gated delta nets, at multiples of 64 tokens; windows pick their own block; a GB10 is given a "
+           "small GPU's steps",
+           "layers/mamba/gdn/qwen_gdn_linear_attn.py, layers/attention/attention.py, engine/arg_utils.py",
+           (("checkpoints", (("mamba2", 1), ("gated delta net", 64))), ("window_blocks", True), ("slow_capabilities", frozenset({(12, 1)})))),
 )  # fmt: skip
 
 

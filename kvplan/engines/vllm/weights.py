@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
+from kvplan.arch.weights import Weights
 from kvplan.engines.base import Options, Range, Term
 from kvplan.engines.weight_views import view_of
 from kvplan.errors import UsageError
+from kvplan.hardware.gpu import Gpu
+
+PLAIN, EIGHT = 16, 8
+"""Bits of an element."""
+MORE = ((PLAIN, 0.006), (EIGHT, 0.015), (0, 0.06))
+"""By how much a log may print more, for models whose smallest elements have at least so many bits: docs/accuracy.md."""
+MORE_ON_AMD = ((PLAIN, 0.4), (0, 0.2))
+"""AMD's kernels pad experts and 8-bit matrices: docs/accuracy.md."""
+UNCOUNTED = 0.3
+"""Share allowed for parts that couldn't be counted."""
 
 
-def weights(model: Model, parallel: Parallel, options: Options) -> Term:
+def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options) -> Term:
     """Weights as given, or counted tensor by tensor.
 
     Raises: UsageError when they are neither known nor given, unless the cache's memory is given and nobody needs them.
@@ -34,4 +45,20 @@ def weights(model: Model, parallel: Parallel, options: Options) -> Term:
         size += model.weights.draft_bytes_on_rank(parallel, view)
     ranks = parallel.tp * parallel.pp
     formula = f"{model.weights.total:,} parameters, tensor by tensor, the fullest of {ranks} ranks"
-    return Term("weights", Range.exactly(size), formula, "tensors of the config, padded and copied as vLLM 0.33 does")
+    if model.weights.missing:
+        formula += f"; without {', '.join(model.weights.missing)}, which the config doesn't describe"
+    high = round(size * (1 + _more(model.weights, gpu)))
+    return Term(
+        "weights", Range(size, size, high), formula, "tensors of the config, padded and copied as vLLM 0.33 does"
+    )
+
+
+def _more(weights: Weights, gpu: Gpu) -> float:
+    """Share that kernels may add by padding and repacking."""
+    if weights.missing:
+        return UNCOUNTED
+    found = [weight for block in {id(block): block for block in weights.layers}.values() for weight in block]
+    bits = min((weight.stored.bits for weight in found), default=PLAIN)
+    repacked = bits < PLAIN or any(weight.routed for weight in found)
+    table = MORE_ON_AMD if gpu.vendor == "amd" and repacked else MORE
+    return next(share for least, share in table if bits >= least)

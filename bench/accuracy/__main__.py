@@ -1,0 +1,135 @@
+"""Print how near kvplan comes to what vLLM's start-up logs print, as Markdown.
+
+    python -m bench.accuracy LOGS.jsonl --configs DIR
+
+Three tables: figures made of the cache memory that a log prints; that memory from GPU, model and flags alone; the rates of
+overheads fitted on the same logs beside those kvplan uses.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+
+from bench.accuracy.capacities import Outcome, described, outcomes
+from bench.accuracy.overheads import Case, Rates, cases, fit, held_out, published
+from bench.accuracy.rows import KNOWN, Row, read_rows
+from kvplan.engines.vllm.budget import budget
+from kvplan.engines.vllm.overhead import COSTS
+from kvplan.engines.vllm.versions import text
+from kvplan.units import GIB, MIB
+
+NEAR, FAR, PROMISED_TOO_MUCH = 0.012, 0.06, 0.01
+
+
+def main() -> None:
+    """Read the logs and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("logs", type=Path)
+    parser.add_argument("--configs", type=Path, required=True, help="folder that a row's config lies in")
+    args = parser.parse_args()
+    rows = read_rows(args.logs, args.configs)
+    _figures(rows)
+    _memory(cases(rows))
+
+
+def _figures(rows: Sequence[Row]) -> None:
+    print("## Tokens, blocks and concurrency, given the printed cache memory\n")
+    print("| rows | | as printed, flags as the log shows them | with unstated flags filled in |")
+    print("|---|---|---|---|")
+    stated, filled = outcomes(rows, resolved=False), outcomes(rows, resolved=True)
+    for name, is_in in (
+        ("all whose model is known", lambda _: True),
+        ("their config is in the folder", lambda outcome: outcome.row.config_here),
+        ("their version is printed", lambda outcome: outcome.row.version is not None),
+    ):
+        here = [outcome for outcome in filled if is_in(outcome)]
+        print(f"| {name} | {len(here)} | {_share(stated, is_in)} | {_share(filled, is_in)} |")
+    print("\n| row | model | GPU | version | printed | kvplan |\n|---|---|---|---|---|---|")
+    for outcome in stated:
+        if not outcome.hit:
+            print(described(outcome))
+    print("\nFilled in:\n")
+    for id_, known in KNOWN["unstated"].items():
+        if id_ != "about":
+            print(
+                f"* `{id_}`: {', '.join(f'{flag} {value}' for flag, value in known['flags'].items())}: {known['why']}"
+            )
+    print("\nNot explained by one flag:\n")
+    for id_, why in KNOWN["unexplained"].items():
+        if id_ != "about":
+            print(f"* `{id_}`: {why}")
+
+
+def _share(all_: Sequence[Outcome], is_in: Callable[[Outcome], bool]) -> str:
+    here = [outcome for outcome in all_ if is_in(outcome)]
+    hits = sum(outcome.hit for outcome in here)
+    return f"{hits} ({hits / len(here):.1%})"
+
+
+def _memory(rows: Sequence[Case]) -> None:
+    rates = fit(rows)
+    by_source = held_out(rows, lambda case: case.row.source)
+    by_model = held_out(rows, lambda case: str(case.row.raw.get("model_id") or case.row.id))
+    print(f"\n## Cache memory from GPU, model, flags and printed weights: {len(rows)} rows\n")
+    print("| prediction | median error | 90th percentile | within 1.2 % | within 6 % |\n|---|---|---|---|---|")
+    print(_line("total x utilization - weights - 4.5 GiB", [case.flat_error for case in rows]))
+    print(_line("kvplan", [case.error(published()) for case in rows]))
+    print(_line("rates from all other sources", [case.error(own) for case, own in zip(rows, by_source, strict=True)]))
+    print(_line("rates from all other models", [case.error(own) for case, own in zip(rows, by_model, strict=True)]))
+    ends = [_low(case) for case in rows]
+    unsafe = sum(
+        low > case.available + PROMISED_TOO_MUCH * abs(case.available) for case, low in zip(rows, ends, strict=True)
+    )
+    print(f"\nLow end: {unsafe} of {len(rows)} rows are promised over 1 % too much; it lies", end=" ")
+    gaps = [
+        (case.usable - _weights(case) - case.predicted(published()) - low) / abs(case.available)
+        for case, low in zip(rows, ends, strict=True)
+    ]
+    print(f"{median(gaps):.1%} below the likely one (median).\n")
+    print("| row | model | GPU | version | printed GiB | low | likely | error |\n|---|---|---|---|---|---|---|---|")
+    for case, low in zip(rows, ends, strict=True):
+        if abs(case.error(published())) > NEAR:
+            print(_miss(case, low))
+    _rates(rows, rates)
+
+
+def _weights(case: Case) -> float:
+    return float(case.row.reported["weights_gib"])
+
+
+def _low(case: Case) -> float:
+    return budget(case.model, case.gpu, case.flags, case.held, case.row.options).kv.low / GIB
+
+
+def _line(name: str, errors: Sequence[float]) -> str:
+    sizes = sorted(map(abs, errors))
+    near, far = (sum(size <= limit for size in sizes) / len(sizes) for limit in (NEAR, FAR))
+    return f"| {name} | {median(sizes):.2%} | {sizes[int(0.9 * len(sizes))]:.1%} | {near:.0%} | {far:.0%} |"
+
+
+def _miss(case: Case, low: float) -> str:
+    row, likely = case.row, case.usable - _weights(case) - case.predicted(published())
+    version = text(row.version) if row.version else "not printed"
+    name = row.raw.get("model_id") or row.raw.get("model_hint")
+    where = f"{case.gpu.id} TP{row.parallel.tp}"
+    return (
+        f"| {row.id} | {name} | {where} | {version} | {case.available} | {low:.2f} | {likely:.2f} | "
+        f"{case.error(published()):+.1%} |"
+    )
+
+
+def _rates(rows: Sequence[Case], rates: Rates) -> None:
+    print("\n## Rates\n\n| rate | rows | fitted | used | low to high |\n|---|---|---|---|---|")
+    for name, cost in COSTS.items():
+        count = sum(name in case.amounts for case in rows)
+        unit, size = ("B", 1) if name.startswith("logits") else ("MiB", MIB)
+        fitted = f"{rates[name] / size:,.1f}" if name in rates else "-"
+        used = f"{cost.likely / size:,.1f} {unit}"
+        print(f"| {name} | {count} | {fitted} | {used} | {cost.low / size:,.1f} to {cost.high / size:,.1f} |")
+
+
+if __name__ == "__main__":
+    main()
