@@ -123,7 +123,7 @@ def _decode(step: Decode, plan: Plan) -> Node:
         "decode step, likely",
         step.step_s_likely,
         "s",
-        f"weights / {reached.weights16:g} + cache / {reached.cache:g}, or compute if longer, + communication + overhead",
+        f"weights / {step.weight_fraction:g} + cache / {reached.cache:g}, or compute if longer, + communication + overhead",
         (("batch", step.batch), ("context", step.context), ("lower bound", step.step_s_low)),
         reached.source,
         children,

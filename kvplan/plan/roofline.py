@@ -32,7 +32,7 @@ class Decode:
 
     weight_read_s, kv_read_s: bytes of one rank over the datasheet's bandwidth, all pipeline stages in turn; for experts
     the expected number of distinct ones if routing is uniform (weight_read_s_low: those of one token). kv_share: of the
-    two. crossover_batch, crossover_context: smallest at which the cache is read longer than the weights, the other held.
+    two. weight_fraction: of the bandwidth that reading such weights reaches. crossover_batch, crossover_context: smallest at which the cache is read longer than the weights, the other held.
     """
 
     batch: int
@@ -51,6 +51,7 @@ class Decode:
     crossover_batch: int | None
     crossover_context: int | None
     tokens_per_s: float
+    weight_fraction: float
     achieved: Achieved
 
 
@@ -72,8 +73,8 @@ def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
     talking = _communication_s(request, micro)
     reached = achieved(gpu)
     overhead = _overhead_s(request, reached)
-    bits = _weight_bits(request.model)
-    moving = weights.likely / (peak * reached.weights(bits)) + kv_bytes / (peak * reached.cache)
+    fraction = reached.weights(_weight_bits(request.model))
+    moving = weights.likely / (peak * fraction) + kv_bytes / (peak * reached.cache)
     likely = max(moving, (compute or 0.0) / reached.compute) + talking + overhead
     low = max((weights.low + kv_bytes) / peak, compute or 0.0)
     at_peak, cache_s = weights.likely / peak, kv_bytes / peak
@@ -94,6 +95,7 @@ def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
         crossover_batch=_crossover_batch(request, reads, replicas),
         crossover_context=_crossover_context(weights.likely, reads, micro),
         tokens_per_s=batch / max(low, likely),
+        weight_fraction=fraction,
         achieved=reached,
     )
 

@@ -119,5 +119,5 @@ def _decode(step: Decode) -> schema.DecodeInfo:
         crossover_batch=step.crossover_batch,
         crossover_context=step.crossover_context,
         tokens_per_s=step.tokens_per_s,
-        fractions=reached.source,
+        fractions=f"weights {step.weight_fraction:g}, cache {reached.cache:g} of the datasheet: {reached.source}",
     )
