@@ -32,7 +32,8 @@ class Decode:
 
     weight_read_s, kv_read_s: bytes of one rank over the datasheet's bandwidth, all pipeline stages in turn; for experts
     the expected number of distinct ones if routing is uniform (weight_read_s_low: those of one token). kv_share: of the
-    two. weight_fraction: of the bandwidth that reading such weights reaches. crossover_batch, crossover_context: smallest at which the cache is read longer than the weights, the other held.
+    two. crossover_batch, crossover_context: smallest at which the cache is read longer than the weights, the other held.
+    weight_fraction: of the bandwidth that reading such weights reaches.
     """
 
     batch: int
