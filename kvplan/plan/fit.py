@@ -83,6 +83,8 @@ class Plan:
 def fit(request: Request) -> Plan:
     """Plan the request: budget, both capacities, verdict, and the time of a decode step.
 
+    Where the budget leaves nothing for the cache no engine starts, and none is asked.
+
     Raises: CannotSplit for a layout the model has no pieces for; UsageError when the weights are unknown.
     """
     model, parallel, options = request.model, request.parallel, request.options
@@ -91,14 +93,19 @@ def fit(request: Request) -> Plan:
     _check_weights(request)
     budget = engine.budget(model, request.gpu, parallel, options, context)
     kv_bytes = request.decide(budget.kv)
-    own = engine.capacity(model, request.gpu, parallel, kv, options, context, kv_bytes)
+    own: Capacity | Refusal
+    if kv_bytes > 0:
+        own = engine.capacity(model, request.gpu, parallel, kv, options, context, kv_bytes)
+    else:
+        need = max(curve.bytes_at(context) for curve in curves)
+        own = Refusal("weights", _no_room(budget, request), need, kv_bytes, max_context=0)
     batch = request.batch or (_full_batch(own) if isinstance(own, Capacity) else None)
     return Plan(
         request=request,
         kv=kv,
         budget=budget,
         kv_bytes=kv_bytes,
-        outcome=_judge(request, budget, kv_bytes, own),
+        outcome=_judge(request, kv_bytes, own),
         ideal=formula(curves, parallel.dp, context, kv_bytes),
         own=own,
         decode=None if batch is None else decode(request, kv, batch),
@@ -148,12 +155,9 @@ def _check_weights(request: Request) -> None:
         )
 
 
-def _judge(request: Request, budget: Budget, kv_bytes: int, own: Capacity | Refusal) -> Fit | NoFit:
+def _judge(request: Request, kv_bytes: int, own: Capacity | Refusal) -> Fit | NoFit:
     if isinstance(own, Refusal):
-        short = own.needed_bytes - kv_bytes
-        if kv_bytes <= 0:
-            return NoFit("weights", short, _no_room(budget, request), own.max_context)
-        return NoFit(own.binding, short, own.message, own.max_context)
+        return NoFit(own.binding, own.needed_bytes - kv_bytes, own.message, own.max_context)
     wanted = request.concurrency
     if wanted is not None and own.max_sequences < wanted:
         if own.binding == "max_num_seqs":
