@@ -177,8 +177,14 @@ RARE: dict[str, Family] = {
         given={"M": "ffn_config.ffn_hidden_size", "E": "ffn_config.moe_num_experts", "picked": "ffn_config.moe_top_k"},
     ),
     "doge": Family(
-        attention=attention(norm=HEAD_NORM, more="self_attn.A[G] self_attn.dt_proj[G,G*dv]+attention_bias"), dense=gated(),
-        norms=f"{NORM2} input_residual[H] post_attention_residual[H]", given={"no_experts": True},
+        attention=attention(norm=HEAD_NORM, more="self_attn.A[G] self_attn.dt_proj[G,G*dv]+attention_bias"),
+        dense=(
+            f"{gated()} router: mlp.router_gate[2*keys,H]?is_moe"
+            " experts: num_experts@mlp.down_embed.0(1,H)?is_moe num_experts@mlp.up_embed.0(1,H)?is_moe"
+        ),
+        norms=f"{NORM2} input_residual[H] post_attention_residual[H]",
+        given={"no_experts": True, "picked": "num_experts_per_tok"},
+        more=special.doge,
     ),
     "jetmoe": Family(
         attention=(

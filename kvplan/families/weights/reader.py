@@ -9,6 +9,7 @@ from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Lat
 from kvplan.arch.storage import Storage
 from kvplan.arch.weights import Block, Weight, Weights
 from kvplan.errors import MissingField
+from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
 from kvplan.families.quantization import Companions, quantization
 from kvplan.families.weights import rope
@@ -115,9 +116,14 @@ class _Reader:
     def _tied(self) -> bool:
         if self.family.tied is not None:
             return self.family.tied
-        found = self.fields.shared("tie_word_embeddings", "tie_embedding", "share_input_output_layers")
-        if found is not None:
-            return bool(found[1])
+        for node in (*reversed(self.fields.parents), self.fields.node):
+            stated = next((node[name] for name in TIED if node.get(name) is not None), None)
+            if stated is not None:
+                return bool(stated)
+        for node in reversed(self.fields.parents):
+            by_class = class_defaults(str(node.get("model_type") or "")).value("tie_word_embeddings")
+            if by_class is not None:
+                return bool(by_class)
         own = self.fields.defaults.value("tie_word_embeddings")
         return self.family.usually_tied if own is None else bool(own)
 
@@ -165,6 +171,9 @@ class _Reader:
             self.missing.append(f"{what} ({gap.field})")
             return ()
 
+
+TIED = ("tie_word_embeddings", "tie_embedding", "share_input_output_layers")
+"""Fields that say whether the head is the embedding; the outermost config's word counts first, as its class ties."""
 
 PER_LAYER = (
     "intermediate_size",

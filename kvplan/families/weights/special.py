@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isqrt
 
 from kvplan.families.weights.family import Given
 from kvplan.families.weights.symbols import ConfigSymbols
@@ -125,3 +126,8 @@ def searched(symbols: ConfigSymbols, layer: int, count: int) -> Given:
         "I": 256 * -(-int(2 * float(scale or 0) * width / 3) // 256) if plain else 0, "ffn": plain, "linear_ffn": linear,
         "feeds": not none, "attends": not attention.get("no_op"), "linear_attention": bool(attention.get("replace_with_linear")),
     }  # fmt: skip
+
+
+def doge(symbols: ConfigSymbols) -> Given:
+    """Keys of Doge's product-key routing: the root of the number of experts. Source: transformers 5.23 models/doge."""
+    return {"keys": isqrt(symbols.maybe("num_experts") or 0)}

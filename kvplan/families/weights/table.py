@@ -80,11 +80,12 @@ FAMILIES: dict[str, Family] = {
     **dict.fromkeys(
         (
             "llama", "mistral", "ministral3", "cwm", "internlm", "internlm3", "iquestcoder", "helium", "emu3", "emu3_text_model",
-            "ernie4_5", "aria_text", "csm", "ministral", "yi", "Yi", "aquila", "xverse", "mimo_vl", "smollm3", "llava",
+            "aria_text", "csm", "ministral", "yi", "Yi", "aquila", "xverse", "mimo_vl", "smollm3", "llava",
         ),
         LLAMA,
     ),
     "granite": LLAMA,
+    "ernie4_5": Family(attention=attention("+use_bias", "+use_bias"), dense=gated("+use_bias")),
     "granite_swa": Family(attention=attention(more=SINKS)),
     "hyperclovax": Family(norms=f"{NORM2} post_norm1[H]?use_post_norm post_norm2[H]?use_post_norm"),
     "internlm2": Family(attention=attention("+bias", "+bias"), dense=gated("")),

@@ -11,6 +11,7 @@ from kvplan.arch.weights import Block, Component, Weight
 from kvplan.errors import BadField, MissingField
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
+from kvplan.families.locate import NESTED
 from kvplan.families.weights.family import Family
 from kvplan.families.weights.symbols import ConfigSymbols
 from kvplan.families.weights.template import build
@@ -39,9 +40,38 @@ def read_towers(fields: Fields, family: Family, text: ConfigSymbols, stored: Sto
             continue
         scopes[component] = ConfigSymbols(inner, dict(known.given), dict(known.fallback))
         found += _stack(known, component, scopes[component], stored, missing)
+    missing += [part for node in _outside(fields, top) for part in _others(node)]
     if scopes:
         found += _projector(top, fields, {**scopes, "text": text}, stored, missing)
     return tuple(found), tuple(missing)
+
+
+def _outside(fields: Fields, top: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The object that describes towers, and the whole config around it."""
+    whole = fields.parents[-1] if fields.parents else fields.node
+    return [top] if whole is top else [top, whole]
+
+
+def _others(top: Mapping[str, Any]) -> list[str]:
+    """Parts of the config, stated or by its class, that describe something with weights of its own."""
+    by_class = class_defaults(str(top.get("model_type") or "")).values.get("sub_configs", {})
+    stated = [key for key in OTHER_PARTS if isinstance(top.get(key), Mapping)]
+    suggested = [key for key in by_class if key not in top and key not in KNOWN_PARTS]
+    return list(dict.fromkeys((*stated, *suggested)))
+
+
+OTHER_PARTS = (
+    "encoder_config", "speech_config", "projector_config", "aligner_config", "talker_config", "token2wav_config", "qformer_config",
+    "acoustic_tokenizer_config", "acoustic_tokenizer_encoder_config", "semantic_tokenizer_config", "semantic_tokenizer_encoder_config",
+    "diffusion_head_config", "perceiver_config", "resampler_config", "vq_config", "audio_encoder_config", "depth_decoder_config",
+)  # fmt: skip
+"""Objects that describe parts kvplan has no tables for."""
+
+KNOWN_PARTS = frozenset((
+    *(key for key, _ in KEYS), *NESTED, "attn_config", "ffn_config", "encoder", "quantization_config", "rope_parameters", "rope_scaling",
+    "audio_encoder_config", "depth_decoder_config",
+))  # fmt: skip
+"""Objects that are read elsewhere, or that the language model does without."""
 
 
 def _top(fields: Fields) -> Mapping[str, Any]:

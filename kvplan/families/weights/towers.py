@@ -155,7 +155,19 @@ WHISPER_ENCODER = Tower(
     whole(encoder_layer(k_bias="")), "encoder_layers", given={"H": "d_model", "I": "encoder_ffn_dim"},
 )  # fmt: skip
 
+INTERNVL = Tower(
+    "cls_token(1,1,H) position_embeddings(side*side+1,H)?use_absolute_position_embeddings patch_embeddings(H,num_channels,p,p)+",
+    encoder_layer("+attention_bias", "+", more="lambda_1[H] lambda_2[H]"),
+    given={"side": "image_size.0/patch_size.0", "p": "patch_size.0"},
+)
+OMNI_VISION = Tower(QWEN2_5_VL.ends, QWEN2_5_VL.layer, "depth", given=QWEN2_5_VL.given)
+OMNI_AUDIO = Tower(
+    "conv1(H,num_mel_bins,3)+ conv2(H,H,3)+ audio_bos_eos_token(2,output_dim) ln_post[H]+ proj[output_dim,H]+",
+    encoder_layer(k_bias=""), "encoder_layers", given={"H": "d_model", "I": "encoder_ffn_dim"},
+)  # fmt: skip
+
 TOWERS: dict[str, Tower] = {
+    "internvl_vision": INTERNVL, "qwen2_5_omni_vision_encoder": OMNI_VISION, "qwen2_5_omni_audio_encoder": OMNI_AUDIO,
     "siglip_vision_model": SIGLIP, "idefics3_vision": SIGLIP, "smolvlm_vision": SIGLIP, "idefics2_vision": SIGLIP,
     "clip_vision_model": CLIP, "pixtral": PIXTRAL,
     "qwen2_vl_vision": QWEN2_VL, "qwen2_5_vl_vision": QWEN2_5_VL, "qwen3_vl_vision": QWEN3_VL, "qwen3_vl_moe_vision": QWEN3_VL,
@@ -204,7 +216,15 @@ PROJECTORS: dict[str, str] = {
         "",
     ),
     "qwen2_audio": "linear[text.H,audio.d_model]+",
-    "voxtral": "linear_1[text.H,audio.I]+ linear_2[text.H,text.H]+",
+    "voxtral": "linear_1[text.H,audio.I] linear_2[text.H,text.H]",
+    **dict.fromkeys(("llava_next", "llava_next_video", "llava_onevision"), f"image_newline[text.H] {_TWO_LAYERS}"),
+    "vipllava": ("projector_layernorm[5*vision.H]+ linear_1[text.H,5*vision.H]+ linear_2[text.H,text.H]+"),
+    "paligemma": "linear[text.H,vision.H]+",
+    "cohere2_vision": "linear_1[alignment_intermediate_size,4*vision.H]+ linear_2[text.H,alignment_intermediate_size/2]+",
+    "aya_vision": "layernorm[4*vision.H]+ linear_1[alignment_intermediate_size,4*vision.H]+ linear_2[text.H,alignment_intermediate_size/2]+",
+    "internvl": "layer_norm[4*vision.H]+ linear_1[text.H,4*vision.H]+ linear_2[text.H,text.H]+",
+    "shieldgemma2": "mm_input_projection[text.H,vision.H] mm_soft_emb_norm[vision.H]",
+    **dict.fromkeys(("qwen2_5_omni_thinker", "qwen2_5_omni"), ""),
 }
 """By the model type of the whole config. Qwen's and GLM's towers end in their own merger."""
 

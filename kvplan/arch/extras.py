@@ -1,0 +1,116 @@
+"""What is served beside a model: LoRA adapters, and the draft of speculative decoding. Both add weights; a draft adds cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kvplan.arch.curve import Curve
+from kvplan.arch.formats import KvFormat
+from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
+from kvplan.arch.storage import BF16, Storage
+from kvplan.arch.weights import TOWERS, Block, Weight, Weights
+from kvplan.errors import UnknownName, UsageError
+
+
+def adapters(
+    weights: Weights, *, rank: int, resident: int = 1, targets: tuple[str, ...] | None = None, stored: Storage = BF16
+) -> Weights:
+    """The tensors of `resident` LoRA adapters: two for each target, rank x inputs and outputs x rank.
+
+        bytes = resident x sum over targets of rank x (inputs + outputs) x bytes of an element
+
+    targets: last steps of module names (`q_proj`), None for every linear layer but embedding, head and routers. A slot is
+    as large as the largest rank it may have to hold. The answer is an inventory of its own, with the model's layers: it
+    splits over ranks and stages as the model does. Of a layer split by outputs the second tensor is split, of one split
+    by inputs the first.
+
+    Source: LoRA, arXiv:2106.09685; vLLM 0.33 lora/layers, without fully_sharded_loras.
+
+    Raises: UsageError for a rank or a number below 1, UnknownName for targets that the model doesn't have.
+    """
+    if rank < 1 or resident < 1:
+        raise UsageError(f"{resident} adapters of rank {rank}", cause="there is at least one, of rank 1 or more")
+    known = _targets(weights)
+    wanted = known if targets is None else set(targets)
+    unknown = sorted(wanted - known)
+    if unknown:
+        raise UnknownName(
+            f"the model has no linear layers called {unknown[0]!r}", hint="it has " + ", ".join(sorted(known))
+        )
+
+    def block(layer: Block) -> Block:
+        pairs = (
+            _pair(weight, rank, resident, stored) for weight in layer if _is_target(weight) and _last(weight) in wanted
+        )
+        return tuple(weight for pair in pairs for weight in pair)
+
+    made: dict[int, Block] = {}
+    for layer in weights.layers:
+        if id(layer) not in made:
+            made[id(layer)] = block(layer)
+    return Weights(
+        (), tuple(made[id(layer)] for layer in weights.layers), (), method=f"{resident} adapters of rank {rank}"
+    )
+
+
+def _is_target(weight: Weight) -> bool:
+    return weight.linear and weight.component not in ("embedding", "head", "router", "indexer", *TOWERS)
+
+
+def _last(weight: Weight) -> str:
+    return weight.name.rpartition(".")[2]
+
+
+def _targets(weights: Weights) -> set[str]:
+    blocks: Iterable[Block] = {id(layer): layer for layer in weights.layers}.values()
+    return {_last(weight) for block in blocks for weight in block if _is_target(weight)}
+
+
+def _pair(weight: Weight, rank: int, resident: int, stored: Storage) -> tuple[Weight, Weight]:
+    outputs, inputs = weight.shape
+    copies = weight.copies * resident
+    picked = None if weight.picked is None else min(copies, weight.picked * resident)
+    down = Weight(f"{weight.name}.lora_A", (rank, inputs), weight.component, stored, 1 if weight.split == 1 else None,
+                  weight.units if weight.split == 1 else 0, copies, picked, linear=True)  # fmt: skip
+    up = Weight(f"{weight.name}.lora_B", (outputs, rank), weight.component, stored, 0 if weight.split == 0 else None,
+                weight.units if weight.split == 0 else 0, copies, picked, linear=True)  # fmt: skip
+    return down, up
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What guessing ahead costs on one tensor rank of the last pipeline stage.
+
+    parameters: of the draft. weights: its bytes. curve: what it keeps for a sequence.
+    """
+
+    parameters: int
+    weights: int
+    curve: Curve
+
+
+def draft_of(model: Model, parallel: Parallel, kv: KvFormat, draft: Model | None = None) -> Draft | None:
+    """The cost of a draft model, or of the prediction layers that the model brings; None when it brings none.
+
+    A draft model has an embedding and a head of its own; prediction layers use the model's. A draft's cache has the
+    draft's layers, whatever the target's are.
+
+    Raises: CannotSplit; UsageError if the draft's weights aren't known.
+    """
+    if draft is not None:
+        if draft.weights is None:
+            raise UsageError(
+                f"the weights of {draft.origin.id} aren't known", hint="give a draft with a full config.json"
+            )
+        alone = Parallel(tp=parallel.tp, dcp=parallel.dcp)
+        draft.check_split(alone)
+        return Draft(draft.weights.total, draft.weights.bytes_fullest(alone), draft.curve(kv, parallel.shard))
+    if not model.draft_layers or model.weights is None:
+        return None
+    return Draft(
+        model.weights.draft_total,
+        model.weights.draft_bytes_on_rank(parallel),
+        model.curve(kv, parallel.shard, model.draft_layers),
+    )

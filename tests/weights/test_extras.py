@@ -1,0 +1,74 @@
+"""Adapters and drafts: what they add, by hand."""
+
+from __future__ import annotations
+
+import pytest
+from weights.conftest import bundled, described
+from weights.test_parameters import LLAMA_8B
+
+from kvplan.arch.extras import adapters, draft_of
+from kvplan.arch.formats import FORMATS, KvFormat
+from kvplan.arch.parallel import Parallel
+from kvplan.errors import UnknownName, UsageError
+
+BF16 = KvFormat(FORMATS["bf16"], FORMATS["bf16"])
+SIDES = {
+    "q_proj": 8192,
+    "k_proj": 5120,
+    "v_proj": 5120,
+    "o_proj": 8192,
+    "gate_proj": 18432,
+    "up_proj": 18432,
+    "down_proj": 18432,
+}
+"""Inputs and outputs together of Llama 3 8B's linear layers."""
+
+
+def test_rank_times_inputs_and_outputs():
+    weights = described(LLAMA_8B).weights
+    one = adapters(weights, rank=16)
+    assert one.bytes == 2 * one.total == 2 * 32 * 16 * sum(SIDES.values())
+    assert adapters(weights, rank=16, resident=5, targets=("q_proj", "v_proj")).bytes == 5 * 2 * 32 * 16 * (8192 + 5120)
+
+
+def test_adapters_split_as_their_layers_do():
+    weights = described(LLAMA_8B).weights
+    two = adapters(weights, rank=8, targets=("q_proj", "down_proj")).bytes_on_rank(Parallel(tp=4))
+    assert two == 2 * 32 * 8 * ((4096 + 4096 // 4) + (14336 // 4 + 4096))
+    halves = [adapters(weights, rank=8).bytes_on_rank(Parallel(pp=2), stage) for stage in (0, 1)]
+    assert halves[0] == halves[1] == adapters(weights, rank=8).bytes // 2
+
+
+def test_adapters_of_experts():
+    weights = bundled("mixtral-8x7b").weights
+    one = adapters(weights, rank=4, targets=("gate_proj",))
+    assert one.total == 32 * 8 * 4 * (4096 + 14336)
+    assert one.active == 32 * 2 * 4 * (4096 + 14336)
+
+
+def test_targets_that_are_not_there():
+    with pytest.raises(UnknownName) as caught:
+        adapters(described(LLAMA_8B).weights, rank=8, targets=("c_attn",))
+    assert "q_proj" in caught.value.problem.hint
+    with pytest.raises(UsageError):
+        adapters(described(LLAMA_8B).weights, rank=0)
+
+
+def test_a_draft_model_has_its_own_tables_and_its_own_layers():
+    target, draft = bundled("qwen3-32b"), bundled("qwen3-0.6b")
+    cost = draft_of(target, Parallel(tp=2), BF16, draft)
+    assert cost.parameters == draft.weights.total
+    assert cost.weights == draft.weights.bytes_on_rank(Parallel(tp=2))
+    assert cost.curve.bytes_at(1000) == 28 * 2 * 4 * 128 * 2 * 1000  # 28 layers of its own, half of 8 KV heads
+
+
+def test_prediction_layers_use_the_model_s_tables():
+    model = bundled("deepseek-v3")
+    cost = draft_of(model, Parallel(), BF16)
+    assert cost.parameters == model.weights.draft_total
+    assert cost.curve.bytes_at(100) == 576 * 2 * 100
+    assert cost.weights < model.weights.draft_total * 1.02  # fp8, no embedding, no head
+
+
+def test_a_model_without_prediction_layers_has_no_draft():
+    assert draft_of(described(LLAMA_8B), Parallel(), BF16) is None

@@ -1,0 +1,191 @@
+"""How checkpoints store weights: bytes of one matrix by hand, which modules are quantized, what-if."""
+
+from __future__ import annotations
+
+import pytest
+from weights.conftest import bundled, described
+from weights.test_parameters import LLAMA_8B
+
+from kvplan.arch.storage import FP8_BLOCK, FP8_ROW, INT4, MXFP4, NVFP4, integer, storage_named
+from kvplan.errors import BadField, UnknownName
+
+MATRICES = 32 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
+SIXTEEN_BIT = 8_030_261_248 - MATRICES
+
+
+def quantized(block: dict, **fields) -> int:
+    """Bytes of Llama 3 8B with this quantization_config."""
+    return described({**LLAMA_8B, "quantization_config": block, **fields}).weights.bytes
+
+
+def formats(block: dict, **fields) -> dict[str, set[str]]:
+    """Formats of each module over the layers, by its name."""
+    weights = described({**LLAMA_8B, "quantization_config": block, **fields}).weights
+    found: dict[str, set[str]] = {}
+    for weight in (weight for layer in (*weights.layers, weights.first, weights.last) for weight in layer):
+        found.setdefault(weight.name.rpartition(".")[2], set()).add(weight.stored.name)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("storage", "rows", "columns", "expected"),
+    [
+        (FP8_BLOCK, 256, 300, 256 * 300 + 2 * 3 * 4),  # 128 x 128 blocks, the last one part filled
+        (FP8_ROW, 256, 300, 256 * 300 + 256 * 4),
+        (NVFP4, 64, 128, 64 * 128 // 2 + 64 * 8 + 8),  # a byte per 16, fp32 for the matrix and its input
+        (MXFP4, 64, 128, 64 * 128 // 2 + 64 * 4),
+        (INT4, 64, 256, 64 * 256 // 2 + 64 * 2 * 2 + 64 * 2 // 2),  # fp16 scale and packed zero point per 128
+        (
+            integer(4, -1, zero_bits=4, column_bits=32),
+            64,
+            256,
+            64 * 256 // 2 + 64 * 20 // 8 + 256 * 4,
+        ),  # GPTQ, one group, reordered
+        (integer(3, 128, zero_bits=3), 128, 128, 128 * 128 * 3 // 8 + 128 * 19 // 8),
+        (storage_named("q4_k_m"), 256, 512, 256 * 2 * 144),
+        (storage_named("q8_0"), 256, 512, 256 * 16 * 34),
+        (storage_named("bf16"), 3, 5, 30),
+    ],
+)
+def test_bytes_of_a_matrix(storage, rows, columns, expected):
+    assert storage.bytes(rows, columns) == expected
+
+
+def test_fp8_in_blocks_leaves_embeddings_head_and_norms():
+    block = {"quant_method": "fp8", "weight_block_size": [128, 128], "activation_scheme": "dynamic"}
+    assert quantized(block) == 2 * SIXTEEN_BIT + MATRICES + MATRICES // (128 * 128) * 4
+    assert formats(block)["embed_tokens"] == formats(block)["lm_head"] == formats(block)["input_layernorm"] == {"bf16"}
+
+
+def test_gptq_and_awq():
+    assert (
+        quantized({"quant_method": "gptq", "bits": 4, "group_size": 128})
+        == 2 * SIXTEEN_BIT + MATRICES // 2 + MATRICES // 128 * 20 // 8
+    )
+    assert (
+        quantized({"quant_method": "awq", "bits": 4, "group_size": 64})
+        == 2 * SIXTEEN_BIT + MATRICES // 2 + MATRICES // 64 * 20 // 8
+    )
+    ordered = quantized({"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": True})
+    assert ordered - quantized({"quant_method": "gptq", "bits": 4, "group_size": 128}) == 32 * 4 * (6 * 4096 + 14336)
+
+
+def test_bitsandbytes():
+    once = quantized({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"})
+    assert once == 2 * SIXTEEN_BIT + MATRICES // 2 + MATRICES // 64 * 4
+    twice = quantized({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": True})
+    assert twice == 2 * SIXTEEN_BIT + MATRICES // 2 + MATRICES // 64
+
+
+def test_ignore_lists_by_name_by_layer_and_by_expression():
+    block = {
+        "quant_method": "compressed-tensors",
+        "config_groups": {
+            "group_0": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float", "strategy": "channel"}}
+        },
+    }
+    for ignore, kept in (
+        (["lm_head", "re:.*self_attn.*"], {"q_proj", "k_proj", "v_proj", "o_proj"}),
+        (["lm_head", "model.layers.3.mlp.down_proj"], {"down_proj"}),
+        (["model.layers.0*", "model.layers.31.*"], {"q_proj", "gate_proj"}),
+        (["mlp.gate_proj"], {"gate_proj"}),
+        (["re:model[.]layers[.]1[.].*"], {"q_proj"}),
+    ):
+        found = formats({**block, "ignore": ignore})
+        assert all("bf16" in found[name] for name in kept), ignore
+        assert "fp8 per channel" in found["up_proj"]
+    assert formats({**block, "ignore": ["model.layers.3.mlp.down_proj"]})["down_proj"] == {"bf16", "fp8 per channel"}
+
+
+def test_config_groups_name_their_modules():
+    groups = {
+        "group_0": {"targets": ["re:.*self_attn.*"], "weights": {"num_bits": 8, "type": "float", "strategy": "tensor"}},
+        "group_1": {
+            "targets": ["re:.*mlp.*"],
+            "weights": {"num_bits": 4, "type": "float", "group_size": 16},
+            "input_activations": {},
+        },
+    }
+    found = formats({"quant_method": "compressed-tensors", "config_groups": groups})
+    assert found["q_proj"] == {"fp8 per tensor"}
+    assert found["up_proj"] == {"nvfp4"}
+    assert found["lm_head"] == {"bf16"}
+
+
+def test_modelopt_layer_by_layer():
+    layers = {
+        f"model.layers.{n}.mlp.{p}": {"quant_algo": "NVFP4", "group_size": 16}
+        for n in range(32)
+        for p in ("gate_proj", "up_proj", "down_proj")
+    }
+    layers |= {"model.layers.0.self_attn.q_proj": {"quant_algo": "FP8"}, "lm_head": {"quant_algo": "FP8"}}
+    found = formats({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "quantized_layers": layers})
+    assert found["gate_proj"] == {"nvfp4"}
+    assert found["q_proj"] == {"fp8 per tensor", "bf16"}
+    assert found["k_proj"] == {"bf16"}
+    assert found["lm_head"] == {"fp8 per tensor"}
+
+
+def test_modelopt_s_companion_counts_when_the_config_is_silent():
+    from kvplan.arch.model import Origin
+    from kvplan.families import read
+
+    side = {
+        "hf_quant_config.json": {
+            "quantization": {"quant_algo": "NVFP4", "exclude_modules": ["lm_head", "model.layers.*.self_attn*"]}
+        }
+    }
+    weights = read(LLAMA_8B, Origin("x", "x"), side).weights
+    mlp = 32 * 3 * 4096 * 14336
+    assert weights.bytes == 2 * (8_030_261_248 - mlp) + mlp // 2 + mlp // 16 + 32 * 3 * 8
+
+
+def test_mlx_quantizes_the_tables_too_and_takes_overrides():
+    found = formats(
+        {"bits": 4, "group_size": 64, "model.layers.0.mlp.up_proj": {"bits": 8, "group_size": 64}, "lm_head": False}
+    )
+    assert found["embed_tokens"] == {"int4 in groups of 64"}
+    assert found["lm_head"] == {"bf16"}
+    assert found["up_proj"] == {"int4 in groups of 64", "int8 in groups of 64"}
+
+
+def test_mxfp4_is_for_experts_alone():
+    weights = bundled("gpt-oss-20b").weights
+    stored = {weight.component: weight.stored.name for weight in weights.layers[0] if weight.linear}
+    assert stored == {"attention": "bf16", "router": "bf16", "experts": "mxfp4"}
+
+
+def test_an_unknown_method_is_named_and_not_guessed():
+    weights = described({**LLAMA_8B, "quantization_config": {"quant_method": "aqlm"}}).weights
+    assert not weights.exact
+    assert "format of the weights (aqlm)" in weights.missing
+    assert weights.bytes == 2 * weights.total
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"quant_method": "gptq", "bits": 0},
+        {"quant_method": "awq", "group_size": -7},
+        {"quant_method": "fp8", "weight_block_size": [0, 128]},
+    ],
+)
+def test_impossible_numbers_are_refused(block):
+    with pytest.raises(BadField):
+        described({**LLAMA_8B, "quantization_config": block})
+
+
+def test_what_if():
+    weights = described(LLAMA_8B).weights
+    assert weights.stored_as(storage_named("fp32")).bytes == 4 * 8_030_261_248
+    fp8 = weights.stored_as(storage_named("fp8"))
+    assert fp8.bytes == 2 * SIXTEEN_BIT + MATRICES + 32 * 4 * (2 * 4096 + 2 * 1024 + 2 * 14336 + 4096)
+    assert fp8.total == weights.total
+    four = bundled("gpt-oss-20b").weights
+    assert four.stored_as(storage_named("bf16")).bytes == 2 * four.total
+
+
+def test_an_unknown_format_lists_the_known_ones():
+    with pytest.raises(UnknownName) as caught:
+        storage_named("fp3")
+    assert "nvfp4" in caught.value.problem.hint

@@ -1,0 +1,128 @@
+"""Bytes on each GPU: what is split, what is held whole, which stage is fullest; by hand, and against vLLM's own tensors."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from weights.conftest import bundled, described, lines
+from weights.test_parameters import LLAMA_8B
+
+from kvplan.arch.parallel import Parallel
+from kvplan.arch.weights import PLAIN
+from kvplan.engines.weight_views import vllm
+
+LAYER = 2 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
+"""Bytes of the matrices of a layer of Llama 3 8B."""
+NORMS = 2 * 2 * 4096
+TABLE = 2 * 128256 * 4096
+
+
+def test_tensor_ranks_split_matrices_and_hold_norms_whole():
+    weights = described(LLAMA_8B).weights
+    assert weights.bytes_on_rank(Parallel(tp=8)) == 32 * (LAYER // 8 + NORMS) + 2 * TABLE // 8 + 2 * 4096
+
+
+def test_more_ranks_than_kv_heads_copy_them():
+    weights = described(LLAMA_8B).weights
+    kv = 2 * 2 * 4096 * 1024
+    whole = weights.bytes_on_rank(Parallel(tp=16))
+    assert whole == 32 * ((LAYER - kv) // 16 + kv // 8 + NORMS) + 2 * TABLE // 16 + 2 * 4096
+
+
+def test_stages_hold_their_layers_and_an_end():
+    weights = described(LLAMA_8B).weights
+    first, last = (weights.bytes_on_rank(Parallel(pp=2), stage) for stage in (0, 1))
+    assert first == 16 * (LAYER + NORMS) + TABLE
+    assert last == first + 2 * 4096  # the head instead of the embedding, and the last norm
+    assert weights.bytes_fullest(Parallel(pp=2)) == last
+
+
+def test_a_tied_table_is_copied_to_the_last_stage():
+    weights = described({**LLAMA_8B, "tie_word_embeddings": True}).weights
+    halves = [weights.bytes_on_rank(Parallel(pp=2), stage) for stage in (0, 1)]
+    assert sum(halves) == weights.bytes + TABLE
+
+
+def test_vocabularies_are_padded_by_the_engine_not_by_the_checkpoint():
+    odd = described({**LLAMA_8B, "vocab_size": 32001}).weights
+    assert (
+        odd.bytes_on_rank(Parallel(), view=vllm("llama")) - odd.bytes == 2 * 2 * 63 * 4096 + 2 * 8192 * 128
+    )  # and its table of positions
+    assert odd.bytes_on_rank(Parallel(tp=2), view=PLAIN) == 32 * (LAYER // 2 + NORMS) + 2 * 2 * 16001 * 4096 + 2 * 4096
+
+
+def test_experts_are_cut_or_dealt():
+    weights = bundled("mixtral-8x7b").weights
+    experts = 32 * 8 * 3 * 4096 * 14336 * 2
+    cut, dealt = Parallel(tp=8), Parallel(tp=8, ep=8)
+    assert weights.bytes_on_rank(cut) == weights.bytes_on_rank(dealt)  # eight experts on eight ranks: the same bytes
+    over = Parallel(tp=2, dp=4, ep=8)
+    dense = weights.bytes_on_rank(Parallel(tp=2)) - experts // 2
+    assert weights.bytes_on_rank(over) == dense + experts // 8
+
+
+def test_latent_down_projections_and_routers_are_whole():
+    weights = bundled("deepseek-v2-lite").weights
+    layer = weights.layers[5]
+    whole = {w.name for w in layer if w.on_rank(Parallel(tp=8))[0] == w.shape}
+    assert {"self_attn.kv_a_proj_with_mqa", "self_attn.kv_a_layernorm", "mlp.gate", "input_layernorm"} <= whole
+    assert "self_attn.kv_b_proj" not in whole
+
+
+def rows() -> list[tuple[str, dict, int, int, int]]:
+    return [
+        (row["id"], row["config"], *map(int, split.split("x")), size)
+        for row in lines("weights-vllm.jsonl")
+        for split, size in row["bytes"].items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "tp", "pp", "expected"), rows(), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_the_fullest_gpu_against_vllm_s_own_tensors(name, config, tp, pp, expected):
+    model = described(config, name)
+    found = model.weights.bytes_fullest(Parallel(tp=tp, pp=pp), vllm(model.family))
+    assert found == pytest.approx(expected, rel=0.005)
+
+
+NAMES = st.sampled_from(
+    [
+        "llama-3.1-8b",
+        "mixtral-8x7b",
+        "deepseek-v3",
+        "gemma-3-4b",
+        "qwen3-next-80b-a3b",
+        "gpt-oss-20b",
+        "jamba-1.5-mini",
+        "whisper-tiny",
+    ]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(NAMES, st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 3]), st.integers(1, 300))
+def test_no_rank_holds_less_than_its_share_or_reads_more_than_it_holds(name, tp, pp, batch):
+    weights = bundled(name).weights
+    parallel = Parallel(tp=tp, pp=pp)
+    held = [weights.bytes_on_rank(parallel, stage) for stage in range(pp)]
+    assert tp * sum(held) >= weights.bytes
+    assert max(held) == weights.bytes_fullest(parallel)
+    for stage in range(pp):
+        reads = weights.read_bytes(batch, parallel, stage)
+        assert reads.low <= reads.likely <= reads.high + 1
+        assert (
+            reads.low
+            <= held[stage] + (weights.first[0].bytes_on_rank(parallel) if weights.tied else 0) + batch * 2 * 20_000
+        )
+    assert weights.read_bytes(batch + 1, parallel).likely >= weights.read_bytes(batch, parallel).likely
+
+
+@settings(max_examples=30, deadline=None)
+@given(NAMES)
+def test_counts_agree_with_one_another(name):
+    weights = bundled(name).weights
+    parts = weights.by_component()
+    assert sum(count for part, count in parts.items() if part != "draft") == weights.total
+    assert 0 < weights.active <= weights.total
