@@ -64,7 +64,10 @@ def read(path: Path, command: Command) -> dict[str, Given]:
     table = _load(path)
     section = table.get(command.name, {})
     if not isinstance(section, Mapping):
-        raise BadFile(f"{path}: [{command.name}] is not a section", hint=f"write [{command.name}] on a line of its own, its settings below")
+        raise BadFile(
+            f"{path}: [{command.name}] is not a section",
+            hint=f"write [{command.name}] on a line of its own, its settings below",
+        )
     common = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
     _check_names(table, path)
     known = {option.name for option in command.options if option.settable}
