@@ -42,8 +42,8 @@ def state_format(fields: Fields) -> Format | None:
 
 
 def _state(fields: Fields, width: tuple[int, int]) -> StateTensor:
-    """A Mamba state: in the stated format, else in fp32 as transformers 5.23 keeps it whatever the model runs in."""
-    return StateTensor("recurrent", 1, (width,), state_format(fields), FP32)
+    """A Mamba state: in the stated format, else in the model's, as vLLM 0.33 keeps it (transformers 5.23 keeps fp32)."""
+    return StateTensor("recurrent", 1, (width,), state_format(fields))
 
 
 def _conv(columns: int, *widths: tuple[int, int]) -> StateTensor:

@@ -1,8 +1,8 @@
 """Every causal model type that transformers 5.23 builds from its class defaults: kvplan and transformers agree to the byte.
 
 tests/data/hf-class-defaults.jsonl holds what transformers kept on the meta device; tests/oracles/hf_cache.py remakes it.
-transformers' layout differs from the formula in three known ways, worked in here: a window holds window - 1 tokens after
-a prefill, a convolution keeps `kernel` columns, and indexer keys are left in 16 or 32 bits.
+transformers' layout differs from the formula in four known ways, worked in here: a window holds window - 1 tokens after
+a prefill, a convolution keeps `kernel` columns, a Mamba state is always fp32, and indexer keys are left in 16 or 32 bits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kvplan.arch.layers import Attention, Cache, CrossAttention, Latent, Recurrent
+from kvplan.arch.layers import FP32, Attention, Cache, CrossAttention, Latent, Recurrent, StateTensor
 from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import WHOLE
 from kvplan.errors import KvplanError
@@ -53,11 +53,7 @@ def load(row: dict[str, Any]) -> Model:
 def as_transformers_keeps(model: Model, cache: Cache, tokens: int, encoder_tokens: int) -> int:
     """Bytes of one layer after a prefill of `tokens`, in bf16 and transformers' layout; indexer keys not counted."""
     if isinstance(cache, Recurrent):
-        widths = [
-            (t, t.elements(WHOLE) * (t.rows + 1) // t.rows if t.role == "conv" else t.elements(WHOLE))
-            for t in cache.tensors
-        ]
-        return sum(tensor.format(model.dtype).row_bytes(elements) for tensor, elements in widths)
+        return sum(state_bytes(model, cache.law, tensor) for tensor in cache.tensors)
     if isinstance(cache, CrossAttention):
         return encoder_tokens * cache.kv_heads * (cache.k_dim + cache.v_dim) * 2
     if isinstance(cache, Latent):
@@ -66,6 +62,14 @@ def as_transformers_keeps(model: Model, cache: Cache, tokens: int, encoder_token
     assert isinstance(cache, Attention)
     kept = tokens if cache.cap is None else min(tokens, cache.cap - 1)
     return kept * cache.kv_heads * (cache.k_dim + cache.v_dim) * 2
+
+
+def state_bytes(model: Model, law: str, tensor: StateTensor) -> int:
+    elements = tensor.elements(WHOLE)
+    if tensor.role == "conv":
+        elements = elements * (tensor.rows + 1) // tensor.rows
+    always_fp32 = law in ("mamba", "mamba2") and tensor.role == "recurrent"
+    return (FP32 if always_fp32 else tensor.format(model.dtype)).row_bytes(elements)
 
 
 def encoder_tokens(row: dict[str, Any]) -> int:
