@@ -6,7 +6,7 @@ Every release named here was unpacked and read on both sides of the change, exce
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from kvplan.errors import UnknownName
@@ -160,8 +160,8 @@ def text(version: Version) -> str:
 
 def rules(version: Version = NEWEST) -> Rules:
     """The rules of a version: every change up to it, in order."""
-    found = Rules(version=version)
+    held: dict[str, object] = {}
     for change in CHANGES:
         if change.since <= version:
-            found = replace(found, **dict(change.values))  # type: ignore[arg-type] # the table's values are of the fields' types
-    return found
+            held.update(change.values)
+    return Rules(version, **held)  # type: ignore[arg-type] # the table's values are of the fields' types
