@@ -39,7 +39,7 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options) -> Ter
             cause="its description doesn't say enough to count its parameters",
             hint="--weights 140GB (all checkpoint files together), or --kv-memory 40GiB (the cache alone, per GPU)",
         )
-    view = view_of("vllm", model)
+    view = view_of("vllm", model, gpu)
     size = model.weights.bytes_fullest(parallel, view)
     if options.speculative_tokens:
         size += model.weights.draft_bytes_on_rank(parallel, view)

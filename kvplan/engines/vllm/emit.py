@@ -1,0 +1,196 @@
+"""What to paste: the `vllm serve` line of a plan, and a pod that runs it.
+
+Flags that the plan assumed stand there too, so that what is started is what was planned. Whoever calls this has made sure
+that the plan fits. Source of the flags: vLLM 0.33 engine/arg_utils.py; of the images: docs.vllm.ai, using Docker.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kvplan.arch.formats import PAIRS, KvFormat
+from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Options
+from kvplan.engines.vllm.policy import Vllm
+from kvplan.engines.vllm.settings import Settings, settings
+from kvplan.engines.vllm.versions import rules, text
+from kvplan.errors import UsageError
+from kvplan.hardware.gpu import Gpu
+
+Flag = tuple[str, str | None]
+"""A flag and its value; None for a switch."""
+
+NODE = 8
+"""GPUs that one pod can have; more are more than one node has."""
+IMAGES = {"nvidia": "vllm/vllm-openai", "amd": "vllm/vllm-openai-rocm"}
+RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
+SPELLED = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+"""Cache formats that vLLM spells otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A plan as vLLM is told it. name: the model, as vLLM would find it. kv: the format asked for, None for auto."""
+
+    name: str
+    engine: Vllm
+    gpu: Gpu
+    parallel: Parallel
+    kv: KvFormat | None
+    options: Options
+    chosen: Settings
+    revision: str | None = None
+
+    @property
+    def utilization(self) -> float:
+        """Share of memory that vLLM may use."""
+        return self.options.utilization or rules(self.engine.release).utilization
+
+
+def launch(
+    engine: Vllm,
+    model: Model,
+    gpu: Gpu,
+    parallel: Parallel,
+    kv: KvFormat | None,
+    options: Options,
+    context: int,
+    name: str,
+) -> Launch:
+    """What vLLM is to be told. name: the model on the Hub or its folder."""
+    chosen = settings(model, gpu, parallel, options, context, rules(engine.release))
+    return Launch(name, engine, gpu, parallel, kv, options, chosen, model.origin.revision)
+
+
+def flags(told: Launch) -> tuple[Flag, ...]:
+    """Every flag, in the order of its help."""
+    return (*_model(told), *_parallel(told), *_cache(told), *_scheduler(told))
+
+
+def arguments(told: Launch) -> tuple[str, ...]:
+    """The words after `vllm serve`."""
+    return (told.name, *(word for flag, value in flags(told) for word in (flag, value) if word is not None))
+
+
+def serve(told: Launch) -> str:
+    """The command, one flag a line."""
+    lines = [f"vllm serve {shlex.quote(told.name)}"]
+    lines += [flag if value is None else f"{flag} {shlex.quote(value)}" for flag, value in flags(told)]
+    return " \\\n  ".join(lines) + "\n"
+
+
+def pod(told: Launch) -> str:
+    """A Kubernetes pod with the arguments and the GPUs of the plan.
+
+    Raises: UsageError for more GPUs than a node has, or of a vendor without an image.
+    """
+    count, vendor = told.parallel.gpus, told.gpu.vendor
+    if count > NODE:
+        raise UsageError(
+            f"a pod can't have the {count} GPUs of this plan",
+            cause=f"a node has {NODE}",
+            hint="--emit vllm prints the command; run it under Ray or a LeaderWorkerSet",
+        )
+    if vendor not in IMAGES:
+        raise UsageError(f"vLLM publishes no image for {vendor} GPUs", hint="--emit vllm prints the command")
+    words = "\n".join(f"        - {json.dumps(word)}" for word in arguments(told))
+    return POD.format(
+        name="vllm",
+        image=f"{IMAGES[vendor]}:v{text(told.engine.release)}",
+        words=words,
+        resource=_resource(told.gpu),
+        count=count,
+        comment=f"{told.name} on {count} x {told.gpu.id}, {told.chosen.length:,} tokens a request, planned for vLLM {told.engine.version}",
+    )
+
+
+POD = """\
+# {comment}
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+spec:
+  containers:
+    - name: {name}
+      image: {image}
+      command: [vllm, serve]
+      args:
+{words}
+      ports:
+        - containerPort: 8000
+      resources:
+        limits:
+          {resource}: {count}
+      volumeMounts:
+        - name: shm
+          mountPath: /dev/shm
+  volumes:
+    - name: shm
+      emptyDir:
+        medium: Memory
+"""
+
+
+def _resource(gpu: Gpu) -> str:
+    """What a pod asks for; a MIG slice is a resource of its own."""
+    profile = gpu.id.partition(":")[2]
+    return f"nvidia.com/mig-{profile}" if gpu.mig_of is not None and profile else RESOURCES[gpu.vendor]
+
+
+def _model(told: Launch) -> Iterator[Flag]:
+    if told.revision is not None:
+        yield "--revision", told.revision
+    yield "--max-model-len", str(told.chosen.length)
+    if not told.options.graphs:
+        yield "--enforce-eager", None
+
+
+def _parallel(told: Launch) -> Iterator[Flag]:
+    sizes = (
+        ("--tensor-parallel-size", told.parallel.tp),
+        ("--pipeline-parallel-size", told.parallel.pp),
+        ("--data-parallel-size", told.parallel.dp),
+        ("--decode-context-parallel-size", told.parallel.dcp),
+    )
+    for flag, size in sizes:
+        if size > 1:
+            yield flag, str(size)
+    if told.parallel.ep > 1:
+        yield "--enable-expert-parallel", None
+
+
+def _cache(told: Launch) -> Iterator[Flag]:
+    options = told.options
+    if options.kv_memory is not None:
+        yield "--kv-cache-memory-bytes", str(options.kv_memory)
+    else:
+        yield "--gpu-memory-utilization", f"{told.utilization:g}"
+    if told.kv is not None:
+        yield "--kv-cache-dtype", spelled(told.kv)
+    if options.block_size is not None:
+        yield "--block-size", str(options.block_size)
+    if options.prefix_caching is not None:
+        yield "--enable-prefix-caching" if options.prefix_caching else "--no-enable-prefix-caching", None
+    if not options.hybrid_manager:
+        yield "--disable-hybrid-kv-cache-manager", None
+
+
+def _scheduler(told: Launch) -> Iterator[Flag]:
+    yield "--max-num-batched-tokens", str(told.chosen.tokens)
+    yield "--max-num-seqs", str(told.chosen.sequences)
+    if not told.options.async_scheduling:
+        yield "--no-async-scheduling", None
+    if told.options.speculative_tokens:
+        drafts = {"method": "mtp", "num_speculative_tokens": told.options.speculative_tokens}
+        yield "--speculative-config", json.dumps(drafts)
+
+
+def spelled(kv: KvFormat) -> str:
+    """The value of --kv-cache-dtype."""
+    pair = next((name for name, formats in PAIRS.items() if formats == (kv.k.name, kv.v.name)), None)
+    return pair or SPELLED.get(kv.k.name, kv.k.name)

@@ -1,0 +1,149 @@
+"""What kvplan emits, read back as vLLM's own parser would, and inverses that meet their question."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+import yaml
+
+from kvplan.arch.formats import parse_kv_format
+from kvplan.arch.parallel import Parallel
+from kvplan.check.serving import parse
+from kvplan.check.tree import WorkingTree
+from kvplan.engines.base import Capacity, Options
+from kvplan.engines.registry import engine
+from kvplan.engines.vllm import emit
+from kvplan.engines.vllm.inverse import utilization
+from kvplan.engines.vllm.policy import Vllm
+from kvplan.errors import UsageError
+from kvplan.sources.gpus import load_gpu
+from kvplan.sources.models import load_model
+
+H100 = load_gpu("h100")
+LLAMA = load_model("llama-3-70b")
+HUB = "meta-llama/Meta-Llama-3-70B"
+ONE = Parallel()
+
+
+def told(parallel=ONE, kv=None, options=Options(), gpu=H100, version="0.33.0", context=8192) -> emit.Launch:  # noqa: B008
+    asked = None if kv is None else parse_kv_format(kv)
+    return emit.launch(engine(f"vllm@{version}"), LLAMA, gpu, parallel, asked, options, context, HUB)
+
+
+def test_serve_line():
+    assert emit.serve(told(Parallel(tp=8), "fp8", context=32768)) == (
+        "vllm serve meta-llama/Meta-Llama-3-70B \\\n"
+        "  --max-model-len 32768 \\\n"
+        "  --tensor-parallel-size 8 \\\n"
+        "  --gpu-memory-utilization 0.92 \\\n"
+        "  --kv-cache-dtype fp8 \\\n"
+        "  --max-num-batched-tokens 8192 \\\n"
+        "  --max-num-seqs 1024\n"
+    )
+
+
+def test_every_flag_has_its_place():
+    options = Options(
+        utilization=0.85, block_size=32, max_num_batched_tokens=4096, max_num_seqs=64, prefix_caching=False, graphs=False,
+        async_scheduling=False, hybrid_manager=False, speculative_tokens=2,
+    )  # fmt: skip
+    words = emit.arguments(told(Parallel(tp=4, pp=2, dp=2, ep=8, dcp=2), "turboquant_k8v4", options))
+    line = " ".join(map(shlex.quote, words))
+    for part in (
+        "--enforce-eager", "--tensor-parallel-size 4", "--pipeline-parallel-size 2", "--data-parallel-size 2",
+        "--decode-context-parallel-size 2", "--enable-expert-parallel", "--gpu-memory-utilization 0.85",
+        "--kv-cache-dtype turboquant_k8v4", "--block-size 32", "--no-enable-prefix-caching",
+        "--disable-hybrid-kv-cache-manager", "--max-num-batched-tokens 4096", "--max-num-seqs 64", "--no-async-scheduling",
+        """--speculative-config '{"method": "mtp", "num_speculative_tokens": 2}'""",
+    ):  # fmt: skip
+        assert part in line
+    assert words[0] == HUB
+
+
+def test_memory_by_hand_replaces_the_share():
+    line = emit.serve(told(options=Options(kv_memory=40 * 2**30)))
+    assert "--kv-cache-memory-bytes 42949672960" in line
+    assert "utilization" not in line
+
+
+def test_the_share_is_the_versions():
+    assert "--gpu-memory-utilization 0.9 " in emit.serve(told(version="0.19.0"))
+
+
+@pytest.mark.parametrize(
+    ("kv", "word"),
+    [("bf16", "bfloat16"), ("fp8", "fp8"), ("nvfp4", "nvfp4"), ("turboquant_3bit_nc", "turboquant_3bit_nc")],
+)
+def test_formats_are_spelled_as_vllm_does(kv, word):
+    assert emit.spelled(parse_kv_format(kv)) == word
+
+
+def test_names_are_quoted():
+    plain = told()
+    odd = emit.Launch(
+        "./my model", *(getattr(plain, name) for name in ("engine", "gpu", "parallel", "kv", "options", "chosen"))
+    )
+    assert emit.serve(odd).startswith("vllm serve './my model'")
+
+
+def test_pod_is_yaml_with_the_same_words():
+    made = told(Parallel(tp=8), "fp8", Options(speculative_tokens=1))
+    pod = yaml.safe_load(emit.pod(made))
+    container = pod["spec"]["containers"][0]
+    assert tuple(container["args"]) == emit.arguments(made)
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": 8}
+    assert container["image"] == "vllm/vllm-openai:v0.33.0"
+
+
+def test_pod_of_amd_and_of_a_slice():
+    assert "amd.com/gpu: 1" in emit.pod(told(gpu=load_gpu("mi300x")))
+    assert "nvidia.com/mig-3g.40gb: 1" in emit.pod(told(gpu=load_gpu("h100:3g.40gb")))
+
+
+def test_a_pod_is_one_node():
+    with pytest.raises(UsageError, match="16 GPUs"):
+        emit.pod(told(Parallel(tp=8, pp=2)))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [told(Parallel(tp=8), "fp8"), told(Parallel(tp=4, dp=2), options=Options(max_num_seqs=77, prefix_caching=False))],
+)
+def test_check_reads_what_was_emitted(made):
+    for text, name in ((emit.serve(made), "run.sh"), (emit.pod(made), "pod.yaml")):
+        (command,) = parse(text, name, WorkingTree()).commands
+        assert command.remarks == ()
+        read = {key[-1]: placed.value for key, placed in command.layer.items()}
+        assert read["model"] == HUB
+        assert read["context"] == made.chosen.length
+        assert read["tp"] == made.parallel.tp
+        assert read.get("dp", 1) == made.parallel.dp
+        assert float(read["gpu_memory_utilization"]) == made.utilization
+        assert int(read["max_num_seqs"]) == made.chosen.sequences
+
+
+@pytest.mark.parametrize("name", ["llama-3-8b", "gemma-3-27b", "qwen3.5-35b-a3b", "deepseek-v2-lite"])
+@pytest.mark.parametrize("likely", [False, True])
+def test_utilization_is_the_least_that_holds_so_many(name, likely):
+    model, own = load_model(name), Vllm()
+    kv = own.kv_format(model, None, H100)
+
+    def holds(share: float) -> bool:
+        options = Options(utilization=share)
+        memory = own.budget(model, H100, ONE, options, 4096).kv
+        found = own.capacity(model, H100, ONE, kv, options, 4096, memory.likely if likely else memory.low)
+        return isinstance(found, Capacity) and found.max_sequences >= 3
+
+    share = utilization(own, model, H100, ONE, kv, Options(), 4096, 3, likely=likely)
+    assert holds(share)
+    assert not holds(share - 0.002)
+
+
+def test_what_no_share_holds_is_said():
+    own = Vllm()
+    kv = own.kv_format(LLAMA, None, H100)
+    with pytest.raises(UsageError, match="on each GPU"):
+        utilization(own, LLAMA, H100, ONE, kv, Options(), 8192, 1)
+    with pytest.raises(UsageError, match="max_num_seqs"):
+        utilization(own, LLAMA, H100, ONE, kv, Options(max_num_seqs=4), 8192, 5)
