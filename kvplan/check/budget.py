@@ -124,10 +124,8 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """All that one or several files gave."""
+    """All that a file gave. models: what a budget says that names in serve commands stand for, with the file's name."""
 
     deployments: tuple[Deployment, ...] = ()
     unread: tuple[Unread, ...] = ()
-
-    def __add__(self, other: Reading) -> Reading:
-        return Reading(self.deployments + other.deployments, self.unread + other.unread)
+    models: Mapping[str, tuple[str, Place]] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from kvplan.check.budget import ENDS, Deployment
 from kvplan.check.flags import ENGINES
 from kvplan.check.judge import at
-from kvplan.check.lock import Snapshot, rounded
+from kvplan.check.lock import Entry, rounded
 from kvplan.check.metrics import METRICS, NUMBERS, STARTS, UNITS, UNLIMITED
 from kvplan.report.schema.check import At, CheckRow, Moved, Result, Scalar, Subject, Three
 from kvplan.report.views.check_words import change, name
@@ -20,11 +20,10 @@ MOST_TOLD = 6
 """Changes told in one sentence; the document has them all."""
 
 
-def compared(result: Result, deployment: Deployment, before: Snapshot) -> Result:
-    """The result with what changed since `before`, and annotations moved to the line that broke a limit."""
+def compared(result: Result, deployment: Deployment, old: Entry | None) -> Result:
+    """The result with what changed since it was `old`, and annotations moved to the line that broke a limit."""
     if result.subject is None or result.numbers is None:
         return result
-    old = before.get(result.name)
     if old is None:
         return replace(result, change="added")
     moved = (*_inputs(old[0], result.subject, deployment), *_numbers(old[1], result.numbers))

@@ -13,7 +13,7 @@ from kvplan.check.budget import Deployment, End, Place, Reading, Starts, Unread
 from kvplan.check.build import deployment
 from kvplan.check.merge import Key, Placed, merged
 from kvplan.check.messages import BudgetFault
-from kvplan.check.reader import parse_budget
+from kvplan.check.reader import aliased, parse_budget
 from kvplan.check.serving import STDIN
 from kvplan.check.tree import MAX_BYTES, Tree, read_text
 from kvplan.errors import BadFile, UsageError
@@ -47,11 +47,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One file: what it gave, and whether it is a budget."""
+    """One file: what it gave, and whether it is a budget. commands: serve commands, not yet deployments."""
 
     name: str
     budget: bool
     reading: Reading
+    commands: tuple[serving.Command, ...] = ()
 
 
 def default_files() -> tuple[str, ...]:
@@ -76,18 +77,19 @@ def read_inputs(names: tuple[str, ...], tree: Tree, asked: Asked) -> tuple[Input
     found: list[Input] = []
     for name in dict.fromkeys(names):
         if name != STDIN and tree.path(name).is_dir():
-            found += _folder(name, tree, asked)
+            found += _folder(name, tree)
         else:
-            found.append(_file(name, tree, asked))
-    return tuple(found)
+            found.append(_file(name, tree))
+    models = {alias: source for given in found for alias, source in given.reading.models.items()}
+    return tuple(_built(given, tree, asked, models) for given in found)
 
 
-def _folder(name: str, tree: Tree, asked: Asked) -> Iterator[Input]:
+def _folder(name: str, tree: Tree) -> Iterator[Input]:
     """Files of a folder that may serve something; one that isn't what its name says is listed, not an error."""
     for path in _walk(tree.path(name)):
         file = (Path(name) / path.relative_to(tree.path(name))).as_posix()
         try:
-            read = _file(file, tree, asked, alone=False)
+            read = _file(file, tree, alone=False)
         except BudgetFault:
             raise
         except BadFile as error:
@@ -111,25 +113,39 @@ def _walk(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _file(name: str, tree: Tree, asked: Asked, *, alone: bool = True) -> Input:
+def _file(name: str, tree: Tree, *, alone: bool = True) -> Input:
     text = _stdin() if name == STDIN else read_text(tree, name)
     if Path(name).name in BUDGETS or (_BUDGET.search(text) and name.endswith((".yaml", ".yml"))):
         return Input(name, budget=True, reading=parse_budget(text, name, tree))
     if not alone and "vllm" not in text:
         return Input(name, budget=False, reading=Reading())
     served = serving.parse(text, name, tree)
+    unread = served.unread
+    if not served.commands and not unread and alone:
+        unread = (Unread(name, "it has no serve command of vLLM", Place(name, 1)),)
+    return Input(name, budget=False, reading=Reading(unread=unread), commands=served.commands)
+
+
+def _built(given: Input, tree: Tree, asked: Asked, models: Mapping[str, tuple[str, Place]]) -> Input:
+    """The input with its serve commands as deployments, models looked up in what the budgets of this run say."""
     deployments: list[Deployment] = []
-    unread = list(served.unread)
-    for command in served.commands:
+    unread: list[Unread] = []
+    for command in given.commands:
         try:
-            layer = merged([asked.layer, command.layer])
+            layer = merged([asked.layer, aliased(command.layer, models)])
             built = deployment(command.name, command.place, layer, tree, command.remarks)
             deployments.append(replace(built, starts=Starts(asked.starts)))
         except BudgetFault as error:
             unread.append(_unplannable(command, error))
-    if not served.commands and not unread and alone:
-        unread.append(Unread(name, "it has no serve command of vLLM", Place(name, 1)))
-    return Input(name, budget=False, reading=Reading(tuple(deployments), tuple(unread)))
+    reading = given.reading
+    return replace(
+        given,
+        reading=replace(
+            reading,
+            deployments=(*reading.deployments, *deployments),
+            unread=(*reading.unread, *unread),
+        ),
+    )
 
 
 def _unplannable(command: serving.Command, error: BudgetFault) -> Unread:

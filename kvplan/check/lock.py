@@ -8,7 +8,7 @@ Sorted, one number a line, so that a change of a number is a line of a pull requ
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -18,19 +18,26 @@ from kvplan.report.schema.check import Result, Subject, Three
 
 SCHEMA = "kvplan.lock/1"
 
-Snapshot = Mapping[str, tuple[Subject, Mapping[str, Three]]]
-"""What each deployment was, by its name."""
+Entry = tuple[Subject, Mapping[str, Three]]
+"""What a deployment was: what was planned, and its numbers."""
+
+Snapshot = Mapping[str, Entry]
+"""Entries by the names of their deployments."""
 
 
-def lock_text(results: Iterable[Result], version: str) -> str:
-    """The lock of these results, ending with a newline; results without an answer aren't in it."""
+def entry(result: Result) -> Entry | None:
+    """What a result says of its deployment; None where there was no answer."""
+    if result.subject is None or result.numbers is None:
+        return None
+    return result.subject, result.numbers
+
+
+def lock_text(results: Mapping[str, Result], version: str) -> str:
+    """The lock of these results by their names, ending with a newline; results without an answer aren't in it."""
+    entries = {name: found for name, result in results.items() if (found := entry(result)) is not None}
     deployments = {
-        result.name: {
-            **asdict(result.subject),
-            "numbers": {name: _ends(result.numbers[name]) for name in NUMBERS if name in result.numbers},
-        }
-        for result in results
-        if result.subject is not None and result.numbers is not None
+        name: {**asdict(subject), "numbers": {key: _ends(numbers[key]) for key in NUMBERS if key in numbers}}
+        for name, (subject, numbers) in entries.items()
     }
     document = {"schema": SCHEMA, "kvplan": version, "deployments": deployments}
     return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
@@ -57,21 +64,12 @@ def parse_lock(text: str, name: str) -> Snapshot:
     if document.get("schema") != SCHEMA or not isinstance(deployments, dict):
         raise BadFile(f"{name} is not a lock of this version", hint="write it again: kvplan check --update")
     try:
-        return {key: _entry(entry) for key, entry in deployments.items()}
+        return {key: _entry(found) for key, found in deployments.items()}
     except (TypeError, KeyError, AttributeError) as error:
         cause = f"an entry can't be read: {error}"
         raise BadFile(f"{name} is damaged", cause=cause, hint="write it again: kvplan check --update") from None
 
 
-def _entry(entry: dict[str, Any]) -> tuple[Subject, dict[str, Three]]:
-    numbers = {name: Three(**ends) for name, ends in entry["numbers"].items()}
-    return Subject(**{key: value for key, value in entry.items() if key != "numbers"}), numbers
-
-
-def snapshot(results: Iterable[Result]) -> Snapshot:
-    """The same of results at hand."""
-    return {
-        result.name: (result.subject, result.numbers)
-        for result in results
-        if result.subject is not None and result.numbers is not None
-    }
+def _entry(found: dict[str, Any]) -> Entry:
+    numbers = {name: Three(**ends) for name, ends in found["numbers"].items()}
+    return Subject(**{key: value for key, value in found.items() if key != "numbers"}), numbers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -99,7 +100,17 @@ def rendered(report: CheckReport, name: str, canvas: Canvas) -> str:
         case "sarif":
             complete = not report.summary.unanswered
             return sarif.sarif(findings.findings(report), RULES, report.kvplan, in_repository, complete=complete)
-    return text.draw(check.view(report), canvas)
+    return harmless(text.draw(check.view(report), canvas))
+
+
+_STEERING = re.compile(
+    r"\x1b(?!\[[0-9;]*m)|[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def harmless(page: str) -> str:
+    """A page whose quotations from manifests can't steer a terminal; colours stay."""
+    return _STEERING.sub("?", page)
 
 
 def in_repository(file: str) -> str:

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kvplan.check import serving
 from kvplan.check.budget import Deployment, Place, Reading, Remark
 from kvplan.check.build import DEFAULT_ENGINE, deployment
 from kvplan.check.flags import engine_name
 from kvplan.check.matrix import combinations
 from kvplan.check.merge import Key, Layer, Placed, Source, flat, merged
 from kvplan.check.messages import fault, faults
+from kvplan.check.serving import Command, Given, Served
+from kvplan.check.serving import read as read_served
 from kvplan.check.tree import Tree, beside, read_text
 from kvplan.errors import BadFile
 
@@ -43,7 +44,7 @@ def parse_budget(text: str, name: str, tree: Tree) -> Reading:
         found.append(deployment_)
         if len(found) > MOST:
             raise fault(deployment_.place, f"{name} makes more than {MOST:,} deployments")
-    return Reading(tuple(found))
+    return Reading(tuple(found), models=reader.models)
 
 
 def _validated(text: str, name: str) -> tuple[BudgetFile, Source]:
@@ -70,7 +71,7 @@ class _Reader:
 
     def deployments(self) -> Iterator[Deployment]:
         defaults = flat(self.budget.defaults, ("defaults",), self.source) if self.budget.defaults else {}
-        served: dict[str, serving.Served] = {}
+        served: dict[str, Served] = {}
         for name, fields in self.budget.deployments.items():
             path = ("deployments", name)
             place = self.source.place(path)
@@ -98,7 +99,7 @@ class _Reader:
             yield from self.templates(template, here, (*above, name))
             yield flat(template, here, self.source)
 
-    def command(self, layer: Mapping[Key, Placed], served: dict[str, serving.Served]) -> serving.Command | None:
+    def command(self, layer: Mapping[Key, Placed], served: dict[str, Served]) -> Command | None:
         """The serve command that `from` names.
 
         Raises: BudgetFault where there is none, or not exactly one.
@@ -109,21 +110,28 @@ class _Reader:
         file, _, wanted = str(placed.value).partition("#")
         name = beside(self.source.name, file)
         if name not in served:
-            served[name] = serving.read(name, self.tree)
+            served[name] = read_served(name, self.tree)
         return _only(served[name], wanted, placed.place, file)
 
-    def renamed(self, command: serving.Command) -> Layer:
+    def renamed(self, command: Command) -> Layer:
         """Its layer, the model looked up in `models`."""
-        layer = dict(command.layer)
-        model = layer.get(("model",))
-        source = (self.budget.models or {}).get(str(model.value)) if model is not None else None
-        if model is not None and source is not None:
-            place = self.source.place(("models", str(model.value)))
-            layer[("model",)] = Placed(source, place)
-        return layer
+        return aliased(command.layer, self.models)
+
+    @property
+    def models(self) -> dict[str, tuple[str, Place]]:
+        """What names in serve commands stand for, and where that is said."""
+        given = self.budget.models or {}
+        return {name: (source, self.source.place(("models", name))) for name, source in given.items()}
 
 
-def _only(served: serving.Served, wanted: str, place: Place, file: str) -> serving.Command:
+def aliased(layer: Layer, models: Mapping[str, tuple[str, Place]]) -> Layer:
+    """The layer with its model looked up."""
+    model = layer.get(("model",))
+    found = models.get(str(model.value)) if model is not None else None
+    return layer if found is None else {**layer, ("model",): Placed(*found)}
+
+
+def _only(served: Served, wanted: str, place: Place, file: str) -> Command:
     found = [command for command in served.commands if not wanted or command.name == wanted]
     if len(found) == 1:
         return found[0]
@@ -141,7 +149,7 @@ def _without_foreign(layer: dict[Key, Placed]) -> dict[Key, Placed]:
     engine = layer.get(("engine",))
     if engine is None or engine_name(str(engine.value)) == DEFAULT_ENGINE:
         return layer
-    return {key: placed for key, placed in layer.items() if key[0] != "flags" or not isinstance(placed, serving.Given)}
+    return {key: placed for key, placed in layer.items() if key[0] != "flags" or not isinstance(placed, Given)}
 
 
 __all__ = ["Remark", "parse_budget", "read_budget"]

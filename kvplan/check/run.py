@@ -41,6 +41,15 @@ class Done:
     locks: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One deployment of the run. own: its name in its file; the deployment's name is unique in the run."""
+
+    deployment: Deployment
+    own: str
+    given: Input
+
+
 def run(wanted: Run, planner: Planner, tree: Tree | None = None) -> Done:
     """Check everything that was asked for.
 
@@ -50,17 +59,17 @@ def run(wanted: Run, planner: Planner, tree: Tree | None = None) -> Done:
         raise UsageError("--update and --base don't go together", hint="update the lock, or compare with a revision")
     tree = tree or WorkingTree()
     inputs = read_inputs(wanted.files or default_files(), tree, wanted.asked)
-    named = _named(inputs)
-    judged = {name: judge(deployment, planner) for name, (deployment, _) in named.items()}
+    items = _items(inputs)
+    judged = [judge(item.deployment, planner) for item in items]
     if wanted.base is not None:
-        judged, comparisons = _since_base(wanted, inputs, named, judged, planner)
+        judged, comparisons = _since_base(wanted.base, wanted.asked, inputs, items, judged, planner)
     else:
-        judged, comparisons = _since_locks(wanted, inputs, named, judged, tree)
+        judged, comparisons = _since_locks(wanted, inputs, items, judged, tree)
     unread = [entry for given in inputs for entry in given.reading.unread]
-    results = (*judged.values(), *(_unplanned(entry) for entry in unread if entry.found))
+    results = (*judged, *(_unplanned(entry) for entry in unread if entry.found))
     rest = tuple(NotRead(entry.what, entry.why, at(entry.place)) for entry in unread if not entry.found)
-    locks = _locks_to_write(wanted, inputs, named, judged, results) if wanted.update else {}
-    return Done(_report(tuple(results), rest, comparisons, tuple(locks)), locks)
+    locks = _locks_to_write(wanted, inputs, items, results) if wanted.update else {}
+    return Done(_report(results, rest, comparisons, tuple(locks)), locks)
 
 
 def exit_code(report: CheckReport, fail_on: FailOn) -> int:
@@ -85,21 +94,18 @@ def forgiving(code: int) -> int:
     return 0 if code == 1 else code
 
 
-Named = Mapping[str, tuple[Deployment, Input]]
-
-
-def _named(inputs: Iterable[Input]) -> dict[str, tuple[Deployment, Input]]:
-    """Deployments by name; the second of a name is told apart by its file."""
-    found: dict[str, tuple[Deployment, Input]] = {}
-    for given in inputs:
+def _items(inputs: Iterable[Input]) -> list[Item]:
+    """Every deployment; the second of a name is told apart by its file. Budgets come first: their names are agreed."""
+    found: dict[str, Item] = {}
+    for given in sorted(inputs, key=lambda given: not given.budget):
         for deployment in given.reading.deployments:
             name, number = deployment.name, 2
             if name in found:
                 name = f"{deployment.name} ({given.name})"
             while name in found:
                 name, number = f"{deployment.name} ({given.name}, {number})", number + 1
-            found[name] = (replace(deployment, name=name), given)
-    return found
+            found[name] = Item(replace(deployment, name=name), deployment.name, given)
+    return list(found.values())
 
 
 def _unplanned(entry: Unread) -> Result:
@@ -120,83 +126,105 @@ def _lock_of(wanted: Run, given: Input) -> str | None:
     return lock_path(given.name) if given.budget else None
 
 
-def _by_lock(wanted: Run, inputs: Iterable[Input], named: Named) -> dict[str, list[str]]:
-    """Names of deployments by the lock that remembers them."""
-    locks: dict[str, list[str]] = {path: [] for given in inputs if (path := _lock_of(wanted, given)) is not None}
-    for name, (_, given) in named.items():
-        path = _lock_of(wanted, given)
-        if path is not None:
-            locks[path].append(name)
-    return locks
+def _key(wanted: Run, item: Item) -> str:
+    """Its name in a lock: its own, or in one lock for several files the run's."""
+    return item.own if wanted.lock is None else item.deployment.name
+
+
+def _lock_paths(wanted: Run, inputs: Iterable[Input]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(path for given in inputs if (path := _lock_of(wanted, given)) is not None))
 
 
 def _since_locks(
-    wanted: Run, inputs: Iterable[Input], named: Named, judged: dict[str, Result], tree: Tree
-) -> tuple[dict[str, Result], tuple[Compared, ...]]:
+    wanted: Run, inputs: Iterable[Input], items: list[Item], judged: list[Result], tree: Tree
+) -> tuple[list[Result], tuple[Compared, ...]]:
+    """Results compared with each lock that is there; when locks are written, what moved is told and doesn't warn."""
     comparisons: list[Compared] = []
-    for path, names in _by_lock(wanted, inputs, named).items():
-        if not tree.path(path).is_file():
+    for path in _lock_paths(wanted, inputs):
+        before = _old_lock(wanted, path, tree)
+        if before is None:
             continue
-        try:
-            before = lock.parse_lock(read_text(tree, path), path)
-        except BadFile:
-            if not wanted.update:
-                raise
-            continue
-        for name in names:
-            result = diff.compared(judged[name], named[name][0], before)
-            judged[name] = result if wanted.update else diff.drift(result, path)
-        gone = () if wanted.update else tuple(sorted(before.keys() - set(names)))
+        names = set()
+        for index, item in enumerate(items):
+            if _lock_of(wanted, item.given) == path:
+                names.add(_key(wanted, item))
+                result = diff.compared(judged[index], item.deployment, before.get(_key(wanted, item)))
+                judged[index] = result if wanted.update else diff.drift(result, path)
+        gone = () if wanted.update else tuple(sorted(before.keys() - names))
         comparisons.append(Compared("lock", path, None, gone))
     return judged, tuple(comparisons)
 
 
+def _old_lock(wanted: Run, path: str, tree: Tree) -> lock.Snapshot | None:
+    """What a lock says; None where there is none, or where a damaged one is about to be written again.
+
+    Raises: BadFile.
+    """
+    if not tree.path(path).is_file():
+        return None
+    try:
+        return lock.parse_lock(read_text(tree, path), path)
+    except BadFile:
+        if wanted.update:
+            return None
+        raise
+
+
 def _since_base(
-    wanted: Run, inputs: tuple[Input, ...], named: Named, judged: dict[str, Result], planner: Planner
-) -> tuple[dict[str, Result], tuple[Compared, ...]]:
+    base: str, asked: Asked, inputs: tuple[Input, ...], items: list[Item], judged: list[Result], planner: Planner
+) -> tuple[list[Result], tuple[Compared, ...]]:
     from kvplan.check.git import revision
 
-    base = str(wanted.base)
     with revision(base) as tree:
-        before, note = _at_base(tuple(given.name for given in inputs), tree, wanted.asked, planner)
+        old, note = _at_base(tuple(given.name for given in inputs), tree, asked)
+        before = {(item.given.name, item.own): judge(item.deployment, planner) for item in old}
         commit = tree.commit
-    judged = {name: diff.compared(result, named[name][0], before) for name, result in judged.items()}
-    gone = tuple(sorted(before.keys() - judged.keys()))
-    return judged, (Compared("git", base, commit, gone, note),)
+    known = {key: snapshot for key, result in before.items() if (snapshot := lock.entry(result)) is not None}
+    judged = [
+        diff.compared(result, item.deployment, known.get((item.given.name, item.own)))
+        for item, result in zip(items, judged, strict=True)
+    ]
+    gone = known.keys() - {(item.given.name, item.own) for item in items}
+    return judged, (Compared("git", base, commit, tuple(sorted(own for _, own in gone)), note),)
 
 
-def _at_base(names: tuple[str, ...], tree: Tree, asked: Asked, planner: Planner) -> tuple[lock.Snapshot, str | None]:
-    """The other revision's deployments, planned by today's kvplan; and what of it can't be read."""
-    found: list[Input] = []
+def _at_base(names: tuple[str, ...], tree: Tree, asked: Asked) -> tuple[list[Item], str | None]:
+    """The other revision's deployments, and what of it can't be read; a budget that is being mended is no reason to stop."""
+    readable: list[str] = []
     notes: list[str] = []
     for name in names:
         if not tree.path(name).is_file():
             notes.append(f"{name} isn't there")
             continue
         try:
-            found += read_inputs((name,), tree, asked)
+            read_inputs((name,), tree, asked)
+            readable.append(name)
         except BadFile as error:
             notes.append(f"{name} can't be read there: {error.problem.what}")
-    results = [judge(deployment, planner) for deployment, _ in _named(found).values()]
-    return lock.snapshot(results), "; ".join(notes) or None
+    return _items(read_inputs(tuple(readable), tree, asked)), "; ".join(notes) or None
 
 
 def _locks_to_write(
-    wanted: Run, inputs: tuple[Input, ...], named: Named, judged: Mapping[str, Result], results: Iterable[Result]
+    wanted: Run, inputs: tuple[Input, ...], items: list[Item], results: tuple[Result, ...]
 ) -> dict[str, str]:
     from kvplan import __version__
 
-    missing = [result.name for result in results if result.error is not None]
+    missing = [result for result in results if result.error is not None]
     if missing:
         raise UsageError(
-            f"the lock was not written: {', '.join(missing[:5])} can't be planned",
-            cause=next(result.error.what for result in results if result.error is not None),
+            f"the lock was not written: {', '.join(result.name for result in missing[:5])} can't be planned",
+            cause=next(result.error.what for result in missing if result.error is not None),
             hint="kvplan check says why; a lock holds every deployment or none",
         )
-    locks = _by_lock(wanted, inputs, named)
-    if not locks:
+    paths = _lock_paths(wanted, inputs)
+    if not paths:
         raise UsageError("--update needs a budget, or --lock FILE for manifests")
-    return {path: lock.lock_text([judged[name] for name in names], __version__) for path, names in locks.items()}
+    kept: dict[str, dict[str, Result]] = {path: {} for path in paths}
+    for item, result in zip(items, results, strict=False):
+        path = _lock_of(wanted, item.given)
+        if path is not None:
+            kept[path][_key(wanted, item)] = result
+    return {path: lock.lock_text(found, __version__) for path, found in kept.items()}
 
 
 def _report(

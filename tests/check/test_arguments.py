@@ -121,7 +121,7 @@ def test_no_graphs_by_other_words():
 
 def test_hidden_values_are_not_guessed():
     hidden = Word("$LEN", 2, "$LEN")
-    nothing = lambda path: None  # noqa: E731
+    nothing = lambda _: None  # noqa: E731
     with pytest.raises(CantRead, match=r"\$LEN"):
         read_arguments([Word("m", 1), Word("--max-model-len", 2), hidden], "f", nothing, positional=True)
     with pytest.raises(CantRead, match=r"its model is \$LEN"):

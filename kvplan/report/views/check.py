@@ -91,7 +91,7 @@ def _broken(report: CheckReport, most: int | None) -> Iterator[Block]:
     from kvplan.report.findings import findings
 
     found = [finding for finding in findings(report) if finding.severity != "note"]
-    for severity, heading in (("error", "Over budget"), ("warning", "Warnings")):
+    for severity, heading in (("error", "Errors"), ("warning", "Warnings")):
         facts = tuple((_at(one.at), one.message) for one in found if one.severity == severity)
         if facts:
             yield Heading(heading)
