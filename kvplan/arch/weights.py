@@ -45,8 +45,9 @@ class View:
     """What an engine makes of a checkpoint's tensors.
 
     vocabulary_multiple: rows that embeddings and heads are padded to. towers: whether it builds the vision, audio and
-    encoder towers. everywhere: ends of the model that every pipeline stage holds. tables: whether it keeps tables of rotary positions. store: the format it keeps a weight in. shape:
-    what it makes of one rank's share of a weight, padding included.
+    encoder towers. everywhere: ends of the model that every pipeline stage holds. tables: whether it keeps tables of
+    rotary positions. store: the format it keeps a weight in. shape: what it makes of one rank's share of a weight,
+    padding included.
     """
 
     vocabulary_multiple: int = 1

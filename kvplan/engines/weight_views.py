@@ -5,9 +5,12 @@ The inventory (arch/weights.py) is the checkpoint's; only the differences stand 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kvplan.arch.model import Model
 from kvplan.arch.storage import FP32, Storage
 from kvplan.arch.weights import PLAIN, Component, View, Weight
+from kvplan.hardware.gpu import Gpu
 
 VOCABULARY_MULTIPLE = 64
 """Rows that vLLM pads embeddings and heads to. Source: vLLM 0.33 layers/vocab_parallel_embedding.py."""
@@ -21,22 +24,44 @@ WIDE_ROUTERS = frozenset((
 BOTH = ".also_v"
 """End of the name of a key projection that gives the values too, which vLLM 0.33 stores twice (gemma4)."""
 
-_MXFP4_MULTIPLE = 64
-"""Expert width of a rank that vLLM 0.33 rounds mxfp4 experts up to. Source: quantization/mxfp4.py."""
+
+class Multiples(NamedTuple):
+    """What a rank's share of an mxfp4 expert is rounded up to."""
+
+    width: int
+    hidden: int
 
 
-def view_of(engine: str, model: Model) -> View:
+def mxfp4_multiples(gpu: Gpu | None) -> Multiples:
+    """Multiples of the kernels that vLLM 0.33 picks for a GPU: Triton's on Hopper, Marlin's or TensorRT-LLM's on others.
+
+    Source: vLLM 0.33 fused_moe/oracle/mxfp4.py, mxfp4_round_up_hidden_size_and_intermediate_size.
+    """
+    if gpu is not None and gpu.vendor == "amd":
+        return Multiples(256, 256)
+    capability = None if gpu is None else gpu.compute_capability
+    return Multiples(64, 1) if capability is None or capability[0] == HOPPER else Multiples(128, 256)
+
+
+HOPPER = 9
+"""Major compute capability of H100, H200 and GH200."""
+
+
+def view_of(engine: str, model: Model, gpu: Gpu | None = None) -> View:
     """How `engine` lays out the weights of `model`; the checkpoint's own layout for engines without a rule."""
-    return vllm(model.family) if engine in ("vllm", "sglang") else PLAIN
+    return vllm(model.family, gpu) if engine in ("vllm", "sglang") else PLAIN
 
 
-def vllm(family: str) -> View:
+def vllm(family: str, gpu: Gpu | None = None) -> View:
     """VLLM 0.33's parameters and buffers before its kernels repack them."""
+    width, hidden = mxfp4_multiples(gpu)
 
     def shape(weight: Weight, shard: tuple[int, ...]) -> tuple[int, ...]:
         if weight.stored.name == "mxfp4" and weight.routed and weight.split is not None:
-            width = -(-shard[weight.split] // _MXFP4_MULTIPLE) * _MXFP4_MULTIPLE
-            return (*shard[: weight.split], width, *shard[weight.split + 1 :])
+            return tuple(
+                _up(size, width if dim == weight.split else hidden) if dim >= len(shard) - 2 else size
+                for dim, size in enumerate(shard)
+            )
         if family == "gpt_bigcode" and weight.component == "mlp":
             return weight.shape
         if weight.name.endswith(BOTH):
@@ -54,6 +79,10 @@ def vllm(family: str) -> View:
     return View(
         VOCABULARY_MULTIPLE, everywhere=everywhere, tables=family not in BY_TRANSFORMERS, shape=shape, store=store
     )
+
+
+def _up(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple
 
 
 BY_TRANSFORMERS = frozenset((
