@@ -35,7 +35,7 @@ def test_every_bundled_model_that_transformers_builds_is_exact(count_cases):
             wrong[name] = weights.total - parameters, weights.missing
     count_cases("bundled models against transformers' parameters", len(expected))
     assert wrong == {}
-    assert len(expected) > 0.9 * len(model_names())
+    assert len(expected) > 0.8 * len(model_names())
 
 
 def class_defaults() -> dict[str, tuple[int, int, bool, bool]]:
