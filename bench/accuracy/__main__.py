@@ -2,8 +2,8 @@
 
     python -m bench.accuracy LOGS.jsonl --configs DIR
 
-Three tables: figures made of the cache memory that a log prints; that memory from GPU, model and flags alone; the rates of
-overheads fitted on the same logs beside those kvplan uses.
+Four tables: figures made of the cache memory that a log prints; that memory from GPU, model and flags alone; the rates of
+overheads fitted on the same logs beside those kvplan uses; weights counted from configs beside the printed ones.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from statistics import median
 from bench.accuracy.capacities import Outcome, described, outcomes
 from bench.accuracy.overheads import Case, Rates, cases, fit, held_out, published
 from bench.accuracy.rows import KNOWN, Row, read_rows
+from bench.accuracy.weights import counted
 from kvplan.engines.vllm.budget import budget
 from kvplan.engines.vllm.overhead import COSTS
 from kvplan.engines.vllm.versions import text
@@ -33,6 +34,7 @@ def main() -> None:
     rows = read_rows(args.logs, args.configs)
     _figures(rows)
     _memory(cases(rows))
+    _weights_of(rows)
 
 
 def _figures(rows: Sequence[Row]) -> None:
@@ -94,6 +96,26 @@ def _memory(rows: Sequence[Case]) -> None:
         if abs(case.error(published())) > NEAR:
             print(_miss(case, low))
     _rates(rows, rates)
+
+
+def _weights_of(rows: Sequence[Row]) -> None:
+    found = counted(rows)
+    sizes = sorted(abs(each.error) for each in found)
+    near = sum(size <= PROMISED_TOO_MUCH for size in sizes)
+    print(f"\n## Weights: {len(found)} distinct models, GPUs and layouts\n")
+    print(f"Median error {median(sizes):.2%}; {near} of {len(found)} within 1 %. The others:\n")
+    print(
+        "| row | model | GPU | format in the log | printed GiB | counted GiB | error |\n|---|---|---|---|---|---|---|"
+    )
+    for each in found:
+        if abs(each.error) > PROMISED_TOO_MUCH:
+            raw, gpu = each.row.raw, each.row.gpu
+            name = raw.get("model_id") or raw.get("model_hint")
+            where = f"{gpu.id if gpu else '-'} TP{each.row.parallel.tp}"
+            stored = raw.get("quantization") or "16 bit"
+            print(
+                f"| {each.row.id} | {name} | {where} | {stored} | {each.printed:.2f} | {each.ours:.2f} | {each.error:+.1%} |"
+            )
 
 
 def _weights(case: Case) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
 from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
-from kvplan.arch.storage import storage_named
+from kvplan.arch.storage import FP32, storage_named
 from kvplan.engines.base import Options
 from kvplan.engines.vllm.versions import NEWEST, Version
 from kvplan.errors import KvplanError
@@ -97,7 +97,8 @@ def _model(raw: dict[str, Any], config: Path) -> Model | None:
         return None
     model = _described(name) if known is not None else _configured(config)
     if raw.get("model_dtype") in WIDE:
-        model = replace(model, dtype=FORMATS["fp32"])
+        wide = model.weights and model.weights.stored_as(FP32)
+        model = replace(model, dtype=FORMATS["fp32"], weights=wide)
     return _stored(model, raw.get("quantization") or "")
 
 

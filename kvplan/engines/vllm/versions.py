@@ -111,7 +111,7 @@ CHANGES: tuple[Change, ...] = (
            "v1/core/kv_cache_utils.py", (("unbalanced", 1.25),)),
     Change((0, 14, 0), "the longest request is checked group by group, padding included; chunked attention has groups",
            "v1/core/kv_cache_utils.py, envs.py", (("by_layer", False), ("chunk_groups", True))),
-    Change((0, 14, 0), "so do those of 16-bit experts", "v1/worker/workspace.py; public logs",
+    Change((0, 14, 0), "rooms that 16-bit experts gather tokens in stay allocated too", "v1/worker/workspace.py; public logs",
            (("rooms", frozenset({8, 16})),), sure=False),
     Change((0, 17, 0), "logits are sorted in Triton; Hopper's and data-center Blackwell's ranks add up and normalize in one kernel",
            "v1/sample/ops/topk_topp_sampler.py, config/vllm.py enable_allreduce_rms_fusion",
@@ -134,7 +134,7 @@ CHANGES: tuple[Change, ...] = (
            (("null_block", True), ("tuples", False), ("overlap", "always"))),
     Change((0, 32, 0), "Mamba-2 prefills export one more state for prefix caching",
            "layers/mamba/mamba_mixer2.py", (("checkpoints", (("mamba2", 1),)),)),
-    Change((0, 33, 0), "so do gated delta nets, at multiples of 64 tokens; windows pick their own block; a GB10 is given a "
+    Change((0, 33, 0), "gated delta nets export one more state too, at multiples of 64 tokens; windows pick their own block; a GB10 is given a "
            "small GPU's steps",
            "layers/mamba/gdn/qwen_gdn_linear_attn.py, layers/attention/attention.py, engine/arg_utils.py",
            (("checkpoints", (("mamba2", 1), ("gated delta net", 64))), ("window_blocks", True), ("slow_capabilities", frozenset({(12, 1)})))),

@@ -12,7 +12,7 @@ from kvplan.hardware.gpu import Gpu
 
 PLAIN, EIGHT = 16, 8
 """Bits of an element."""
-MORE = ((PLAIN, 0.006), (EIGHT, 0.015), (0, 0.06))
+MORE = ((PLAIN, 0.006), (EIGHT, 0.03), (0, 0.1))
 """By how much a log may print more, for models whose smallest elements have at least so many bits: docs/accuracy.md."""
 MORE_ON_AMD = ((PLAIN, 0.4), (0, 0.2))
 """AMD's kernels pad experts and 8-bit matrices: docs/accuracy.md."""
