@@ -112,7 +112,8 @@ def _kept(row: CheckRow, before: Mapping[str, Three], deployment: Deployment) ->
     metric = next((metric for metric in METRICS.values() if metric.rule == row.rule), None)
     if metric is None or row.limit is None or row.unit == "share":
         return False
-    if any(limit.metric == metric.limit and (limit.at or limit.batch) for limit in deployment.limits):
+    mine = [limit for limit in deployment.limits if limit.metric == metric.limit and limit.end == row.end]
+    if not any(limit.bound == row.limit and limit.at is None and limit.batch is None for limit in mine):
         return False
     value = getattr(before[metric.number], row.end)
     return metric.number in UNLIMITED if value is None else metric.keeps(value, row.limit)
