@@ -27,10 +27,7 @@ def blueprint(model: Model, tp: int) -> Blueprint:
     names = Names((*model.weights.first, *model.weights.last))
     embedding, head = names.take("embedding", "embed_tokens"), names.take("head", "lm_head")
     final_norm = names.take_norm(model.hidden_size)
-    rows = [
-        0 if embedding is None or head is None else -(-weight.shape[0] // tp) for weight in (embedding, head) if weight
-    ]
-    vocab, head_rows = rows if len(rows) == 2 else (0, 0)
+    vocab, head_rows = (0 if weight is None else -(-weight.shape[0] // tp) for weight in (embedding, head))
     return Blueprint(
         model.hidden_size, vocab, tied=model.weights.tied, dtype=model.dtype, layers=layers, head=head_rows,
         final_norm=final_norm, held=names.held(tp),

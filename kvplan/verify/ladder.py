@@ -33,17 +33,16 @@ class Limit:
     pool: int
 
 
-def limit(predicted: Predicted, plan: Blueprint, room: int, batch: int) -> Limit | None:
+def limit(predicted: Predicted, plan: Blueprint, room: int, batch: int, least: int = 1) -> Limit | None:
     """A batch near `batch` whose sequences are as long as fits into `room`, so that one more is nearly a sequence over.
 
-    A sequence must outweigh the uncertain workspace, or the allocator's refusal would prove nothing: then the batch is
-    smaller. None if not even one token of one sequence fits.
+    least: bytes that a sequence should have, so that it outweighs whatever an allocator rounds up; the batch is smaller
+    then. None if not even one token of one sequence fits.
     """
     pool = room - workspace_bytes(plan, batch)
     if pool <= 0:
         return None
-    # As many sequences as asked, if each can then be three times the workspace.
-    batch = max(1, min(batch, pool // (3 * workspace_bytes(plan, 1)))) if pool > 2**32 else batch
+    batch = max(1, min(batch, pool // least))
     tokens = predicted.longest(pool, batch)
     if tokens == 0 and batch > 1:
         batch, tokens = 1, predicted.longest(pool, 1)

@@ -30,6 +30,15 @@ class Line:
         return dict(self.intercepts)[batch]
 
 
+def held_out(points: Sequence[Point], left_out: Point) -> float | None:
+    """The time of a step by the line through all the others; None if they don't make one, or none shares its batch."""
+    others = [point for point in points if point is not left_out]
+    found = fit(others)
+    if found is None or left_out.batch not in dict(found.intercepts):
+        return None
+    return found.intercept(left_out.batch) + left_out.kv_bytes / found.kv_bytes_per_s
+
+
 def fit(points: Sequence[Point]) -> Line | None:
     """Least squares with one slope for all batches and one intercept for each.
 

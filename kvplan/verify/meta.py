@@ -39,10 +39,10 @@ def against_transformers(name: str, *, revision: str | None = None, offline: boo
 
     began = time.monotonic()
     document = load_document(name, revision=revision, offline=offline)
-    model = model_of(document)
     config = document.config
     if "kvplan" in config:
         raise UsageError(f"{name} is a kvplan description", hint="--meta needs a config.json that transformers reads")
+    model = model_of(document)
     rows = tuple(rows_against(model, config))
     if outcome(rows) == "not run":
         raise Unsupported(f"transformers can't build {model.origin.id}", cause="; ".join(row.rule for row in rows))
@@ -55,8 +55,8 @@ def against_transformers(name: str, *, revision: str | None = None, offline: boo
 
 
 _LAYOUT = (
-    "transformers lays caches out its own way, and is compared with kvplan's formula in that layout: a window holds "
-    "window - 1 tokens after a prefill, a convolution all its columns, an indexer 16-bit keys"
+    "transformers lays caches out its own way, and is compared with kvplan's formula in that layout: a window or chunk holds "
+    "one token less after a prefill, a convolution all its columns, an indexer 16-bit keys"
 )
 
 
@@ -89,6 +89,8 @@ def as_transformers(cache: Cache) -> Cache:
     """The same cache as transformers 5.23 lays it out."""
     if isinstance(cache, Attention) and cache.window is not None:
         cache = replace(cache, window=cache.window - 1)
+    if isinstance(cache, Attention) and cache.chunk is not None:
+        cache = replace(cache, chunk=cache.chunk - 1)
     if isinstance(cache, Attention | Latent) and cache.indexer is not None:
         cache = replace(cache, indexer=replace(cache.indexer, stored=FORMATS["bf16"]))
     if isinstance(cache, Recurrent):

@@ -77,6 +77,7 @@ def _whole_share(count: int, tp: int) -> int:
 def _attention(cache: Attention, names: Names, tp: int, shares: int | None) -> AttentionPart:
     heads = cache.heads or 0
     query, key, value = (names.take("attention", name) for name in ("q_proj", "k_proj", "v_proj"))
+    both = names.take("attention", "also_v")  # self_attn.k_proj.also_v: one projection for keys and values
     names.drop("attention", "o_proj")
     biases = ("q_proj.bias", "k_proj.bias", "v_proj.bias")
     bias = all(names.has("attention", name) for name in biases) and names.drop("attention", *biases)
@@ -85,7 +86,7 @@ def _attention(cache: Attention, names: Names, tp: int, shares: int | None) -> A
         cache.window, cache.chunk, cache.sinks,
         norms=shares is None and _head_norms(names, cache.k_dim), bias=bias, out_bias=names.drop("attention", "o_proj.bias"),
         gate=_gate(names, query, heads, cache), sink_logits=names.drop("attention", "sinks"),
-        v_from_k=key is not None and value is None, shares=shares,
+        v_from_k=both is not None or (key is not None and value is None), shares=shares,
     )  # fmt: skip
 
 

@@ -34,9 +34,12 @@ class Names:
         )
 
     def drop(self, component: str, *names: str) -> bool:
-        """Take all of these; whether any was there."""
-        taken = [self.take(component, name) for name in names]
-        return any(weight is not None for weight in taken)
+        """Take all of these, tensors that are listed in pieces whole; whether any was there."""
+        before = len(self._left)
+        self._left = [
+            weight for weight in self._left if weight.component != component or last(weight.name) not in names
+        ]
+        return len(self._left) < before
 
     def take_norm(self, hidden: int) -> bool:
         """Take the next norm over the hidden vector; whether there was one."""

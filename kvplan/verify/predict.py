@@ -61,6 +61,18 @@ class Predicted:
         """Bytes of weights that a step of `batch` sequences reads, experts as expected under uniform routing."""
         return None if self.model.weights is None else self.model.weights.read_bytes(batch, self.parallel).likely
 
+    def weights_read_at_least(self, batch: int) -> int:
+        """The same with the fewest experts that routing can touch; 0 without an inventory."""
+        return 0 if self.model.weights is None else self.model.weights.read_bytes(batch, self.parallel).low
+
+    def distinct_experts(self, batch: int) -> float | None:
+        """Experts of a layer that a step touches if routing is uniform: E (1 - (1 - k/E)^batch); None without experts."""
+        layers = () if self.model.weights is None else self.model.weights.layers
+        routed = next((weight for layer in layers for weight in layer if weight.picked), None)
+        if routed is None or routed.picked is None:
+            return None
+        return routed.copies * (1 - (1 - routed.picked / routed.copies) ** batch)
+
     def longest(self, pool: int, batch: int) -> int:
         """Largest number of tokens of which `batch` sequences fit into `pool` bytes; whole pages of them."""
         curve = Curve(tuple(term for one in self.model.rank_curves(self.parallel, self.kv) for term in one.terms))

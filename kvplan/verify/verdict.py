@@ -7,7 +7,7 @@ from typing import Literal
 
 Verdict = Literal["confirmed", "refuted", "reported", "not run"]
 Check = Literal["recompute", "bytes", "capacity", "time", "meta"]
-Unit = Literal["B", "B/s", "s", "sequences", "tokens", "parameters", "share", "difference"]
+Unit = Literal["B", "B/s", "s", "sequences", "tokens", "experts", "parameters", "share", "difference"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """Live caches hold exactly the bytes worked out by hand, and decoding through them equals recomputation."""
 
+# ruff: noqa: E402 - nothing of this can be imported without torch
+
 from __future__ import annotations
 
 import pytest
@@ -122,7 +124,9 @@ def test_a_wrong_slot_is_noticed(monkeypatch):
     from kvplan.verify.live.attention import Attention
 
     monkeypatch.setattr(Attention, "slot", lambda self, position: position % (self.part.window - 1))
-    plan = Blueprint(48, 0, tied=False, dtype=FORMATS["bf16"], layers=(LayerPlan((AttentionPart(4, 2, 32, 32, window=99),)),))
+    plan = Blueprint(
+        48, 0, tied=False, dtype=FORMATS["bf16"], layers=(LayerPlan((AttentionPart(4, 2, 32, 32, window=99),)),)
+    )
     assert {row.verdict for row in check_recompute.mixers(plan, both("bf16"), CONTIGUOUS, CPU)} == {"refuted"}
 
 

@@ -15,7 +15,7 @@ COMMON = {
 LATENT = {
     "q_lora_rank": 24, "kv_lora_rank": 32, "qk_rope_head_dim": 16, "qk_nope_head_dim": 16, "v_head_dim": 16,
     "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1,
-    "first_k_dense_replace": 1, "moe_layer_freq": 1, "num_key_value_heads": 4,
+    "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "moe_layer_freq": 1, "num_key_value_heads": 4,
 }  # fmt: skip
 MAMBA = {
     "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_ssm": 128, "mamba_d_state": 16, "mamba_n_groups": 2, "mamba_d_conv": 4,

@@ -34,6 +34,7 @@ class Taken:
         """At this moment."""
         if device.type == "cuda":
             torch.cuda.synchronize(device)
+            torch.cuda.empty_cache()  # what earlier work left cached would hide what is taken next
             return cls(torch.cuda.memory_allocated(device), torch.cuda.mem_get_info(device)[0], None)
         return cls(0, 0, resident())
 

@@ -97,6 +97,6 @@ def _accepts(decoder: Decoder, caching: Caching, *, accounted: bool = True) -> b
 def clean(decoder: Decoder) -> None:
     """Give every byte of cache back to the device."""
     decoder.release()
-    gc.collect()
     if decoder.build.ledger.device.type == "cuda":
+        gc.collect()
         torch.cuda.empty_cache()

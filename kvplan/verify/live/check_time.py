@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 
 import torch
 
+from kvplan.hardware.gpu import Gpu
+from kvplan.units import format_seconds
 from kvplan.verify.ladder import Rung
-from kvplan.verify.line import Line, Point, fit
+from kvplan.verify.line import Line, Point, fit, held_out
 from kvplan.verify.live.check_capacity import clean
 from kvplan.verify.live.clock import copy_bandwidth, graphed, kernels, launch_floor, median, once, wait
 from kvplan.verify.live.decoder import Decoder
+from kvplan.verify.live.ledger import NoRoom
 from kvplan.verify.live.mixer import Caching
 from kvplan.verify.live.ranks import Together, everybody
 from kvplan.verify.live.readers import Fastest
@@ -25,6 +28,8 @@ LONG = 2**20
 KV_SHARE, STEP_ALLOWED, CROSSOVER_ALLOWED = 0.85, 0.10, 0.25
 BOUND_BY_MEMORY = 0.8
 """Share of a step's predicted time that reading takes from which on the step counts as bound by memory."""
+_POINT_S = 0.3
+"""About how long one point is repeated."""
 _CPU = "no claim is made about a CPU's speed"
 
 
@@ -39,6 +44,7 @@ class Times:
     points: list[Point] = field(default_factory=list)
     line: Line | None = None
     readers: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def overhead_s(self) -> float:
@@ -72,11 +78,13 @@ def time_ladder(
         if not _everybody_has_time(decoder, deadline, times, rung):
             break
         progress(f"timing a batch of {rung.batch}")
-        decoder.allocate(Caching(rung.batch, rung.contexts[-1], predicted.kv, Layout(predicted.page)))
         try:
+            decoder.allocate(Caching(rung.batch, rung.contexts[-1], predicted.kv, Layout(predicted.page)))
             decoder.fill()
             for context in rung.contexts:
                 times.points.append(_time(predicted, decoder, rung.batch, context, reader, times))
+        except (NoRoom, torch.OutOfMemoryError):
+            times.notes.append(f"a batch of {rung.batch} ran out of memory and was left out")
         finally:
             clean(decoder)
     times.line = fit(times.points)
@@ -118,7 +126,7 @@ def _time(predicted: Predicted, decoder: Decoder, batch: int, context: int, read
     run, captured = graphed(work, device)
     times.graphs = times.graphs and captured
     # The number of repeats must be the same on all ranks, or one would wait for another for ever.
-    repeats = max(everybody(decoder.build.ranks, max(3, min(15, int(0.4 / max(first, 1e-4))))))  # type: ignore[arg-type]
+    repeats = max(everybody(decoder.build.ranks, max(3, min(15, int(_POINT_S / max(first, 1e-4))))))  # type: ignore[arg-type]
     seconds = median(run, device, repeats, warm=1)
     touched = [experts.distinct() for experts in decoder.experts]
     mean = sum(touched) / len(touched) if touched else None
@@ -137,26 +145,30 @@ def tokens(decoder: Decoder, batch: int) -> torch.Tensor:
     return torch.randint(0, rows, (batch,), generator=build.ledger.random, device=build.ledger.device)
 
 
-def judged(predicted: Predicted, times: Times, *, cuda: bool, datasheet: int | None) -> Iterator[Row]:
-    """Rows of the times: bandwidths, each step, the crossover."""
+def judged(predicted: Predicted, times: Times, gpu: Gpu | None, *, cuda: bool) -> Iterator[Row]:
+    """Rows of the times: bandwidths, each step, the crossover. gpu: its record, where kvplan has one."""
+    datasheet = None if gpu is None else gpu.bandwidth.value
     yield reported(
         "time", "copy, read and written", "B/s", datasheet, times.copy, "every other bandwidth is a share of this one"
     )
-    yield _cache_share(times, cuda=cuda)
+    yield _cache_share(times, claimed=cuda and gpu is not None)
     yield _weight_share(times)
     for point in times.points:
         yield _step(times, point, cuda=cuda)
+    if datasheet is not None:
+        yield _bound(predicted, times, datasheet)
     yield _crossover(predicted, times, cuda=cuda)
+    yield from _experts(predicted, times)
 
 
-def _cache_share(times: Times, *, cuda: bool) -> Row:
+def _cache_share(times: Times, *, claimed: bool) -> Row:
     what = "reading the cache, share of the copy"
     if times.line is None:
         return not_run("time", what, "share", "no batch was timed at two lengths that differ enough")
     share = times.line.kv_bytes_per_s / times.copy
     most = max(point.batch * point.context for point in times.points)
-    if not cuda:
-        return reported("time", what, "share", None, share, _CPU)
+    if not claimed:
+        return reported("time", what, "share", None, share, "claimed for GPUs that kvplan knows")
     if most <= LONG:
         return reported("time", what, "share", None, share, f"claimed above {LONG:,} tokens in all; here {most:,}")
     return at_least("time", what, "share", KV_SHARE, share, f"at least {KV_SHARE} above {LONG:,} tokens in all")
@@ -172,24 +184,31 @@ def _weight_share(times: Times) -> Row:
 
 
 def _step(times: Times, point: Point, *, cuda: bool) -> Row:
+    """A step against the line through all other steps: bandwidths measured in this run, but not on this step."""
     what = f"step of {point.batch} x {point.context:,} tokens"
-    expected = times.predicted_s(point)
+    at_copy = times.predicted_s(point)
     if not cuda:
-        return reported("time", what, "s", expected, point.seconds, _CPU)
-    if not point.weight_bytes:
-        return reported("time", what, "s", None, point.seconds, "weights are unknown")
-    reading = (point.weight_bytes + point.kv_bytes) / times.copy
-    if reading < BOUND_BY_MEMORY * expected:
-        return reported("time", what, "s", expected, point.seconds, "launches, not memory, take most of it")
-    return within(
-        "time",
-        what,
-        "s",
-        expected,
-        point.seconds,
-        STEP_ALLOWED * expected,
-        "bytes at the copy's speed, and launches: within 10 %",
+        return reported("time", what, "s", at_copy, point.seconds, _CPU)
+    reading = at_copy - times.overhead_s
+    if not point.weight_bytes or reading < BOUND_BY_MEMORY * at_copy:
+        return reported("time", what, "s", at_copy, point.seconds, "launches, not memory, take most of it")
+    expected = held_out(times.points, point)
+    if expected is None:
+        return reported("time", what, "s", at_copy, point.seconds, "too few other steps to predict it from")
+    because = (
+        f"the line through the other steps, within {STEP_ALLOWED:.0%}; at the copy's speed {format_seconds(at_copy)}"
     )
+    return within("time", what, "s", expected, point.seconds, STEP_ALLOWED * expected, because)
+
+
+def _bound(predicted: Predicted, times: Times, datasheet: int) -> Row:
+    """No step may beat the datasheet: if one did, bytes were predicted that nobody read."""
+    least = min(
+        point.seconds * datasheet / (predicted.weights_read_at_least(point.batch) + point.kv_bytes)
+        for point in times.points
+    )
+    because = "no step is faster than its bytes at the datasheet's bandwidth"
+    return at_least("time", "fastest step over the datasheet's bound", "share", 1.0, least, because)
 
 
 def _crossover(predicted: Predicted, times: Times, *, cuda: bool) -> Row:
@@ -201,10 +220,23 @@ def _crossover(predicted: Predicted, times: Times, *, cuda: bool) -> Row:
     what = f"{what}, batch {batch}"
     left = times.line.intercept(batch) - times.overhead_s
     if expected is None or left <= 0:
-        return not_run(
-            "time", what, "tokens", "the cache never outgrows the weights, or they are too small to see", expected
-        )
+        because = "the cache never outgrows the weights, or they are too small to see"
+        return not_run("time", what, "tokens", because, expected)
     found = predicted.reads_curve.tokens_that_fit(int(left * times.line.kv_bytes_per_s) // batch) + 1
     if not cuda:
         return reported("time", what, "tokens", expected, found, _CPU)
-    return within("time", what, "tokens", expected, found, CROSSOVER_ALLOWED * expected, "within 25 %")
+    if not min(point.context for point in times.points) < expected < max(point.context for point in times.points):
+        return reported("time", what, "tokens", expected, found, "outside of the contexts that were timed")
+    return within(
+        "time", what, "tokens", expected, found, CROSSOVER_ALLOWED * expected, f"within {CROSSOVER_ALLOWED:.0%}"
+    )
+
+
+def _experts(predicted: Predicted, times: Times) -> Iterator[Row]:
+    """Distinct experts that a step touched, beside what uniform routing would make of them."""
+    for point in {point.batch: point for point in times.points}.values():
+        expected = predicted.distinct_experts(point.batch)
+        if point.experts is not None and expected is not None:
+            what = f"distinct experts in a layer, batch {point.batch}"
+            because = "random weights route almost uniformly; trained ones touch fewer"
+            yield reported("time", what, "experts", expected, point.experts, because)

@@ -92,7 +92,7 @@ class Decoder(nn.Module):
         for layer in plan.layers:
             self.layers.append(Layer(layer, build, self._source(layer)))
         self.norm = build.vector(plan.hidden) if plan.final_norm else None
-        self.head = build.matrix(plan.head, plan.hidden) if plan.head and not plan.tied else self.embedding
+        self.head = self.embedding if plan.tied else build.matrix(plan.head, plan.hidden) if plan.head else None
 
     def _source(self, plan: LayerPlan) -> Attention | None:
         places = [part.shares for part in plan.mixers if isinstance(part, AttentionPart) and part.shares is not None]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -88,14 +91,33 @@ class Experts(nn.Module):
 
 def _by_expert(tokens: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
     """Tokens [n, inputs], sorted by expert, times weights [experts, outputs, inputs]: experts without tokens are not read."""
-    if tokens.is_cuda and tokens.dtype == torch.bfloat16:
-        return torch._grouped_mm(tokens, weights.transpose(1, 2), offs=ends)  # noqa: SLF001 - public only since 2.10
+    if _GROUPED is not None and tokens.is_cuda and tokens.dtype == torch.bfloat16 and _groups(tokens.device):
+        return _GROUPED(tokens, weights.transpose(1, 2), offs=ends)
     runs, start = [], 0
     for expert, end in enumerate(ends.tolist()):
         if end > start:
             runs.append(tokens[start:end] @ weights[expert].t())
         start = end
     return torch.cat(runs)
+
+
+_GROUPED: Callable[..., Tensor] | None = getattr(functional, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
+"""One launch for all experts; public since torch 2.10."""
+
+
+@functools.cache
+def _groups(device: torch.device) -> bool:
+    """Whether the device multiplies groups of different sizes in one launch; tried once, outside of any graph."""
+    if _GROUPED is None:
+        return False
+    tokens, weights = torch.ones((4, 16), device=device), torch.ones((2, 16, 16), device=device)
+    ends = torch.tensor([1, 4], dtype=torch.int32, device=device)
+    try:
+        _GROUPED(tokens.bfloat16(), weights.bfloat16().transpose(1, 2), offs=ends)
+        torch.cuda.synchronize(device)
+    except (RuntimeError, TypeError):
+        return False
+    return True
 
 
 def feed_forward(part: FeedForward, build: Build) -> Dense | Experts:

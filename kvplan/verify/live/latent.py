@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from kvplan.verify.live.attend import Query
-from kvplan.verify.live.fused import angles, normed, rotate
+from kvplan.verify.live.fused import Angles, angles, normed, rotate
 from kvplan.verify.live.mixer import Build, Caching, Mixer, Step, Stored
 from kvplan.verify.live.rows import Layout, Rows
 from kvplan.verify.parts import IndexerPart, LatentPart
@@ -48,9 +48,8 @@ class Indexer(nn.Module):
             dtype=self.dtype, layout=caching.layout, table=table,
         )  # fmt: skip
 
-    def own(self, hidden: Tensor, compressed: Tensor, position: int) -> tuple[Tensor, Tensor, Tensor]:
+    def own(self, hidden: Tensor, compressed: Tensor, turn: Angles) -> tuple[Tensor, Tensor, Tensor]:
         """Queries [batch, heads, dim], weights [batch, heads] and key [batch, dim] of one token."""
-        turn = angles(position, self.rotary, hidden.device)
         query = functional.linear(compressed, self.query).unflatten(-1, (self.part.heads, self.part.dim))
         key = functional.layer_norm(functional.linear(hidden, self.key), (self.part.dim,), self.norm, self.norm_bias)
         weights = functional.linear(hidden, self.weigh) * (self.part.heads * self.part.dim) ** -0.5
@@ -128,7 +127,7 @@ class Latent(Mixer):
         slot = at.position if part.window is None else at.position % part.window
         self.keys.write(slot, inward.row.unsqueeze(1))
         if self.indexer is not None:
-            at.chosen = self._choose(hidden, inward.compressed, at.position)
+            at.chosen = self._choose(hidden, inward.compressed, at)
         chosen = None if part.topk is None else at.chosen
         nope, rope = inward.query.split((part.nope_dim, part.rope_dim), -1)
         into, out_of = self._absorbed()
@@ -178,20 +177,23 @@ class Latent(Mixer):
         up = self.up.view(self.part.heads, self.part.nope_dim + self.part.v_dim, self.part.rank)
         return up[:, : self.part.nope_dim], up[:, self.part.nope_dim :]
 
-    def _choose(self, hidden: Tensor, compressed: Tensor, position: int) -> Tensor | None:
+    def _choose(self, hidden: Tensor, compressed: Tensor, at: Step) -> Tensor | None:
         """Top k tokens [batch, k], None while there are no more than that."""
         assert self.indexer is not None and self.indexer.keys is not None  # noqa: S101, PT018
-        query, weights, key = self.indexer.own(hidden, compressed, position)
-        self.indexer.keys.write(position, key.unsqueeze(1))
-        if self.part.topk is None or position + 1 <= self.part.topk:
+        query, weights, key = self.indexer.own(hidden, compressed, at.turn(self.indexer.rotary))
+        self.indexer.keys.write(at.position, key.unsqueeze(1))
+        if self.part.topk is None or at.position + 1 <= self.part.topk:
             return None
-        return self.indexer.scores(query, weights, position + 1).topk(self.part.topk).indices
+        return self.indexer.scores(query, weights, at.position + 1).topk(self.part.topk).indices
 
     def _choose_all(self, hidden: Tensor, compressed: Tensor) -> Tensor:
         """Which tokens each token reads, [batch, query, key], from all scores at once."""
         assert self.indexer is not None and self.indexer.keys is not None and self.part.topk is not None  # noqa: S101, PT018
         tokens = hidden.shape[1]
-        each = [self.indexer.own(hidden[:, token], compressed[:, token], token) for token in range(tokens)]
+        each = [
+            self.indexer.own(hidden[:, token], compressed[:, token], angles(token, self.indexer.rotary, hidden.device))
+            for token in range(tokens)
+        ]
         query, weights = torch.stack([one[0] for one in each], 1), torch.stack([one[1] for one in each], 1)
         key = self.indexer.keys.round_trip(torch.stack([one[2] for one in each], 1))
         scores = torch.einsum("bqhd,bkd->bqhk", query, key).relu()

@@ -35,6 +35,8 @@ from kvplan.verify.sizing import Sizing, choose
 from kvplan.verify.verdict import Row, not_run, worst
 
 _CPU_VOCABULARY = 4096
+_ROUND_UP = 2 * MIB
+"""What torch's allocator rounds a large tensor up to; see kvplan.verify.live.check_bytes."""
 _CPU_MEMORY = 3 * 2**29
 _CPU_POOL = 32 * MIB
 _GPU_BATCH, _CPU_BATCH = 16, 8
@@ -99,8 +101,8 @@ def _manners(device: torch.device) -> Iterator[None]:
     finally:
         fused.use_triton(on=False)
         torch.set_num_threads(threads)
-        gc.collect()
         if device.type == "cuda":
+            gc.collect()
             torch.cuda.empty_cache()
             torch.cuda.set_per_process_memory_fraction(1.0, device)
 
@@ -219,7 +221,9 @@ def _after_weights(
     cuda, ranks = ledger.device.type == "cuda", decoder.build.ranks
     room = session.limit - ledger.taken()
     room = min(everybody(ranks, room if cuda else min(room, _CPU_POOL + workspace_bytes(plan, _CPU_BATCH))))  # type: ignore[arg-type]
-    most = ladder.limit(predicted, plan, room, _GPU_BATCH if cuda else _CPU_BATCH)
+    rounding = _ROUND_UP * (len(ledger.tensors("weights")) + _tensors_of_cache(plan)) if cuda else 0
+    least = 3 * (workspace_bytes(plan, 1) + rounding) if cuda else 1
+    most = ladder.limit(predicted, plan, room - rounding, _GPU_BATCH if cuda else _CPU_BATCH, least)
     progress(0.3, "comparing bytes")
     try:
         rows += _bytes(predicted, decoder, Caching(_SMALL_BATCH, _SMALL_TOKENS, predicted.kv, Layout(options.page)))
@@ -229,7 +233,7 @@ def _after_weights(
         caching = Caching(most.batch, most.tokens, predicted.kv, Layout(options.page))
         rows += _bytes(predicted, decoder, caching, before)
         progress(0.45, f"filling {format_bytes(most.pool)} with {most.batch} sequences")
-        rows += _capacity(session, decoder, most)
+        rows += _capacity(session, decoder, most, rounding)
         progress(0.6, "timing")
         steps = ladder.rungs(
             predicted, plan, room, options.batches or (() if cuda else (1, 4)), options.contexts, 4 if cuda else 3
@@ -239,8 +243,8 @@ def _after_weights(
             return
         times = check_time.time_ladder(predicted, decoder, steps, deadline, lambda what: progress(0.7, what))
         session.times = times
-        datasheet = None if session.gpu is None else session.gpu.bandwidth.value
-        rows += check_time.judged(predicted, times, cuda=cuda, datasheet=datasheet)
+        session.notes += times.notes
+        rows += check_time.judged(predicted, times, session.gpu, cuda=cuda)
     finally:
         check_capacity.clean(decoder)
 
@@ -265,7 +269,12 @@ def _bytes(predicted: Predicted, decoder: Decoder, caching: Caching, before: Tak
     return found
 
 
-def _capacity(session: Found, decoder: Decoder, most: ladder.Limit) -> list[Row]:
+def _tensors_of_cache(plan: Blueprint) -> int:
+    """At most four for each mixer: keys, values, and their scales."""
+    return 4 * sum(len(layer.mixers) for layer in plan.layers)
+
+
+def _capacity(session: Found, decoder: Decoder, most: ladder.Limit, rounding: int) -> list[Row]:
     """Check c, with the memory cut to exactly what the plan says."""
     predicted, ledger = session.kv, decoder.build.ledger
     tables = ladder.table_bytes(session.plan, most.tokens, most.batch + 1, predicted.page)
@@ -274,9 +283,8 @@ def _capacity(session: Found, decoder: Decoder, most: ladder.Limit) -> list[Row]
     reader = Fastest(ledger.device, triton=fused.uses_triton())
     kept, ledger.limit = ledger.limit, asked.limit
     try:
-        return list(
-            check_capacity.capacity(predicted, decoder, asked, workspace_bytes(session.plan, most.batch), reader, ids)
-        )
+        extra = workspace_bytes(session.plan, most.batch) + rounding
+        return list(check_capacity.capacity(predicted, decoder, asked, extra, reader, ids))
     finally:
         ledger.limit = kept
 

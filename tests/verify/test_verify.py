@@ -1,0 +1,284 @@
+"""Whole verifications on the CPU: small models of every kind, wrong predictions, two ranks, and bad wishes."""
+
+# ruff: noqa: E402 - nothing of this can be imported without torch
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch, the verify extra")
+
+from cli.running import run
+from verify import tiny
+
+from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
+from kvplan.arch.layers import Attention, Layer
+from kvplan.arch.model import map_caches
+from kvplan.errors import CannotSplit, Unsupported, UsageError
+from kvplan.report.schema import VerifyReport
+from kvplan.verify import Options, default_model, verify
+from kvplan.verify.live import session
+from kvplan.verify.receipt import calibration
+
+pytestmark = pytest.mark.torch
+ROOT = Path(__file__).parents[2]
+QUICK = Options(device="cpu", batches=(1, 2), contexts=(64, 128))
+
+
+@pytest.fixture(autouse=True)
+def _small_pool(monkeypatch):
+    monkeypatch.setattr(session, "_CPU_POOL", 2**20)
+
+
+def verdicts(report: VerifyReport, check: str) -> dict[str, str]:
+    return {row.what: row.verdict for row in report.rows if row.check == check}
+
+
+def write(tmp_path: Path, kind: str) -> str:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**tiny.COMMON, **tiny.CONFIGS[kind]}))
+    return str(path)
+
+
+FORMATS_IN_TURN = (("auto", None), ("fp8", 16), ("int8_per_token_head", None))
+KINDS = [(kind, *FORMATS_IN_TURN[place % 3]) for place, kind in enumerate(tiny.CONFIGS)]
+
+
+@pytest.mark.parametrize(("kind", "kv", "page"), KINDS, ids=tuple(tiny.CONFIGS))
+def test_every_kind_is_confirmed(kind, kv, page):
+    from dataclasses import replace
+
+    options = replace(QUICK, kv=None if kv == "auto" else parse_kv_format(kv), page=page)
+    report = verify(tiny.model(kind), options)
+    assert report.verdict == "confirmed", [row for row in report.rows if row.verdict == "refuted"]
+    assert report.built is not None
+    assert report.built.layers == report.built.of_layers
+    assert set(verdicts(report, "bytes").values()) <= {"confirmed", "not run"}
+    assert verdicts(report, "bytes")["weights in bf16"] == "confirmed"
+    assert "confirmed" in verdicts(report, "capacity").values()
+    assert len(report.steps) == 4
+    assert all(step.measured_s > 0 for step in report.steps)
+    # On a CPU nothing is claimed about time, and nothing can be refuted by a busy machine.
+    assert set(verdicts(report, "time").values()) <= {"reported", "not run"}
+
+
+def test_what_is_measured_is_what_the_formula_says():
+    """GQA, 3 layers, 2 KV heads of 16 + 16 in bf16: 384 B a token; the report's own row holds the same product."""
+    report = verify(tiny.model("gqa"), QUICK)
+    row = next(row for row in report.rows if row.what == "cache, full, 2 x 37 tokens")
+    assert row.measured == row.predicted == 2 * 37 * 384
+    most = next(row for row in report.rows if row.check == "capacity")
+    assert most.predicted == most.measured == 8
+
+
+def test_sinks_are_verified_too():
+    streaming = map_caches(tiny.model("gqa"), lambda _: Attention(4, 2, 16, 16, window=60, sinks=4))
+    report = verify(streaming, QUICK)
+    assert report.verdict == "confirmed"
+    # Nothing grows after 64 tokens, so the batch is what grows: 1 MiB holds 42 times 3 layers x 64 slots x 128 B.
+    row = next(row for row in report.rows if row.what == "cache, sliding, 42 x 4,096 tokens")
+    assert row.measured == 42 * 3 * 64 * 128
+
+
+@pytest.mark.parametrize(("kind", "law"), [("gqa", Attention), ("sliding", Attention), ("chunked", Attention)])
+def test_a_wrong_prediction_is_refuted(kind, law, monkeypatch, tmp_path):
+    """Twice the bytes predicted for one kind of cache: its row, and the whole run, say so, and the command ends with 1."""
+    right = law.parts
+    wrong_kind = {"gqa": "full", "sliding": "sliding", "chunked": "chunked"}[kind]
+
+    def wrong(self, shard, kv, dtype):
+        from dataclasses import replace
+
+        return tuple(
+            replace(part, group=replace(part.group, per_state=2 * part.group.per_state))
+            if part.kind == wrong_kind
+            else part
+            for part in right(self, shard, kv, dtype)
+        )
+
+    monkeypatch.setattr(law, "parts", wrong)
+    result = run("verify", write(tmp_path, kind), "--device", "cpu", "--batch", "1", "--ctx", "64", "--json")
+    assert result.code == 1
+    rows = {row["what"]: row for row in result.document["rows"]}
+    assert result.document["verdict"] == "refuted"
+    assert rows[f"cache, {wrong_kind}, 2 x 37 tokens"]["error"] == -0.5
+    assert all(
+        row["verdict"] == "confirmed"
+        for row in rows.values()
+        if row["check"] == "recompute" and row["measured"] is not None
+    )
+
+
+def test_a_wrong_count_of_weights_is_refuted():
+    from dataclasses import replace
+
+    model = tiny.model("gqa")
+    assert model.weights is not None
+    lost = replace(model.weights, last=(*model.weights.last, model.weights.last[0]))  # a norm that isn't there
+    # What the blueprint holds is taken from the same list, so hide it from one of the two.
+    report = verify(replace(model, weights=replace(lost, layers=tuple(block[:-1] for block in lost.layers))), QUICK)
+    assert verdicts(report, "bytes")["weights in bf16"] == "refuted"
+    assert report.verdict == "refuted"
+
+
+def test_a_share_of_a_rank(tmp_path):
+    result = run(
+        "verify",
+        write(tmp_path, "gqa"),
+        "--device",
+        "cpu",
+        "--tp",
+        "2",
+        "--rank",
+        "1",
+        "--batch",
+        "1",
+        "--ctx",
+        "64",
+        "--json",
+    )
+    assert result.code == 0
+    assert result.document["rank"] == 1
+    row = next(row for row in result.document["rows"] if row["what"] == "cache, full, 2 x 37 tokens")
+    assert row["measured"] == 2 * 37 * 384 // 2
+    assert any("no all-reduce" in note for note in result.document["notes"])
+
+
+def test_the_page_and_the_schema(tmp_path):
+    import jsonschema
+
+    words = ("verify", write(tmp_path, "shared"), "--device", "cpu", "--batch", "1", "--ctx", "64,128")
+    page = run(*words, "-o", str(tmp_path / "receipt.json"), "--format", "table")
+    assert page.code == 0
+    assert page.err == ""
+    assert ": confirmed (" in page.out
+    assert all(len(text) <= 100 for text in page.out.splitlines())
+    receipt = json.loads((tmp_path / "receipt.json").read_text())
+    jsonschema.validate(receipt, json.loads(run("schema", "verify").out))
+    assert receipt["schema"] == "kvplan.verify/1"
+    assert receipt["versions"]["torch"]
+    assert "embed_tokens_per_layer" in receipt["built"]["held"]
+    terms = calibration(receipt)
+    assert terms.bandwidth > 0
+    assert terms.gpu == receipt["machine"]["name"]
+
+
+GLOO = """
+import sys
+sys.path[:0] = [{tests!r}, {root!r}]
+import torch
+torch.set_num_threads(1)
+from kvplan.cli import main
+from kvplan.verify.live import session
+session._CPU_POOL = 2**20
+sys.exit(main(["verify", {config!r}, "--device", "cpu", "--tp", "2", "--batch", "1", "--ctx", "64,128", "--json"]))
+"""
+
+
+def test_two_ranks_agree_with_the_prediction(tmp_path):
+    """Two processes under gloo: each holds its half, sums go through both, rank 0 prints the worst of both."""
+    code = GLOO.format(tests=str(ROOT / "tests"), root=str(ROOT), config=write(tmp_path, "mla"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", code], env={**os.environ, **world, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for rank in (0, 1)
+    ]  # fmt: skip
+    found = [rank.communicate(timeout=120) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], found
+    assert found[1][0] == ""
+    report = json.loads(found[0][0])
+    assert report["verdict"] == "confirmed"
+    assert report["rank"] is None
+    rows = {row["what"]: row for row in report["rows"]}
+    # A latent is whole on every rank: 3 layers of 32 + 16 elements in bf16.
+    assert rows["cache, latent, 2 x 37 tokens"]["measured"] == 2 * 37 * 3 * 48 * 2
+    assert any(row["check"] == "capacity" and row["verdict"] == "confirmed" for row in report["rows"])
+
+
+def test_wishes_that_cannot_be_granted(tmp_path, monkeypatch):
+    config = write(tmp_path, "gqa")
+    for words, said in (
+        (("--device", "cuda"), "no CUDA device"),
+        (("--device", "tpu"), "not a device"),
+        (("--tp", "2", "--rank", "2"), "--rank 2"),
+        (("--tp", "3"), "can't split"),
+        (("--memory", "1MiB"), "too little"),
+        (("--memory", "900000GiB"), "more than"),
+        (("--kv-dtype", "nvfp4"), "nvfp4"),
+    ):  # fmt: skip
+        given = words if "--device" in words else (*words, "--device", "cpu")
+        result = run("verify", config, *given)
+        assert (result.code, result.out) == (2, ""), words
+        assert said in result.err, result.err
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert "torchrun" in run("verify", config, "--device", "cpu", "--tp", "2").err
+
+
+def test_without_torch_there_is_one_clear_message(monkeypatch, tmp_path):
+    from kvplan.verify import run as module
+
+    monkeypatch.setattr(module, "find_spec", lambda _: None)
+    result = run("verify", write(tmp_path, "gqa"))
+    assert result.code == 2
+    assert result.err.startswith("error: verify needs torch")
+    assert "pip install" in result.err
+
+
+def test_nothing_is_left_behind_when_it_is_interrupted():
+    def stop(done: float, following: str) -> None:
+        if done > 0.5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        verify(tiny.model("gqa"), QUICK, stop)
+    import gc
+
+    from kvplan.verify.live.decoder import Decoder
+
+    gc.collect()
+    assert not [one for one in gc.get_objects() if type(one) is Decoder]
+
+
+def test_models_that_cannot_be_verified():
+    from dataclasses import replace
+
+    with pytest.raises(Unsupported, match="hidden size"):
+        verify(replace(tiny.model("gqa"), hidden_size=None), QUICK)
+    with pytest.raises(CannotSplit):
+        verify(tiny.model("gqa"), replace(QUICK, tp=3))
+    with pytest.raises(UsageError, match="rank"):
+        verify(tiny.model("gqa"), replace(QUICK, tp=2, rank=5))
+
+
+def test_a_model_without_weights_shows_its_cache():
+    from dataclasses import replace
+
+    report = verify(replace(tiny.model("gqa"), weights=None, layers=(Layer((Attention(4, 2, 16, 16),)),)), QUICK)
+    assert report.verdict == "confirmed"
+    assert verdicts(report, "bytes")["weights"] == "not run"
+
+
+def test_without_a_model_it_is_llama():
+    assert default_model(Options(device="cpu")).origin.id == "llama-3.1-8b"
+
+
+def test_the_default_format_is_the_checkpoints():
+    from dataclasses import replace
+
+    hinted = replace(tiny.model("gqa"), kv_hint=KvFormat(FORMATS["fp8"], FORMATS["fp8"]))
+    report = verify(hinted, QUICK)
+    assert report.kv_dtype.k == "fp8"
+    assert report.verdict == "confirmed"
