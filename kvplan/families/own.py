@@ -149,7 +149,7 @@ def griffin(fields: Fields) -> tuple[Layer, ...]:
     count = patterns.layer_count(fields)
     inner = fields.whole("lru_width") or fields.need("hidden_size")
     tensors = (
-        StateTensor("conv", fields.need("conv1d_width") - 1, ((inner, 1),)),
+        StateTensor("shift", fields.need("conv1d_width") - 1, ((inner, 1),)),
         StateTensor("recurrent", 1, ((inner, 1),), usual=FP32),
     )
     state = Layer((Recurrent("gated linear recurrence", tensors, "Griffin, arXiv:2402.19427"),))

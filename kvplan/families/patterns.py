@@ -220,13 +220,18 @@ def _windows(fields: Fields, count: int) -> tuple[str, ...] | None:
     gate = fields.flag("use_sliding_window")
     if gate is False:
         return (FULL,) * count
-    if gate is True:
+    if gate is True and _class_counts_windows(fields):
         first = fields.whole("max_window_layers", least=0)
         if first is None:
             first = fields.whole_or_default("max_window_layers")
         if first is not None:
             return tuple(SLIDING if layer >= first else FULL for layer in range(count))
     return _local_global(fields, count) or _by_class(fields, count) or (SLIDING,) * count
+
+
+def _class_counts_windows(fields: Fields) -> bool:
+    """Whether max_window_layers means anything: known classes without a per-layer list slide everywhere (qwen3_moe)."""
+    return not fields.defaults.known or "layer_types" in fields.defaults.values.get("lists", {})
 
 
 def window(fields: Fields) -> int | None:

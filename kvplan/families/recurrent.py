@@ -216,6 +216,17 @@ CLASS_LAWS: tuple[tuple[str, Callable[[Fields], Recurrent]], ...] = (
 """The same by the fields of the model type's class, for configs that leave them to its defaults."""
 
 
+def dilated_convolution(fields: Fields) -> StateTensor:
+    """Columns that a per-layer embedding's dilated convolution keeps: (kernel - 1) x ngram_size of every stream.
+
+    Source: transformers 5.23 models/qwen4_exp, short_conv_state_len.
+
+    Raises: MissingField, BadField.
+    """
+    columns = (fields.need("ple_conv_kernel_size") - 1) * fields.need("ngram_size")
+    return StateTensor("shift", columns, ((1, _hidden(fields) * fields.need("hc_count")),))
+
+
 BESIDE_ATTENTION: tuple[tuple[str, Callable[[Fields, Heads], Recurrent]], ...] = (
     ("cca_time0", mixed_heads),
     ("conv_kernel_size", four_convolutions),

@@ -53,11 +53,13 @@ class _Builder:
     owners: tuple[bool, ...] = ()
     rotating: tuple[bool, ...] = ()
     own_heads: tuple[int, ...] = ()
+    embedded: tuple[int, ...] = ()
     differ: bool = False
     sparse: bool = False
 
     def __post_init__(self) -> None:
         self.own_heads = _own_heads(self.fields, self.count)
+        self.embedded = self.fields.wholes("ple_layer_ids", least=1) or ()  # counted from 1
         self.differ, self.sparse = self.fields.has("per_layer_config"), self.fields.has("sparse_attention_config")
         if latent.is_latent(self.fields):
             self.owners = latent.indexer_owners(self.fields, self.count)
@@ -69,7 +71,7 @@ class _Builder:
         sparse = attention.block_sparse(own, index) if self.sparse else None
         heads = self.own_heads[index] if self.own_heads else None
         switches = self.owners[index : index + 1], self.rotating[index : index + 1]
-        key = (kind, *switches, heads, sparse, index if self.differ else None)
+        key = (kind, *switches, heads, sparse, index + 1 in self.embedded, index if self.differ else None)
         if key not in self.made:
             self.made[key] = Layer(_CACHES[kind](self, own, index))
         return self.made[key]
@@ -90,8 +92,11 @@ class _Builder:
     def chunked(self, fields: Fields, index: int) -> tuple[Cache, ...]:
         return (self.heads(fields, index).attention(chunk=fields.need("attention_chunk_size")),)
 
-    def state(self, fields: Fields, _: int) -> tuple[Cache, ...]:
-        return (recurrent.by_fields(fields),)
+    def state(self, fields: Fields, index: int) -> tuple[Cache, ...]:
+        found = recurrent.by_fields(fields)
+        if index + 1 in self.embedded:
+            found = replace(found, tensors=(*found.tensors, recurrent.dilated_convolution(fields)))
+        return (found,)
 
     def both(self, fields: Fields, index: int) -> tuple[Cache, ...]:
         return (*self.full(fields, index), recurrent.beside(fields, self.heads(fields, index)))

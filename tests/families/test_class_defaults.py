@@ -34,7 +34,7 @@ REFUSED = {
     "longt5", "mt5", "switch_transformers", "t5", "udop", "umt5", "pix2struct",  # the encoder's length isn't stated
     "glm4_moe", "glm4v_moe", "qwen3_omni_moe_thinker", "reformer",  # class defaults whose heads don't divide the width
     "big_bird", "rembert", "roc_bert", "roformer", "xmod",  # encoders that can be run as decoders
-    "pop2piano", "xlstm", "xlnet",
+    "pop2piano", "canary", "cohere_asr", "xlstm", "xlnet",
     "unlimited_ocr",  # a window that depends on the prompt's length
 }  # fmt: skip
 

@@ -110,7 +110,8 @@ def generative_types() -> set[str]:
 
 
 def config_class(model_type: str) -> type[PreTrainedConfig]:
-    return CONFIG_MAPPING[model_type]
+    found: type[PreTrainedConfig] = CONFIG_MAPPING[model_type]
+    return found
 
 
 def raw_defaults(cls: type[PreTrainedConfig]) -> Json:

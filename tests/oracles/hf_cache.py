@@ -48,11 +48,12 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 import torch
 import transformers
-from class_defaults import generative_types, plain, sizes, tidy
+from class_defaults import config_class, generative_types, plain, raw_defaults, sizes, tidy
 from torch.fx.experimental import _config as fx_config
 from torch.overrides import TorchFunctionMode
-from transformers import AutoConfig, DynamicCache, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModel, DynamicCache, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 AUTO = (
     ("CAUSAL_LM", "AutoModelForCausalLM"),
@@ -122,6 +123,9 @@ def build(config: PreTrainedConfig) -> tuple[PreTrainedModel, str]:
                 return getattr(transformers, auto).from_config(config, dtype=torch.bfloat16).eval(), auto
         except Exception as error:
             errors.append(f"{auto}: {text(error)}")
+    if not errors:  # the text part of a multimodal model: it has no head of its own
+        with torch.device("meta"):
+            return AutoModel.from_config(config, dtype=torch.bfloat16).eval(), "AutoModel"
     raise RuntimeError(" | ".join(errors))
 
 
@@ -131,8 +135,10 @@ def parameters(model: PreTrainedModel) -> int:
 
 
 def trimmed(config: Json) -> Json:
-    """Keep of a configuration what decides sizes."""
+    """Keep of a configuration what decides sizes; a null only where the class would put something else."""
     out: Json = {}
+    model_type = config.get("model_type") or ""
+    defaults = raw_defaults(config_class(model_type)) if model_type in CONFIG_MAPPING else {}
     for key, value in config.items():
         if isinstance(value, dict) and (key.endswith("_config") or "model_type" in value):
             out[key] = trimmed(value)
@@ -141,7 +147,9 @@ def trimmed(config: Json) -> Json:
                 out[key] = tidy(value)
         elif value is None and key == "sliding_window":  # null switches a class's window off
             out[key] = None
-        elif (sizes(key) or key in ACTIVATIONS) and (plain(value) or isinstance(value, list)) and value is not None:
+        elif (sizes(key) or key in ACTIVATIONS) and (plain(value) or isinstance(value, list)):
+            if value is None and defaults.get(key) is None:
+                continue
             out[key] = tidy(value)
     return out
 
@@ -285,10 +293,11 @@ def measure(model: PreTrainedModel, lengths: Iterable[int]) -> Json:
 
 def configure(model_type: str, settings: Json) -> PreTrainedConfig:
     """Make a configuration; settings of a nested one are laid over its own defaults."""
-    flat = {k: v for k, v in settings.items() if not k.endswith("_config")}
-    for key in settings.keys() - flat.keys():
-        inner = AutoConfig.for_model(model_type).to_dict()[key] or {}
-        flat[key] = {k: v for k, v in inner.items() if k != "layer_types"} | settings[key]
+    base = AutoConfig.for_model(model_type).to_dict() if any(k.endswith("_config") for k in settings) else {}
+    flat = dict(settings)
+    for key, value in settings.items():
+        if isinstance(base.get(key), dict):
+            flat[key] = {k: v for k, v in base[key].items() if k != "layer_types"} | value
     return AutoConfig.for_model(model_type, **flat)
 
 
