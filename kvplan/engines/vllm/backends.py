@@ -34,7 +34,8 @@ class Backend:
     majors: compute capabilities, none for all. dims: head sizes, none for all. sizes: block sizes, of which any
     multiple is taken too, split into kernel blocks. exact: the kernels run only these sizes, not their multiples.
     image_prefix: whether image tokens may attend to each other both ways; only_image_prefix: whether it is for nothing
-    else. grouped: whether it needs several query heads for each KV head. fp8_from: the compute capability its fp8 needs.
+    else. grouped: whether it needs several query heads for each KV head. plain: whether it needs keys as wide as values,
+    and no chunks. fp8_from: the compute capability its fp8 needs. dcp_formats: what it deals over ranks, none for all.
     """
 
     name: str
@@ -49,7 +50,9 @@ class Backend:
     dcp: bool = True
     exact: bool = False
     grouped: bool = False
+    plain: bool = False
     fp8_from: Capability = (0, 0)
+    dcp_formats: frozenset[str] = frozenset()
 
     def takes(self, block: int) -> bool:
         """Whether a block of that many tokens can be cut into kernel blocks."""
@@ -66,6 +69,7 @@ class Need:
     nope_dim: int | None = None
     dcp: bool = False
     grouped: bool = False
+    plain: bool = True
 
 
 _PAGES, _LARGE_PAGES = (16, 32, 64), (16, 32, 64, 128, 256, 512, 1024)
@@ -90,7 +94,7 @@ _ATTENTION = (
     Backend("FLASH_ATTN", (16,), WHOLE, (8, 10, 11, 12), largest_dim=256),
     Backend("FLASHINFER", _PAGES, FP8, (8, 9, 12), _FLASHINFER_DIMS, exact=True),
     Backend("TRITON_ATTN", (16,), FP8 | SCALED, image_prefix=True, fp8_from=(8, 9)),
-    Backend("TURBOQUANT", (16, 32, 64, 128), TURBO),
+    Backend("TURBOQUANT", (16, 32, 64, 128), TURBO, plain=True),
 )
 
 _LATENT_DIMS = (320, 512, 576)
@@ -105,9 +109,9 @@ _LATENT = (
 
 _SPARSE_LATENT = (
     Backend("FLASH_ATTN_MLA_SPARSE", (64,), WHOLE, (9,), dcp=False),
-    Backend("FLASHMLA_SPARSE", (64,), FP8 | PACKED, (9,), (512, 576)),
+    Backend("FLASHMLA_SPARSE", (64,), FP8 | PACKED, (9,), (512, 576), dcp_formats=PACKED | {"fp8"}),
     Backend("FLASHINFER_MLA_SPARSE", (32,), frozenset({"fp8"}), (10,), (512, 576)),
-    Backend("FLASHMLA_SPARSE", (64,), FP8 | PACKED, (10,), (512, 576)),
+    Backend("FLASHMLA_SPARSE", (64,), FP8 | PACKED, (10,), (512, 576), dcp_formats=PACKED | {"fp8"}),
     Backend("FLASHINFER_MLA_SPARSE", (32,), WHOLE, (10,), (512, 576)),
     Backend("FLASHINFER_MLA_SPARSE_SM120", (64,), FP8 | {"fp8_ds_mla"}, (12,)),
 )
@@ -150,7 +154,13 @@ def pick(table: str, need: Need, gpu: Capability, block: int | None) -> Backend:
 
 
 def _runs(backend: Backend, need: Need, gpu: Capability) -> Backend:
-    """A backend is chosen by its format alone; that the GPU lacks fp8 shows only when it starts."""
+    """A backend is chosen by its format alone; that the GPU or the layout can't have it shows only when it starts."""
+    if need.dcp and backend.dcp_formats and need.format not in backend.dcp_formats:
+        raise UsageError(
+            f"vLLM's {backend.name} can't deal tokens of a {need.format} cache over ranks",
+            cause="decode context parallelism of sparse latents needs packed fp8",
+            hint="--kv-dtype fp8, or --dcp 1",
+        )
     if need.format == "fp8" and gpu < backend.fp8_from:
         raise UsageError(
             f"vLLM's {backend.name} can't keep an fp8 cache here",
@@ -171,6 +181,7 @@ def _allows(backend: Backend, need: Need, gpu: Capability) -> bool:
         backend.nope_dims and need.nope_dim not in backend.nope_dims,
         need.dcp and not backend.dcp,
         backend.grouped and not need.grouped,
+        backend.plain and not need.plain,
     )
     return not any(refused)
 

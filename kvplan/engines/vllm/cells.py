@@ -19,6 +19,9 @@ NAMES = {
 }  # fmt: skip
 """What backends call the formats that vLLM has."""
 
+PER_HEAD = frozenset({"fp8_per_token_head", "int8_per_token_head", "int4_per_token_head"})
+"""Formats with a scale for every head and token."""
+
 COMPRESSED_ROW, COMPRESSED_ALIGNMENT = 584, 576
 """A compressed latent's packed row of 448 + 64, and what its pages are multiples of."""
 
@@ -44,7 +47,13 @@ def sixteen_bit(format_: Format) -> Format:
 
 
 def pair(kv: KvFormat, k_dim: int, v_dim: int) -> int:
-    """Bytes of one head's key and value of one token, an even number."""
+    """Bytes of one head's key and value of one token, an even number.
+
+    Kernels for keys and values of different sizes keep a byte an element and no scales. Source: vLLM 0.33
+    v1/attention/backends/flash_attn_diffkv.py.
+    """
+    if k_dim != v_dim and kv.k.name in PER_HEAD:
+        return k_dim + v_dim
     size = kv.k.row_bytes(k_dim) + kv.v.row_bytes(v_dim)
     return size + size % 2
 

@@ -42,6 +42,8 @@ from kvplan.errors import UsageError
 COMPRESSOR_BLOCKS = {4: 4, 128: 8}
 COMPRESSED_WINDOW_BLOCK = 64
 
+NO_DRAFT_ROWS = ("mamba",)
+"""Laws whose convolution keeps no rows for drafts. Source: layers/mamba/mamba_utils.py mamba1_state_shape."""
 ALWAYS_FP32 = ("kimi delta",)
 """Recurrences that vLLM keeps in 32 bit unless told otherwise. Source: layers/mamba/mamba_utils.py kda_state_dtype."""
 
@@ -217,7 +219,8 @@ def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
 def _need(cache: Attention | CrossAttention, model: Model, place: Place, dim: int) -> Need:
     grouped = cache.heads is not None and cache.heads // cache.kv_heads > 1
     dcp = place.settings.parallel.dcp > 1
-    return Need(dim, cells.cache_name(place.kv), image_prefix(model), dcp=dcp, grouped=grouped)
+    plain = cache.k_dim == cache.v_dim and (isinstance(cache, CrossAttention) or cache.chunk is None)
+    return Need(dim, cells.cache_name(place.kv), image_prefix(model), dcp=dcp, grouped=grouped, plain=plain)
 
 
 def _largest_dim(model: Model) -> int:
@@ -233,9 +236,9 @@ def _largest_dim(model: Model) -> int:
 def state_bytes(cache: Recurrent, model: Model, place: Place) -> int:
     """Bytes of one layer's state on one rank; a convolution keeps a row more for each drafted token."""
     shard = place.settings.parallel.shard
+    drafted = 0 if cache.law in NO_DRAFT_ROWS else place.settings.drafted
     return sum(
-        _with_drafts(tensor, place.settings.drafted).bytes(shard, _state_format(cache, tensor, model))
-        for tensor in cache.tensors
+        _with_drafts(tensor, drafted).bytes(shard, _state_format(cache, tensor, model)) for tensor in cache.tensors
     )
 
 
