@@ -9,6 +9,7 @@ from pathlib import Path
 from kvplan.arch.model import Model, Origin
 from kvplan.families import read
 from kvplan.sources.bundled import bundled_document
+from kvplan.sources.models import load_model
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -22,6 +23,8 @@ def described(config: dict, name: str = "test") -> Model:
 def bundled(name: str) -> Model:
     """One of the models that kvplan brings along."""
     document = bundled_document(name)
+    if "kvplan" in document.config:
+        return load_model(name, offline=True)
     return read(document.config, document.origin, document.companions)
 
 

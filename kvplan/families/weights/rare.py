@@ -229,6 +229,16 @@ RARE: dict[str, Family] = {
         dense="", norms="ln1[H]+ ln2[H]+", first=f"{EMBEDDING} norm: pre_ln[H]+", last=BIASED_LAST,
         given={"D": "attention_hidden_size"}, fallback={"attention_hidden_size": "H", "I": "4*H"},
     ),
+    # RWKV 5.2, Peng et al., arXiv:2404.05892; RWKV/rwkv-5-world-3b modeling_rwkv5.py; its head is never the embedding
+    "rwkv5": Family(
+        recurrent={"": (
+            "recurrent: attention.time_decay[D] attention.time_faaaa[D] attention.time_mix(4,H) attention.key[~D,H] attention.value[~D,H]"
+            " attention.receptance[~D,H] attention.gate[~D,H] attention.output[H,~D] attention.ln_x[D]+"
+            " mlp: feed_forward.time_mix(2,H) feed_forward.key[~I,H] feed_forward.receptance[H,H] feed_forward.value[H,~I]"
+        )},
+        dense="", norms="ln1[H]+ ln2[H]+", first=f"{EMBEDDING} norm: pre_ln[H]+", last=BIASED_LAST, tied=False,
+        given={"D": "attention_hidden_size"}, fallback={"attention_hidden_size": "H", "I": "7*H/64*32"},
+    ),
     "xlstm": Family(
         recurrent={"": (
             "recurrent: mlstm_layer.q[~K,H] mlstm_layer.k[~K,H] mlstm_layer.v[~W,H] mlstm_layer.ogate_preact[W,H]"

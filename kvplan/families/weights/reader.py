@@ -29,28 +29,34 @@ def read(
     layers: tuple[Layer, ...],
     companions: Companions | None = None,
     drafts: tuple[Layer, ...] = (),
-) -> Weights:
+) -> Weights | None:
     """Every tensor of the model that `fields` describes, whose layers cache what `layers` says.
 
     companions: parsed files beside the config, by name, which may say how the weights are quantized. drafts: layers that
     predict further tokens, counted apart; they use the model's own embedding and head.
 
-    What can't be derived is named in `missing`; nothing is guessed silently.
+    What can't be derived is named in `missing`; nothing is guessed silently. None if that is the layers themselves, the
+    embedding or the head (the model's notes say which): a count would be a lower bound not worth having.
 
     Raises: BadField.
     """
     family = FAMILIES.get(fields.model_type)
     found = quantization(fields, companions or {})
-    weights = _Reader(fields, layers, family or LLAMA, found.dtype, family is not None).read(drafts)
+    reader = _Reader(fields, layers, family or LLAMA, found.dtype, family is not None)
+    weights = reader.read(drafts)
+    if reader.hollow:
+        fields.note(f"its parameters can't be counted: {', '.join(weights.missing)} can't be derived")
+        return None
     return store(weights, found, (family or LLAMA).spelled)
 
 
 class _Reader:
-    """One reading of one config."""
+    """One reading of one config. hollow: whether it couldn't derive the layers or the ends."""
 
     def __init__(self, fields: Fields, layers: tuple[Layer, ...], family: Family, dtype: Storage, known: bool) -> None:  # noqa: FBT001
         self.fields, self.layers, self.family, self.dtype = fields, layers, family, dtype
         self.missing: list[str] = []
+        self.hollow = False
         if not known:
             self.missing.append(f"what {fields.model_type or 'this model'} has beyond Llama's tensors")
         if family.unsure is not None:
@@ -162,6 +168,7 @@ class _Reader:
         found = self.family.recurrent.get(cache.law) or self.family.recurrent.get("")
         if found is None:
             self.missing.append(f"{cache.law} layers")
+            self.hollow = True
         return found or ""
 
     def _part(self, what: str, text: str, local: Mapping[str, int | bool | str] | None = None) -> Block:
@@ -169,8 +176,12 @@ class _Reader:
             return build(text, self.symbols.also(local or {}), self.dtype)
         except MissingField as gap:
             self.missing.append(f"{what} ({gap.field})")
+            self.hollow |= what in CORE
             return ()
 
+
+CORE = ("embedding", "layers", "head")
+"""Parts without which there is no model to speak of."""
 
 TIED = ("tie_word_embeddings", "tie_embedding", "share_input_output_layers")
 """Fields that say whether the head is the embedding; the outermost config's word counts first, as its class ties."""
