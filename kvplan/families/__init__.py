@@ -18,16 +18,18 @@ Reader = Callable[[Fields], tuple[Layer, ...]]
 
 READERS: dict[str, Reader] = {
     **dict.fromkeys(("falcon", "RefinedWeb", "RefinedWebModel", "gpt_bigcode", "chatglm"), own.flagged_heads),
-    **dict.fromkeys(("nemotron-nas", "deci", "decilm"), own.block_configs),
     "openelm": own.listed_heads,
     "longcat_flash": own.doubled_layers,
     **dict.fromkeys(("zamba2", "zamba"), own.zamba),
     "recurrent_gemma": own.griffin,
     **dict.fromkeys(("rwkv", "rwkv5", "rwkv6", "rwkv7"), own.rwkv),
     **dict.fromkeys(("gated_deltanet", "delta_net"), own.fla_delta_net),
+    **dict.fromkeys(("gla", "retnet"), own.fla_linear),
     "hgrn2": own.hgrn2,
+    "transformer": standard.layers,  # flash-linear-attention's own, with num_heads and num_kv_heads
     "samba": own.fla_mamba,
-    **dict.fromkeys(("xlstm", "xlnet", "reformer", "transfo-xl"), own.unlike_any),
+    **dict.fromkeys(("xlstm", "xlnet", "reformer", "transfo-xl", "phi4flash"), own.unlike_any),
+    "minimax_text_01": own.stated_pattern,
     **dict.fromkeys(("mllama", "mllama_text_model"), own.image_cross_attention),
 }
 """Types that don't say it in the standard fields. Everything else is read by its fields."""
@@ -45,7 +47,7 @@ def read(config: Mapping[str, Any], origin: Origin, companions: Mapping[str, Map
     fields = text_fields(config)
     refuse_encoder(fields)
     layers = _reader(fields)(fields)
-    guard.refuse_unread(fields)
+    guard.refuse_unread(fields, own_reader=fields.model_type in READERS)
     drafts = draft_layers(fields, layers)
     return Model(
         origin=origin,
@@ -79,11 +81,13 @@ def _reader(fields: Fields) -> Reader:
     named = READERS.get(fields.model_type)
     if named is not None:
         return named
-    if fields.path == "decoder." and "encoder" in fields.parents[0]:
+    if fields.path == "decoder." and any(key in fields.parents[0] for key in own.ENCODER_KEYS):
         return own.beside_encoder
     if fields.has("decoder_layers", "num_decoder_layers") or fields.defaults.values.get("is_encoder_decoder"):
         return own.encoder_decoder
     if fields.has("block_configs"):
         return own.block_configs
-    kv = fields.find("num_kv_heads", "num_key_value_heads")
-    return own.listed_heads if kv is not None and isinstance(kv[1], list) else standard.layers
+    if fields.has("ssm_cfg"):
+        return own.state_space_package
+    listed = any(isinstance(fields.node.get(name), list) for name in own.PER_LAYER_KV_HEADS)
+    return own.listed_heads if listed else standard.layers

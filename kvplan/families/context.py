@@ -8,12 +8,12 @@ from typing import Any
 from kvplan.arch.model import Context
 from kvplan.families.fields import LARGEST, Fields
 
-STATED = ("model_max_length",)
-"""A model's own word on its length; Command-R and Kimi-Linear state it beside a smaller or absent table size."""
+STATED = ("model_max_length", "max_sequence_length")
+"""A model's own word on its length, which some state beside a smaller or absent table size (Command-R, Kimi-Linear)."""
 
 TABLES = (
-    "max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "max_context_length",
-    "max_target_positions", "seq_length", "context_length", "n_ctx", "max_seq_length",
+    "max_position_embeddings", "n_positions", "max_seq_len", "max_context_length", "max_target_positions", "seq_length",
+    "context_length", "n_ctx", "max_seq_length", "max_decoder_position_embeddings",
 )  # fmt: skip
 """Sizes of the position table, in the order they are believed."""
 
@@ -24,15 +24,16 @@ SCALED_BY_ORIGINAL = ("yarn", "deepseek_yarn")
 def context(fields: Fields) -> Context:
     """Longest sequence in tokens, or None with the reason.
 
-    Scaling is never applied on top of a length that already holds it: yarn's reach is original x factor, and the larger
-    of that and the stated length counts. Linear, dynamic, llama3 and longrope lengths are taken as stated.
+    A stated length is taken as it stands: whatever scales the rotary positions (yarn, linear, dynamic, llama3, longrope)
+    is already in it, and applying a factor on top is how readers arrive at lengths no model has. Where yarn would reach
+    further the reason says so. Without a stated length, yarn's reach (original x factor) is the length.
     """
     length, name = _stated(fields)
     reach = _yarn_reach(fields)
     if length is None:
-        return Context(reach, "rope scaling: original x factor") if reach else Context(None, _why_none(fields))
+        return Context(reach, "yarn: original x factor") if reach else Context(None, _why_none(fields))
     if reach is not None and reach > length:
-        return Context(reach, f"{name} {length} scaled by yarn: original x factor")
+        return Context(length, f"{name}; yarn would reach {reach}, which the config doesn't claim")
     return Context(length, name)
 
 

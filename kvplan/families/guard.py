@@ -31,21 +31,47 @@ KERNELS = ("blocksparse_", "dense_attention_every")
 """Beginnings of names that choose what a kernel reads, of a cache that stays whole (Phi-3-small)."""
 
 
-def refuse_unread(fields: Fields) -> None:
-    """Refuse an unknown model type whose config holds a field about the cache that nothing read.
+HEAD_COUNTS = re.compile(r"key_value_heads|kv_heads|heads_per_layer")
+"""Names that change how many heads are kept, also in a config whose model type is known by another name for them."""
 
-    Types that the reference implementation knows are trusted: their classes are what the readers were checked against.
+
+def refuse_unread(fields: Fields, *, own_reader: bool) -> None:
+    """Refuse a config that holds a field about the cache which nothing read.
+
+    Types that the reference implementation knows are trusted with fields of their classes, which the readers were checked
+    against; a head count that no class knows is refused there too. own_reader: the type has a reader of its own, which
+    knows what its heads are.
 
     Raises: Unsupported.
     """
-    if fields.defaults.known:
-        return
+    speaks = HEAD_COUNTS if fields.defaults.known else SPEAKS_OF_THE_CACHE
+    if (
+        not fields.defaults.known
+        and not own_reader
+        and fields.has("num_heads")
+        and not fields.has("num_attention_heads", "n_head", "n_heads", "num_key_value_heads")
+    ):
+        raise Unsupported(
+            f"{fields.path}num_heads alone doesn't say what heads of {fields.model_type or 'this model'} keep",
+            cause="linear attention and state space models name their heads so, and they keep no keys and values",
+            hint="describe the model in a kvplan YAML, layer group by layer group",
+        )
     for name, value in fields.node.items():
         if name in fields.ledger.read or name in HARMLESS or value is None or value is False or value in (0, "", []):
             continue
-        if SPEAKS_OF_THE_CACHE.search(name) and not name.startswith(KERNELS) and "rope" not in name:
+        if (
+            speaks.search(name)
+            and not _of_the_class(fields, name)
+            and not name.startswith(KERNELS)
+            and "rope" not in name
+        ):
             raise Unsupported(
                 f"{fields.path}{name} isn't understood for model type {fields.model_type or '(none)'!r}",
                 cause="its name says that it changes what a layer keeps, and kvplan won't guess how",
                 hint="describe the model in a kvplan YAML, layer group by layer group",
             )
+
+
+def _of_the_class(fields: Fields, name: str) -> bool:
+    values = fields.defaults.values
+    return name in values or name in values.get("kwargs", {}) or name in fields.defaults.spellings

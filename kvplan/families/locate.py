@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kvplan.errors import MissingField, Unsupported
@@ -14,7 +15,7 @@ NESTED = ("text_config", "llm_config", "language_config", "llm_cfg", "thinker_co
 
 LAYER_COUNTS = (
     "num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers", "decoder_layers",
-    "num_decoder_layers", "layers_block_type", "block_configs", "hybrid_override_pattern",
+    "num_decoder_layers", "layers_block_type", "block_configs", "hybrid_override_pattern", "ssm_cfg",
 )  # fmt: skip
 """Fields that say how many layers there are: a config without any of them is not the one that counts."""
 
@@ -43,7 +44,7 @@ def _descend(
         if _has_layers(inner) or any(isinstance(inner.get(deeper), Mapping) for deeper in NESTED):
             return _descend(inner, f"{path}{key}.", defaults.nested_type(key), (node, *parents), ledger)
     if _has_layers(node):
-        return here
+        return _flat(here)
     for key, inner in nested:
         inner_type = inner.get("model_type") or defaults.nested_type(key)
         if inner and class_defaults(inner_type).known:
@@ -62,6 +63,14 @@ def _descend(
         cause="no layer count at the top level or in " + ", ".join(NESTED[:5]),
         hint="is this the config.json of a language model? an adapter, tokenizer or vision config has no KV cache",
     )
+
+
+def _flat(here: Fields) -> Fields:
+    """A wrapper type whose text dimensions stand at the top takes its text class's defaults."""
+    if "num_hidden_layers" in here.defaults.values:
+        return here
+    text = class_defaults(here.defaults.nested_type("text_config"))
+    return replace(here, defaults=replace(text, model_type=here.model_type)) if text.known else here
 
 
 def _has_layers(node: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvplan.arch.layers import FP32, Attention, Layer, Recurrent, StateTensor
+from kvplan.arch.layers import FP32, Attention, CrossAttention, Layer, Recurrent, StateTensor
 from kvplan.errors import BadField, MissingField, Unsupported
 from kvplan.families import attention, patterns, recurrent, standard
 from kvplan.families.attention import Heads
@@ -86,19 +86,25 @@ def _block(fields: Fields, index: int, queries: int, size: int) -> Layer:
     ))  # fmt: skip
 
 
-def listed_heads(fields: Fields) -> tuple[Layer, ...]:
-    """OpenELM: KV heads listed layer by layer; 0 is a layer without attention.
+PER_LAYER_KV_HEADS = ("num_kv_heads", "num_key_value_heads", "num_key_value_heads_per_layer")
 
-    Source: apple/OpenELM configuration_openelm.py.
+
+def listed_heads(fields: Fields) -> tuple[Layer, ...]:
+    """OpenELM, DeciLM: KV heads listed layer by layer; 0 is a layer without attention.
+
+    Source: apple/OpenELM configuration_openelm.py; Deci/DeciLM-7B configuration_decilm.py.
 
     Raises: MissingField, BadField.
     """
     count = patterns.layer_count(fields)
-    kv = fields.wholes("num_kv_heads", "num_key_value_heads")
+    found = next(
+        (pair for name in PER_LAYER_KV_HEADS if (pair := fields.find(name)) and isinstance(pair[1], list)), None
+    )
+    kv = fields.wholes(found[0]) if found else None
     if kv is None or len(kv) != count:
         raise BadField(f"{fields.path}num_kv_heads", list(kv or ()), f"a list of {count}, one a layer")
-    queries = fields.wholes("num_query_heads") or (None,) * count
-    size = fields.need("head_dim")
+    queries = fields.wholes("num_query_heads") or (attention.query_heads(fields),) * count
+    size = fields.whole("head_dim") or attention.head_dim(fields, queries[0])
     return tuple(
         Layer((Attention(heads, own, size, size),)) if own else Layer() for heads, own in zip(queries, kv, strict=True)
     )
@@ -130,8 +136,19 @@ def zamba(fields: Fields) -> tuple[Layer, ...]:
     state = recurrent.mamba2(fields) if fields.has("mamba_ngroups", "mamba_headdim") else _zamba_state(fields)
     both = Layer((Attention(heads, kv, size, size), state))
     return tuple(
-        both if kind in (patterns.BOTH, patterns.FULL) else Layer((state,)) for kind in patterns.kinds(fields, count)
+        both if kind in (patterns.BOTH, patterns.FULL) else Layer((state,)) for kind in _zamba_kinds(fields, count)
     )
+
+
+def _zamba_kinds(fields: Fields, count: int) -> tuple[str, ...]:
+    """Listed, or Zamba's own: two states and a hybrid first, then a hybrid where i % attn_layer_period == offset."""
+    if fields.has("layers_block_type", "layer_types") or fields.defaults.value("attn_layer_period") is None:
+        return patterns.kinds(fields, count)
+    period = fields.need("attn_layer_period")
+    offset = fields.whole("attn_layer_offset", least=0)
+    start = int(fields.default("attn_layer_offset") or 0) if offset is None else offset  # type: ignore[call-overload]
+    rest = (patterns.BOTH if index % period == start else patterns.STATE for index in range(count - 3))
+    return (patterns.STATE, patterns.STATE, patterns.BOTH, *rest)[:count]
 
 
 def _zamba_state(fields: Fields) -> Recurrent:
@@ -204,6 +221,24 @@ def fla_delta_net(fields: Fields) -> tuple[Layer, ...]:
     return _with_attention(fields, Layer((Recurrent("gated delta net", tensors, _FLA),)))
 
 
+def fla_linear(fields: Fields) -> tuple[Layer, ...]:
+    """flash-linear-attention's gated linear attention: heads x (expand_k x hidden / heads) x (expand_v x hidden / heads).
+
+    Raises: MissingField, BadField.
+    """
+    hidden, heads = fields.need("hidden_size"), fields.need("num_heads")
+    sizes = []
+    for name in ("expand_k", "expand_v"):
+        ratio = fields.ratio(name)
+        if ratio is None:
+            raise MissingField(f"{fields.path}{name}")
+        sizes.append(attention.exact_share(fields, int(hidden * ratio), heads))
+    tensors = [StateTensor("recurrent", 1, ((heads, sizes[0] * sizes[1]),), usual=FP32)]
+    if fields.find("use_short_conv") and fields.flag("use_short_conv"):
+        tensors.insert(0, StateTensor("conv", fields.need("conv_size") - 1, ((heads, 2 * sizes[0] + sizes[1]),)))
+    return _with_attention(fields, Layer((Recurrent("gated linear attention", tuple(tensors), _FLA),)))
+
+
 def hgrn2(fields: Fields) -> tuple[Layer, ...]:
     """HGRN 2: heads x expand_ratio x value size.
 
@@ -267,26 +302,52 @@ def encoder_decoder(fields: Fields) -> tuple[Layer, ...]:
     return (Layer((shape.attention(), shape.cross(tokens))),) * count
 
 
+ENCODER_KEYS = ("encoder", "text_encoder")
+
+
 def beside_encoder(fields: Fields) -> tuple[Layer, ...]:
-    """T5Gemma and wrappers of an encoder and a decoder: the decoder's own layers, and the encoder's output once in each.
+    """T5Gemma, MusicGen, TrOCR: the decoder's own layers, and the encoder's output once in each.
 
     Priced at the encoder's longest input. Source: transformers 5.23 models/t5gemma/modeling_t5gemma.py.
 
     Raises: MissingField, BadField, Unsupported.
     """
-    encoder = fields.parents[0].get("encoder")
-    sizes = [encoder] if isinstance(encoder, dict) else []
-    sizes += [inner for inner in (encoder or {}).values() if isinstance(inner, dict)]
-    found = next((node["max_position_embeddings"] for node in sizes if node.get("max_position_embeddings")), None)
-    if found is None:
-        raise MissingField(
-            "encoder.max_position_embeddings",
-            cause="the cross-attention cache holds the encoder's output, however long",
-        )
-    tokens = fields.as_whole("encoder.max_position_embeddings", found)
+    key = next(key for key in ENCODER_KEYS if key in fields.parents[0])
+    tokens = _encoder_tokens(fields, key, fields.parents[0][key])
     fields.note(f"cross-attention is priced for the longest encoder output, {tokens} tokens")
     cross = attention.heads(fields).cross(tokens)
-    return tuple(Layer((*layer.caches, cross), layer.shares_with) for layer in standard.layers(fields))
+    return tuple(Layer((*layer.caches, cross), layer.shares_with) for layer in _decoder(fields))
+
+
+def _decoder(fields: Fields) -> tuple[Layer, ...]:
+    """The decoder's own layers, without the cross-attention that another type's reader would price itself."""
+    return tuple(
+        Layer(tuple(cache for cache in layer.caches if not isinstance(cache, CrossAttention)), layer.shares_with)
+        for layer in standard.layers(fields)
+    )
+
+
+def _encoder_tokens(fields: Fields, key: str, encoder: object) -> int:
+    """The encoder's longest output: its position table, or the patches of an image and one more."""
+    nodes = [encoder, *encoder.values()] if isinstance(encoder, dict) else []
+    for node in (node for node in nodes if isinstance(node, dict)):
+        for name in ("max_position_embeddings", "n_positions", "max_source_positions"):
+            if node.get(name) is not None:
+                return fields.as_whole(f"{key}.{name}", node[name])
+        if node.get("model_type") in PATCH_ENCODERS and node.get("image_size") and node.get("patch_size"):
+            side = fields.as_whole(f"{key}.image_size", node["image_size"]) // fields.as_whole(
+                f"{key}.patch_size", node["patch_size"]
+            )
+            return side * side + 1
+    raise MissingField(
+        f"{key}.max_position_embeddings",
+        cause="the cross-attention cache holds the encoder's output, and nothing says how long that may be",
+        hint=f"add max_position_embeddings to {key} with the longest input you will serve",
+    )
+
+
+PATCH_ENCODERS = ("vit", "deit", "beit")
+"""Encoders that turn an image into (image_size / patch_size)^2 tokens and one for the class."""
 
 
 def image_cross_attention(fields: Fields) -> tuple[Layer, ...]:
@@ -331,3 +392,55 @@ def unlike_any(fields: Fields) -> tuple[Layer, ...]:
         f"{fields.model_type} keeps something between tokens that kvplan doesn't model",
         hint="describe what it keeps in a kvplan YAML, layer group by layer group",
     )
+
+
+def stated_pattern(fields: Fields) -> tuple[Layer, ...]:
+    """MiniMax-Text-01: most layers are linear, and only attn_type_list or layer_types says which.
+
+    Raises: MissingField, BadField, Unsupported.
+    """
+    if not fields.has("attn_type_list", "layer_types"):
+        raise MissingField(
+            f"{fields.path}attn_type_list", cause="which layers attend and which keep a state isn't stated"
+        )
+    return standard.layers(fields)
+
+
+def state_space_package(fields: Fields) -> tuple[Layer, ...]:
+    """Configs of the mamba_ssm package: d_model, n_layer, and ssm_cfg for what differs from its defaults.
+
+    Mamba: d_state 16, d_conv 4, expand 2. Mamba2: d_state 128, headdim 64, ngroups 1.
+    Source: github.com/state-spaces/mamba mamba_ssm/modules/mamba_simple.py, mamba2.py.
+
+    Raises: MissingField, BadField, Unsupported.
+    """
+    attending = fields.find("attn_layer_idx")
+    if attending is not None and attending[1]:
+        raise Unsupported(
+            f"{fields.path}attn_layer_idx: attention between state space layers isn't read from this format"
+        )
+    ssm = fields.child("ssm_cfg")
+    given = dict(ssm.node) if ssm else {}
+    second = given.get("layer") == "Mamba2"
+    usual = {"d_state": 128, "headdim": 64, "ngroups": 1} if second else {"d_state": 16}
+    filled = {"d_conv": 4, "expand": 2, **usual, **given}
+    for name in (name for name in filled if name not in given):
+        fields.note_default(f"ssm_cfg.{name}", filled[name], "mamba_ssm's own default")
+    size = {name: fields.as_whole(f"ssm_cfg.{name}", filled[name]) for name in ("d_state", "d_conv", "expand")}
+    inner = size["expand"] * fields.need("d_model")
+    if not second:
+        tensors = (
+            StateTensor("conv", size["d_conv"] - 1, ((inner, 1),)),
+            StateTensor("recurrent", 1, ((inner, size["d_state"]),)),
+        )
+        law = Recurrent("mamba", tensors, "arXiv:2312.00752")
+    else:
+        head, groups = (
+            fields.as_whole("ssm_cfg.headdim", filled["headdim"]),
+            fields.as_whole("ssm_cfg.ngroups", filled["ngroups"]),
+        )
+        heads = attention.exact_share(fields, inner, head)
+        conv = StateTensor("conv", size["d_conv"] - 1, ((heads, head), (groups, 2 * size["d_state"])))
+        tensors = conv, StateTensor("recurrent", 1, ((heads, head * size["d_state"]),))
+        law = Recurrent("mamba2", tensors, "arXiv:2405.21060")
+    return (Layer((law,)),) * fields.need("n_layer")

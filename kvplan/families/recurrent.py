@@ -76,7 +76,7 @@ def mamba2(fields: Fields) -> Recurrent:
     Raises: MissingField, BadField.
     """
     hidden = _hidden(fields)
-    count = fields.need("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "num_heads")
+    count = _mamba_heads(fields, hidden)
     head = _mamba_head(fields, hidden, count)
     state = fields.need("mamba_d_state", "ssm_state_size", "state_size")
     groups = fields.need("mamba_n_groups", "mamba_ngroups", "n_groups")
@@ -86,6 +86,21 @@ def mamba2(fields: Fields) -> Recurrent:
         raise BadField(f"{fields.path}mamba_d_ssm", stated_inner, f"mamba heads x head size = {count * head}")
     conv = _conv(kernel, (count, head), (groups, 2 * state))
     return Recurrent("mamba2", (conv, _state(fields, (count, head * state))), _MAMBA2)
+
+
+def _mamba_heads(fields: Fields, hidden: int) -> int:
+    """Mamba heads: as stated, else expand x hidden_size / head size, else the class's.
+
+    Pure Mamba-2 spells them num_heads, and there the three must agree (transformers 5.23 models/mamba2).
+    """
+    stated = fields.whole("mamba_n_heads", "mamba_num_heads", "n_mamba_heads")
+    if stated is not None or not fields.has("expand", "head_dim") or fields.has("num_attention_heads"):
+        return stated or fields.need("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "num_heads")
+    inner, size = hidden * fields.need("expand"), fields.need("head_dim")
+    count = fields.whole("num_heads") or inner // size
+    if count * size != inner:
+        raise BadField(f"{fields.path}num_heads", count, f"expand x hidden_size / head_dim = {inner} / {size}")
+    return count
 
 
 def _mamba_head(fields: Fields, hidden: int, count: int) -> int:

@@ -40,6 +40,45 @@ def test_bytes_of_the_first_token(change: dict, expected: int) -> None:
     assert per_token({**LLAMA, **change}) == expected
 
 
+def test_heads_listed_layer_by_layer() -> None:
+    # DeciLM-6B: 92 KV heads of 128 in all
+    heads = [4] * 8 + [2] * 12 + [1] * 4 + [4] * 8
+    config = {**LLAMA, "num_key_value_heads": None, "num_key_value_heads_per_layer": heads}
+    assert per_token(config) == 92 * 256 * 2
+
+
+def test_states_by_hand() -> None:
+    # Mamba-2 with head count left out: 2 x 1024 / 64 = 32 heads; 24 layers of 3 x (2048 + 2 x 8 x 128) bf16 and 32 x 64 x 128
+    mamba = {"model_type": "mamba2", "hidden_size": 1024, "expand": 2, "head_dim": 64, "state_size": 128, "n_groups": 8,
+             "conv_kernel": 4, "num_hidden_layers": 24}  # fmt: skip
+    assert model(mamba).curve(BF16).fixed_bytes == 24 * (3 * 4096 * 2 + 32 * 64 * 128 * 2)
+    # gated linear attention: 4 heads of 128 x 256 in fp32
+    gla = {
+        "model_type": "gla",
+        "hidden_size": 1024,
+        "num_heads": 4,
+        "expand_k": 0.5,
+        "expand_v": 1,
+        "num_hidden_layers": 24,
+    }
+    assert model(gla).curve(BF16).fixed_bytes == 24 * 4 * 128 * 256 * 4
+    # Zamba: two states, a hybrid, then a hybrid where i % 6 == 4 of the other 73
+    zamba = {"model_type": "zamba", "hidden_size": 64, "num_hidden_layers": 76, "num_attention_heads": 4,
+             "attention_head_dim": 32, "mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2}  # fmt: skip
+    assert per_token(zamba) == 13 * 4 * 64 * 2
+
+
+def test_a_decoder_beside_an_encoder() -> None:
+    decoder = {**LLAMA, "num_hidden_layers": 2, "num_attention_heads": 8, "hidden_size": 512, "num_key_value_heads": 8}
+    both = model({"model_type": "wrapper", "encoder": {"max_position_embeddings": 100}, "decoder": decoder})
+    assert both.curve(BF16).fixed_bytes == 2 * 100 * 8 * 128 * 2
+    image = {"model_type": "vit", "image_size": 384, "patch_size": 16}
+    seen = model({"model_type": "wrapper", "encoder": image, "decoder": decoder})
+    assert seen.curve(BF16).fixed_bytes == 2 * 577 * 8 * 128 * 2
+    with pytest.raises(MissingField, match="encoder"):
+        model({"model_type": "wrapper", "encoder": {"model_type": "swin"}, "decoder": decoder})
+
+
 def test_class_defaults_are_used_and_written_down() -> None:
     # google/gemma-3-4b-it publishes no heads, head size or pattern: Gemma3TextConfig has 8, 4, 256 and every sixth full
     text = {"model_type": "gemma3_text", "hidden_size": 2560, "num_hidden_layers": 34, "sliding_window": 1024}
@@ -64,7 +103,9 @@ def test_nested_configs_are_found(wrapped: dict) -> None:
     [
         ({}, 131072),
         ({"max_position_embeddings": 32768, "rope_scaling": {"type": "yarn", "factor": 4, "original_max_position_embeddings": 8192}}, 32768),
-        ({"max_position_embeddings": 32768, "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}}, 131072),
+        ({"max_position_embeddings": 32768, "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}}, 32768),
+        ({"max_position_embeddings": None, "model_type": "unheard-of", "rope_scaling": {"type": "yarn", "factor": 4, "original_max_position_embeddings": 8192}}, 32768),
+        ({"max_position_embeddings": 4096, "max_sequence_length": 16384, "rope_scaling": {"type": "linear", "factor": 4.0}}, 16384),
         ({"max_position_embeddings": 1048576, "rope_scaling": {"type": "deepseek_yarn", "factor": 32, "original_max_position_embeddings": 32768}}, 1048576),
         ({"rope_scaling": {"rope_type": "linear", "factor": 8}}, 131072),
         ({"max_position_embeddings": None, "max_seq_len": 262144, "model_type": "unheard-of"}, 262144),
@@ -105,6 +146,12 @@ def test_a_window_counts_only_where_it_is_switched_on() -> None:
         ({"layer_types": ["quantum_attention"] * 32}, Unsupported, "quantum_attention"),
         ({"model_type": "new", "kv_compression_rate": 4}, Unsupported, "kv_compression_rate"),
         ({"model_type": "new", "mamba_d_state": 16}, Unsupported, "mamba_d_state"),
+        ({"model_type": "linear", "num_attention_heads": None, "num_key_value_heads": None, "num_heads": 32}, Unsupported, "num_heads"),
+        ({"model_type": "linear", "expand_k": 0.5}, Unsupported, "expand_k"),
+        ({"num_key_value_heads_of_each": [8] * 32}, Unsupported, "num_key_value_heads_of_each"),
+        ({"model_type": "minimax_text_01"}, MissingField, "attn_type_list"),
+        ({"model_type": "mamba2", "num_attention_heads": None, "num_key_value_heads": None, "num_heads": 100, "head_dim": 64,
+          "expand": 2, "state_size": 128}, BadField, "num_heads"),
         ({"torch_dtype": "bfloat17"}, Unsupported, "torch_dtype"),
         ({"torch_dtype": 16}, BadField, "torch_dtype"),
         ({"model_type": "bert"}, Unsupported, "bert"),
