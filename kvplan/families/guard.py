@@ -7,11 +7,14 @@ import re
 from kvplan.errors import Unsupported
 from kvplan.families.fields import Fields
 
-SPEAKS_OF_THE_CACHE = re.compile(
-    r"window|chunk|sparse|compress|latent|lora_rank|kv_shar|shar\w*_kv|(^|_)cla(_|$)|linear_attn|linear_num|(^|_)conv|ssm|"
-    r"mamba|state_size|recurren|(^|_)kv_|_kv(_|$)|cache|index_|hybrid|block_type|layer_types|attn_type|attention_type|"
-    r"(attention|query|head|kv)\w*_groups?|multi_query|groups?_num|layer_group|attn_layer|attention_pattern|attn_pattern|(^|_)sinks?(_|$)|memory|yoco|retention|delta|rwkv|local_attn|global_attn",
-)
+SPEAKS_OF_THE_CACHE = re.compile("|".join((
+    "window", "chunk", "sparse", "compress", "latent", "lora_rank", "kv_shar", r"shar\w*_kv", "(^|_)cla(_|$)", "yoco",
+    "linear_attn", "linear_num", "(^|_)conv", "short_conv", "ssm", "mamba", "state_size", "recurren", "retention", "delta",
+    "rwkv", "expand_k", "expand_v", "expand_ratio", "use_g[kv]", "attn_mode", "feature_map",
+    "(^|_)kv_", "_kv(_|$)", r"(attention|query|head|kv)\w*_groups?", "multi_query", "groups?_num", "layer_group",
+    "cache", "index_", "hybrid", "block_type", "layer_types", "attn_type", "attention_type", "attn_layer",
+    "attention_pattern", "attn_pattern", "(^|_)sinks?(_|$)", "memory", "local_attn", "global_attn",
+)))  # fmt: skip
 """Names of fields that change what a layer keeps, in every config seen so far."""
 
 HARMLESS = frozenset((

@@ -228,7 +228,7 @@ CLASS_LAWS: tuple[tuple[str, Callable[[Fields], Recurrent]], ...] = (
     ("state_size", mamba),
     ("block_size", lightning),
 )
-"""The same by the fields of the model type's class, for configs that leave them to its defaults."""
+"""The same by the fields of the model type's class, which knows best where there is one."""
 
 
 def dilated_convolution(fields: Fields) -> StateTensor:
@@ -265,11 +265,11 @@ def by_fields(fields: Fields) -> Recurrent:
 
     Raises: MissingField if none does; BadField.
     """
-    for names, law in LAWS:
-        if fields.has(*names):
-            return law(fields)
     for name, law in CLASS_LAWS:
         if fields.defaults.value(name) is not None:
+            return law(fields)
+    for names, law in LAWS:
+        if fields.has(*names):
             return law(fields)
     raise MissingField(
         " or ".join(fields.path + name for name in ("linear_num_value_heads", "mamba_n_heads", "mamba_d_state")),
