@@ -93,7 +93,7 @@ def find(spec: str) -> Found:
 
     Raises: UnknownName, with the nearest name.
     """
-    name, _, version = spec.strip().lower().partition("@")
+    name, at, version = spec.strip().lower().partition("@")
     entry = _ENGINES.get(name)
     if entry is None:
         near = get_close_matches(name, _ENGINES, n=1)
@@ -101,7 +101,7 @@ def find(spec: str) -> Found:
         raise UnknownName(
             f"{name!r} is not an engine kvplan plans for", hint=f"did you mean {near[0]}?" if near else known
         )
-    return entry.find(version or None)
+    return entry.find(version if at else None)
 
 
 def engine(spec: str) -> Engine:

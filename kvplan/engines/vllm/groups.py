@@ -6,7 +6,7 @@ groups are cut to nearly equal numbers of layers. Source: vLLM 0.33 v1/core/kv_c
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kvplan.engines.vllm.specs import FULL_LENGTH, WINDOWS, Demand, Kind, Spec
@@ -155,7 +155,7 @@ def _cut(layers: Sequence[Cached], unbalanced: float) -> Iterable[Group]:
             yield Group(tuple(bucket[part::parts]))
 
 
-def _buckets(layers: Iterable[Cached], key) -> Mapping[Hashable, list[Cached]]:  # type: ignore[no-untyped-def]
+def _buckets(layers: Iterable[Cached], key: Callable[[Spec], Hashable]) -> Mapping[Hashable, list[Cached]]:
     found: dict[Hashable, list[Cached]] = {}
     for layer in layers:
         found.setdefault(key(layer.spec), []).append(layer)

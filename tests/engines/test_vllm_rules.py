@@ -1,0 +1,272 @@
+"""Engines by name, versions as data, defaults by GPU, refusals and layouts worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvplan.arch.formats import parse_kv_format
+from kvplan.arch.parallel import Parallel
+from kvplan.engines import registry
+from kvplan.engines.base import Capacity, Options, Refusal
+from kvplan.engines.vllm.backends import Need, pick
+from kvplan.engines.vllm.groups import Cached, layout
+from kvplan.engines.vllm.policy import Vllm
+from kvplan.engines.vllm.settings import default_batches
+from kvplan.engines.vllm.specs import Demand, Spec
+from kvplan.engines.vllm.versions import CHANGES, NEWEST, OLDEST, Batches, parse, rules, text
+from kvplan.errors import CannotSplit, KvplanError, UnknownName, Unsupported, UsageError
+from kvplan.sources.gpus import load_gpu
+from kvplan.sources.models import load_model
+from kvplan.units import GIB
+
+H100, B200 = load_gpu("h100"), load_gpu("b200")
+ONE = Parallel()
+
+
+def plan(name, parallel=ONE, kv=None, options=Options(), gpu=H100, version=NEWEST, context=4096):  # noqa: B008
+    own, model = Vllm(version), load_model(name)
+    chosen = own.kv_format(model, None if kv is None else parse_kv_format(kv), gpu)
+    return own.plan(model, gpu, parallel, chosen, options, context)
+
+
+# Engines by name
+
+
+def test_a_name_alone_is_the_newest():
+    found = registry.find("vllm")
+    assert (found.engine.name, found.engine.version, found.verified) == ("vllm", text(NEWEST), True)
+
+
+def test_a_version_is_planned_as_itself():
+    assert registry.engine("vllm@0.19.0").version == "0.19.0"
+    assert registry.engine("vllm@0.19").version == "0.19.0"
+
+
+def test_a_newer_version_is_marked():
+    found = registry.find("vllm@0.99.0")
+    assert not found.verified
+    assert "0.99.0" in found.note
+    assert found.engine.version == text(NEWEST)
+
+
+@pytest.mark.parametrize(("spec", "near"), [("vlm", "vllm"), ("idael", "ideal")])
+def test_a_misspelt_engine_names_the_nearest(spec, near):
+    with pytest.raises(UnknownName) as caught:
+        registry.engine(spec)
+    assert near in str(caught.value.problem.hint)
+
+
+@pytest.mark.parametrize("spec", ["vllm@", "vllm@latest", "vllm@1", "vllm@0.19.0.1", "ideal@2"])
+def test_what_is_no_version_is_refused(spec):
+    with pytest.raises(KvplanError):
+        registry.engine(spec)
+
+
+def test_known_engines_say_where_their_rules_come_from():
+    known = {about.name: about for about in registry.engines()}
+    assert {"ideal", "vllm"} <= set(known)
+    assert known["vllm"].newest == text(NEWEST)
+    assert all(rule.source for rule in known["vllm"].rules)
+
+
+# Versions
+
+
+def test_changes_are_in_order_and_name_real_fields():
+    assert [change.since for change in CHANGES] == sorted(change.since for change in CHANGES)
+    for change in CHANGES:
+        assert change.says
+        assert change.source
+        assert rules(change.since) == replace(rules(change.since), **dict(change.values))
+
+
+def test_a_change_holds_from_its_release_on():
+    for change in CHANGES:
+        major, minor, patch = change.since
+        before = (major, minor, patch - 1) if patch else (major, minor - 1, 99)
+        if before >= OLDEST:
+            assert replace(rules(before), version=change.since) != rules(change.since)
+
+
+@pytest.mark.parametrize(
+    ("version", "utilization", "line"),
+    [("0.6.4", 0.9, "blocks"), ("0.9.1", 0.9, "smallest_group"), ("0.20.0", 0.92, "smallest_group"), ("0.20.1", 0.92, "concurrency"), ("0.33.0", 0.92, "concurrency")],
+)  # fmt: skip
+def test_defaults_that_people_compare(version, utilization, line):
+    held = rules(parse(version))
+    assert (held.utilization, held.token_line) == (utilization, line)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "version", "batches"),
+    [
+        ("h100", "0.33.0", Batches(8192, 1024)), ("h200", "0.33.0", Batches(8192, 1024)), ("b200", "0.33.0", Batches(16384, 1024)),
+        ("b200", "0.27.0", Batches(8192, 1024)), ("mi300x", "0.33.0", Batches(16384, 1024)), ("a100-80", "0.33.0", Batches(2048, 256)),
+        ("a100-80", "0.8.5", Batches(8192, 1024)), ("l40s", "0.33.0", Batches(2048, 256)), ("dgx-spark", "0.33.0", Batches(2048, 256)),
+        ("dgx-spark", "0.32.0", Batches(8192, 1024)), ("h100", "0.6.4", Batches(2048, 256)),
+    ],
+)  # fmt: skip
+def test_steps_by_gpu(gpu, version, batches):
+    assert default_batches(load_gpu(gpu), rules(parse(version))) == batches
+
+
+# Layouts
+
+
+def test_gemma_3_27b_by_hand():
+    """52 windows and 10 full layers: runs of 10, so six groups of windows (9, 9, 9, 9, 8, 8) and one full."""
+    made = plan("gemma-3-27b", context=131_072)
+    sizes = [len(group.layers) for group in made.layout.groups]
+    assert sizes == [9, 9, 9, 9, 8, 8, 10]
+    page = 16 * 16 * (128 + 128) * 2
+    assert made.stages == (10 * page,)
+    window = -(-(1023 + 2 * 8192) // 16) + 1
+    assert made.request == 6 * window + 131_072 // 16
+    shorter = plan("gemma-3-27b", context=131_072, options=Options(max_num_batched_tokens=2048))
+    assert shorter.request == 6 * (-(-(1023 + 2 * 2048) // 16) + 1) + 131_072 // 16
+
+
+def test_qwen3_5_35b_by_hand():
+    """Ten attention layers whose block grows until its page is a state's; three pages of state with prefixes cached."""
+    made = plan("qwen3.5-35b-a3b", context=32_768)
+    state = 32 * 128 * 128 * 2 + 3 * 8192 * 2
+    token = 2 * (256 + 256) * 2
+    block = -(-state // token)
+    assert made.block >= block
+    assert [len(group.layers) for group in made.layout.groups] == [10, 10, 10, 10]
+    states = [group for group in made.layout.groups if {spec.kind for spec in group.specs} == {"state"}]
+    assert len(states) == 3
+    off = plan("qwen3.5-35b-a3b", context=32_768, options=Options(prefix_caching=False))
+    assert made.request - off.request >= 3
+
+
+def test_latents_and_indexers_share_a_group():
+    made = plan("deepseek-v3.2", context=32_768)
+    assert made.stages == (61 * 64 * (576 * 2 + 132),)
+    packed = plan("deepseek-v3.2", context=32_768, kv="fp8")
+    assert packed.stages == (61 * 64 * (656 + 132),)
+
+
+def test_the_fullest_stage_decides():
+    made = plan("llama-3-8b", Parallel(pp=3))
+    assert sorted(size // (16 * 8 * 256 * 2) for size in made.stages) == [10, 11, 11]
+
+
+def test_context_ranks_deal_tokens():
+    one, four = (
+        plan("deepseek-r1", Parallel(tp=8), context=32_768),
+        plan("deepseek-r1", Parallel(tp=8, dcp=4), context=32_768),
+    )
+    assert one.request == 4 * four.request
+
+
+@given(
+    full=st.integers(1, 40),
+    windows=st.integers(0, 60),
+    states=st.integers(0, 40),
+    version=st.sampled_from(["0.9.1", "0.12.0", "0.18.0", "0.33.0"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_groups_hold_every_layer_once_and_a_block_holds_any_group(full, windows, states, version):
+    specs = [Spec("full", 16, 4096, 4096)] * full + [Spec("sliding", 16, 4096, 4096, span=512)] * windows
+    specs += [Spec("state", 1, 3000, 4096, held=1)] * states
+    made = layout([Cached(spec) for spec in specs], rules(parse(version)), hybrid_manager=True, packed=False)
+    assert sum(len(group.layers) for group in made.groups) == len(specs)
+    assert made.bytes_per_block(0) == max(group.page(0) for group in made.groups)
+    assert made.bytes_per_block(0) * len(made.groups) >= len(specs) * 4096
+    assert made.blocks(Demand(8192, 4096)) >= made.blocks(Demand(4096, 4096))
+
+
+@given(length=st.integers(1, 200_000), more=st.integers(0, 50_000), in_flight=st.integers(0, 40_000))
+@settings(max_examples=80, deadline=None)
+def test_longer_and_busier_never_hold_fewer_pages(length, more, in_flight):
+    for spec in (Spec("full", 16, 1, 1), Spec("sliding", 32, 1, 1, span=1024), Spec("chunked", 64, 1, 1, span=8192)):
+        assert spec.pages(Demand(length, in_flight)) <= spec.pages(Demand(length + more, in_flight))
+        assert spec.pages(Demand(length, in_flight)) <= spec.pages(Demand(length, in_flight + more))
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("name", "parallel", "words"),
+    [
+        (
+            "llama-3-8b",
+            Parallel(tp=3),
+            "Total number of attention heads (32) must be divisible by tensor parallel size (3)",
+        ),
+        ("nemotron-h-8b", Parallel(tp=16), "num_groups"),
+    ],
+)
+def test_what_does_not_divide(name, parallel, words):
+    with pytest.raises(CannotSplit) as caught:
+        plan(name, parallel)
+    assert words in str(caught.value.problem.cause)
+
+
+def test_a_class_that_is_not_served():
+    with pytest.raises(Unsupported):
+        plan("llama-3.2-11b-vision")
+
+
+@pytest.mark.parametrize(
+    ("name", "kv", "gpu"),
+    [("llama-3-8b", "nvfp4", H100), ("llama-3-8b", "q8_0", H100), ("deepseek-v4-flash", "bf16", H100), ("llama-4-scout", "turboquant_k8v4", H100)],
+)  # fmt: skip
+def test_formats_that_no_backend_takes(name, kv, gpu):
+    with pytest.raises(UsageError):
+        plan(name, kv=kv, gpu=gpu)
+
+
+def test_nvfp4_is_blackwells():
+    assert plan("llama-3-8b", kv="nvfp4", gpu=B200).stages == (32 * 16 * 8 * 2 * (64 + 8),)
+
+
+def test_packed_latents_alone_are_dealt_over_ranks():
+    with pytest.raises(UsageError, match="deal tokens"):
+        plan("deepseek-v3.2", Parallel(tp=8, dcp=2))
+    assert plan("deepseek-v3.2", Parallel(tp=8, dcp=2), kv="fp8").request > 0
+
+
+@pytest.mark.parametrize(
+    ("need", "gpu", "name", "sizes"),
+    [
+        (Need(128, "16 bit"), (9, 0), "FLASH_ATTN", (16,)),
+        (Need(128, "nvfp4"), (10, 0), "FLASHINFER", (16, 32, 64)),
+        (Need(96, "fp8"), (7, 5), "TRITON_ATTN", None),
+    ],
+)
+def test_backends(need, gpu, name, sizes):
+    if sizes is None:
+        with pytest.raises(UsageError, match=name):
+            pick("attention", need, gpu, None)
+    else:
+        found = pick("attention", need, gpu, None)
+        assert (found.name, found.sizes) == (name, sizes)
+
+
+def test_the_null_block_is_withheld_from_the_check_alone():
+    """One block short of one request and its null block: refused since 0.29, started before."""
+    own, older, model = Vllm(), Vllm((0, 28, 0)), load_model("llama-3-8b")
+    kv, block = parse_kv_format("bf16"), 16 * 32 * 8 * 256 * 2
+    exact = 4096 // 16 * block
+    found = own.capacity(model, H100, ONE, kv, Options(), 4096, exact)
+    assert isinstance(found, Refusal)
+    assert found.max_context == 4096 - 16
+    assert found.needed_bytes - found.available_bytes == block
+    started = own.capacity(model, H100, ONE, kv, Options(), 4096, exact + block)
+    assert isinstance(started, Capacity)
+    assert started.blocks == 257
+    assert isinstance(older.capacity(model, H100, ONE, kv, Options(), 4096, exact), Capacity)
+
+
+def test_nothing_left():
+    found = Vllm().capacity(load_model("llama-3-8b"), H100, ONE, parse_kv_format("bf16"), Options(), 4096, -GIB)
+    assert isinstance(found, Refusal)
+    assert found.message.startswith("No available memory for the cache blocks")
+    assert found.max_context == 0
