@@ -305,6 +305,37 @@ def test_a_chart_template_says_how_to_render_it():
     found = read("kind: Pod\n{{- if .Values.on }}\nspec: {}\n{{- end }}\n", "templates/pod.yaml")
     assert "helm template" in found.unread[0].why
     assert found.unread[0].place.line == 2
+    chat = "data: {}\nkind: ConfigMap\napiVersion: v1\nchat.jinja: |\n  {{ bos_token }}\n  {% for m in messages %}{{ m }}{% endfor %}\n"
+    assert read(chat) == Served()
+
+
+def test_values_whose_arguments_stand_elsewhere():
+    found = read("image: {repository: vllm/vllm-openai, tag: v0.19.1}\nmodel: {id: google/gemma-7b-it}\n")
+    assert [unread.place.line for unread in found.unread] == [1]
+    assert "helm template" in found.unread[0].why
+
+
+def test_the_production_stacks_shortest_form_and_its_operator():
+    assert values(
+        read("""\
+        servingEngineSpec:
+          modelSpec:
+            - {name: small, repository: vllm/vllm-openai, tag: latest, modelURL: Qwen/Qwen3-8B, requestGPU: 1}
+    """)
+    ) == {"small": {"model": "Qwen/Qwen3-8B"}}
+    assert values(read("""\
+        apiVersion: production-stack.vllm.ai/v1alpha1
+        kind: VLLMRuntime
+        metadata: {name: sample}
+        spec:
+          model: {modelURL: Qwen/Qwen3-8B, maxModelLen: 4096, maxNumSeqs: 32}
+          vllmConfig: {tensorParallelSize: 1, gpuMemoryUtilization: "0.8", enablePrefixCaching: false}
+    """)) == {
+        "sample": {
+            "model": "Qwen/Qwen3-8B", "context": 4096, "flags.max_num_seqs": "32", "parallel.tp": 1,
+            "flags.gpu_memory_utilization": "0.8", "flags.enable_prefix_caching": False,
+        }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ["a: [", "a: &a [*a]\n", "a: b: c", "a: " + "[" * 200 + "]" * 200])

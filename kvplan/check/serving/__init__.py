@@ -25,9 +25,8 @@ def parse(text: str, name: str, tree: Tree) -> Served:
     from kvplan.check.serving import scripts
 
     if name.endswith((".yaml", ".yml", ".json")) or name == STDIN:
-        if any(line.lstrip().startswith(("{{", "- {{")) for line in text.splitlines()):
-            return Served(unread=tuple(scripts.templates(text, name)))
-        return _yaml(documents(text, name), name, tree)
+        template = tuple(scripts.templates(text, name))
+        return Served(unread=template) if template else _yaml(documents(text, name), name, tree)
     return scripts.served(text, name, tree)
 
 
@@ -39,6 +38,9 @@ def _yaml(found: tuple[Node, ...], name: str, tree: Tree) -> Served:
 
     objects = [document for document in found if kubernetes.is_manifest(document) or document.said("kind") == "List"]
     served = kubernetes.served(objects, name) if objects else Served()
+    for item in objects:
+        if item.said("kind") == "VLLMRuntime":
+            served += helm.runtime(item, name)
     for document in found:
         if document in objects:
             continue

@@ -237,7 +237,7 @@ class _Reader:
             self.found.flags[name] = _Value(on, place)
             return
         name, _, inner = name.partition(".")
-        name = names.ALIASES.get(name, name)
+        name, on = _full(name, on=on)
         if inner:
             self.nested(name, inner, text if equals else self.next_word().text, place)
             return
@@ -304,6 +304,18 @@ def _name(word: str) -> tuple[str, bool | str]:
     if short.startswith("O") and short[1:]:
         return "optimization-level", short[1:]
     return names.SHORT.get(short, short) + dot + inner, True
+
+
+def _full(name: str, *, on: bool) -> tuple[str, bool]:
+    """The flag that an alias or the beginning of a name stands for, as argparse takes it where only one is meant."""
+    name = names.ALIASES.get(name, name)
+    if name in names.KNOWN:
+        return name, on
+    meant = {known: on for known in names.CURRENT if known.startswith(name)}
+    if name.startswith("no-"):
+        meant |= {known: False for known in names.SWITCHES if known.startswith(name.removeprefix("no-"))}
+    (found,) = meant.items() if len(meant) == 1 else ((name, on),)
+    return found
 
 
 def _check_known(name: str, place: Place, found: Arguments) -> None:

@@ -224,8 +224,8 @@ def _check_gpus(container: Container, remarks: list[Remark], layer: Mapping[Key,
     tp, asked = layer.get(("parallel", "tp")), container.gpus
     if asked is None or not str(asked.value).isdigit():
         return
-    size = int(tp.value) if tp is not None else 1
-    if size > int(asked.value) and ("parallel", "pp") not in layer:
+    size, given = int(tp.value) if tp is not None else 1, int(asked.value)
+    if size > given > 0 and ("parallel", "pp") not in layer:
         place = tp.place if tp is not None else container.place
         text = f"tensor parallel size {size} needs {size} GPUs, and the container asks for {asked.value}"
         remarks.append(Remark("gpu-count", text, place, "error"))

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kvplan.check.budget import Place, Unread
+from kvplan.check.merge import Placed
 from kvplan.check.serving import names
+from kvplan.check.serving.arguments import Given
 from kvplan.check.serving.containers import Container, Served, is_vllm_image, served_by
 from kvplan.check.serving.kubernetes import pod_gpu, resource_gpus
 from kvplan.check.serving.nodes import Node, plain
@@ -15,6 +17,7 @@ from kvplan.check.serving.words import Word
 
 _ARGUMENTS = ("args", "extraArgs", "extraArguments", "containerArgs", "vllmArgs", "engineArgs", "command")
 _MODELS = ("modelURL", "model", "modelName", "modelId", "modelID", "hfModel", "hfModelId", "repository")
+_NAMES = ("modelURL", "name", "id", "uri")
 _TELLING = frozenset({
     "model", "max-model-len", "tensor-parallel-size", "gpu-memory-utilization", "max-num-seqs", "max-num-batched-tokens",
     "kv-cache-dtype", "pipeline-parallel-size",
@@ -36,7 +39,26 @@ def served(document: Node, file: str) -> Served:
     found = Served()
     for candidate in _candidates(document, "values", ()):
         found += _served(candidate, file)
+    if found == Served() and (line := _image_line(document)) is not None:
+        why = "an image of vLLM, and its arguments stand elsewhere: helm template CHART | kvplan check -"
+        found += Served(unread=(Unread(file, why, Place(file, line)),))
     return found
+
+
+def runtime(item: Node, file: str) -> Served:
+    """What an object of the production stack's operator serves."""
+    spec = item.get("spec")
+    return _served(_Found(item.said("metadata", "name") or "runtime", spec, (item,)), file) if spec else Served()
+
+
+def _image_line(document: Node) -> int | None:
+    """Where values name an image of vLLM."""
+    for node in document.walk():
+        repository, tag = node.said("repository"), node.said("tag")
+        image = f"{repository}:{tag}" if repository and tag else repository or node.said("image")
+        if image and is_vllm_image(image):
+            return node.line
+    return None
 
 
 def _candidates(node: Node, name: str, around: tuple[Node, ...]) -> Iterator[_Found]:
@@ -52,7 +74,7 @@ def _candidates(node: Node, name: str, around: tuple[Node, ...]) -> Iterator[_Fo
 
 
 def _telling(node: Node) -> bool:
-    if node.get("vllmConfig") is not None:
+    if node.get("vllmConfig") is not None or (node.get("modelURL") is not None and node.get("repository") is not None):
         return True
     words = [word.text for key in _ARGUMENTS for word in _listed(node, key)]
     if any(re.search(r"\bvllm\s+serve\b|vllm\.entrypoints", text) for text in [" ".join(words)]):
@@ -84,7 +106,7 @@ def _served(found: _Found, file: str) -> Served:
         image=_image(found),
         entrypoint=bool(command),
         gpu=pod_gpu((*found.around, node), file, node),
-        gpus=resource_gpus(node, file),
+        gpus=resource_gpus(node, file) or _requested(node, file),
     )
     result = served_by(container) if command else Served()
     if result.commands or result.unread:
@@ -98,6 +120,12 @@ def _served(found: _Found, file: str) -> Served:
     return served_by(replace(container, words=(*extra, *words), image=image, entrypoint=False))
 
 
+def _requested(node: Node, file: str) -> Placed | None:
+    """The production stack's number of GPUs."""
+    count = node.get("requestGPU")
+    return Given(str(count.text), Place(file, count.key_line)) if count is not None and count.text else None
+
+
 def _flag(word: Word) -> str:
     return word.text.partition("=")[0].split(" ")[0].lstrip("-").replace("_", "-") if word.text.startswith("--") else ""
 
@@ -109,17 +137,17 @@ def _model(found: _Found) -> list[Word] | None:
             named = node.get(key)
             if named is None or key == "repository":
                 continue
-            text = named.text or named.said("name") or named.said("id") or named.said("uri")
+            text = named.text or next((said for inner in _NAMES if (said := named.said(inner))), None)
             if text is not None:
                 return [Word("--model", named.line), Word(text.removeprefix("hf://"), named.line)]
     return None
 
 
 def _settings(node: Node) -> list[Word]:
-    """The production stack's `vllmConfig`: flags in camel case, and `extraArgs`."""
-    config = node.get("vllmConfig")
+    """The production stack's `vllmConfig`: flags in camel case, and `extraArgs`; some stand beside the model."""
+    holders = [holder for holder in (node.get("model"), node.get("vllmConfig")) if holder is not None]
     words: list[Word] = []
-    for key, value in config.keys.items() if config is not None else ():
+    for key, value in (entry for holder in holders for entry in holder.keys.items()):
         name = re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", key).lower()
         if key == "extraArgs":
             words += [Word(item.value, item.line) for item in value.items if isinstance(item.value, str)]
@@ -141,6 +169,3 @@ def _image(found: _Found) -> str:
         if image is not None and image.text:
             return image.text
     return ""
-
-
-__all__ = ["Place", "served"]

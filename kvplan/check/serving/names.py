@@ -122,4 +122,5 @@ SHORT = {
 
 ALIASES = {"device-memory-utilization": "gpu-memory-utilization"}
 
-KNOWN = SWITCHES | SEVERAL | VALUED | GONE_SWITCHES | GONE
+CURRENT = SWITCHES | SEVERAL | VALUED
+KNOWN = CURRENT | GONE_SWITCHES | GONE

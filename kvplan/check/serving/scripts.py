@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from kvplan.check.budget import Unread
@@ -10,6 +11,8 @@ from kvplan.check.serving.containers import Container, Served, served_by
 from kvplan.check.serving.words import Word, commands
 from kvplan.check.tree import Tree, beside, read_text
 from kvplan.errors import BadFile
+
+_HELM = re.compile(r"\{\{-?\s*(?:[^}]*\.(?:Values|Release|Chart|Capabilities)\b|(?:include|define|template) \")")
 
 
 def served(text: str, file: str, tree: Tree) -> Served:
@@ -35,11 +38,11 @@ def _process(words: list[Word], file: str, tree: Tree) -> Container:
 
 
 def templates(text: str, file: str) -> Iterator[Unread]:
-    """A chart's template, which only Helm can turn into a manifest."""
+    """A chart's template, which only Helm can turn into a manifest; a chat template isn't one."""
     from kvplan.check.budget import Place
 
     for number, line in enumerate(text.splitlines(), 1):
-        if "{{" in line:
+        if _HELM.search(line):
             why = "a template: render it first (helm template CHART | kvplan check -)"
             yield Unread(file, why, Place(file, number))
             return
