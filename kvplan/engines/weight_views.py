@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvplan.arch.model import Model
-from kvplan.arch.storage import FP32, Storage
+from kvplan.arch.storage import BF16, FP16, FP32, Storage
 from kvplan.arch.weights import PLAIN, Component, View, Weight
 from kvplan.hardware.gpu import Gpu
 
@@ -26,25 +26,34 @@ BOTH = ".also_v"
 
 
 class Multiples(NamedTuple):
-    """What a rank's share of an mxfp4 expert is rounded up to."""
+    """What a rank's share of an expert is rounded up to."""
 
     width: int
-    hidden: int
+    hidden: int = 1
 
 
-def mxfp4_multiples(gpu: Gpu | None) -> Multiples:
-    """Multiples of the kernels that vLLM 0.33 picks for a GPU: Triton's on Hopper, Marlin's or TensorRT-LLM's on others.
+def expert_multiples(stored: Storage, width: int, gpu: Gpu | None) -> Multiples:
+    """Multiples of the kernels that vLLM 0.33 picks for experts so stored, `width` wide on a rank, on a GPU.
 
-    Source: vLLM 0.33 fused_moe/oracle/mxfp4.py, mxfp4_round_up_hidden_size_and_intermediate_size.
+    In mxfp4, Triton's kernels on Hopper, Marlin's or TensorRT-LLM's on other GPUs of Nvidia; in 16 bit, TensorRT-LLM's on
+    data center Blackwell, AITER's on AMD.
+
+    Source: vLLM 0.33 fused_moe/oracle/mxfp4.py, mxfp4_round_up_hidden_size_and_intermediate_size; oracle/unquantized.py.
     """
-    if gpu is not None and gpu.vendor == "amd":
-        return Multiples(256, 256)
-    capability = None if gpu is None else gpu.compute_capability
-    return Multiples(64, 1) if capability is None or capability[0] == HOPPER else Multiples(128, 256)
+    amd = gpu is not None and gpu.vendor == "amd"
+    major = None if gpu is None or gpu.compute_capability is None else gpu.compute_capability[0]
+    if stored.name == "mxfp4":
+        return Multiples(256, 256) if amd else Multiples(64) if major in (None, HOPPER) else Multiples(128, 256)
+    if stored in (BF16, FP16):
+        return Multiples(64 if amd and width <= AITER_SMALL else 128 if amd or major == BLACKWELL else 1)
+    return Multiples(1)
 
 
-HOPPER = 9
-"""Major compute capability of H100, H200 and GH200."""
+HOPPER, BLACKWELL = 9, 10
+"""Major compute capabilities of H100, H200 and GH200; of B200, B300 and GB200."""
+
+AITER_SMALL = 192
+"""Widths up to which AITER's kernels take tiles of 64."""
 
 
 def view_of(engine: str, model: Model, gpu: Gpu | None = None) -> View:
@@ -54,14 +63,11 @@ def view_of(engine: str, model: Model, gpu: Gpu | None = None) -> View:
 
 def vllm(family: str, gpu: Gpu | None = None) -> View:
     """VLLM 0.33's parameters and buffers before its kernels repack them."""
-    width, hidden = mxfp4_multiples(gpu)
 
     def shape(weight: Weight, shard: tuple[int, ...]) -> tuple[int, ...]:
-        if weight.stored.name == "mxfp4" and weight.routed and weight.split is not None:
-            return tuple(
-                _up(size, width if dim == weight.split else hidden) if dim >= len(shard) - 2 else size
-                for dim, size in enumerate(shard)
-            )
+        if weight.routed and weight.split is not None and weight.linear:
+            width, hidden = expert_multiples(weight.stored, shard[weight.split], gpu)
+            return tuple(_up(size, width if dim == weight.split else hidden) for dim, size in enumerate(shard))
         if family == "gpt_bigcode" and weight.component == "mlp":
             return weight.shape
         if weight.name.endswith(BOTH):

@@ -82,14 +82,30 @@ def _plans(corpus: Path) -> Iterator[tuple[Path, Parallel, int]]:
 def test_weights_that_logs_print(corpus, count_cases):
     errors = {row.id: error for row in _logs(corpus) if (error := _error(row, corpus)) is not None}
     found = [abs(error) for error in errors.values()]
+    same = [abs(error) for name, error in errors.items() if EXPLAINED.get(name) not in OTHER]
     count_cases("weights printed in logs", len(found))
-    assert median(found) <= PERCENT
+    assert median(found) <= 0.2 * PERCENT
     assert {name for name, error in errors.items() if abs(error) > 3 * PERCENT} == EXPLAINED.keys()
+    assert _share(same, 3 * PERCENT) >= 0.9
 
 
 # Why a log prints something else; docs/weights.md says more.
-PADDED = "AMD's kernels pad"
-EXPLAINED: dict[str, str] = {}
+UNKNOWN, AMD, RANKS = "a checkpoint without a public config", "kernels for AMD, before 0.33", "ranks split otherwise"
+OTHER = {UNKNOWN, AMD, RANKS}
+EXPLAINED = {
+    "vllm-6746": UNKNOWN,
+    "thor-qwen35-122b": UNKNOWN,
+    "thor-qwen35-122b-resharded": UNKNOWN,
+    "h100x8-mimo26": UNKNOWN,
+    "minimax-m3-tp4": UNKNOWN,
+    **dict.fromkeys(("vme-b656e363", "vme-5d492557", "vme-560df7ea", "vme-214465fb", "vme-b85e5dce"), AMD),
+    **dict.fromkeys(("vme-3363d230", "vme-152f0be3"), AMD),
+    "qwen3-235b-l40s": RANKS,
+    "sgl-qwen3-32b-tp2cp2": RANKS,
+    **dict.fromkeys(("vllm-23278", "llmdb-gptoss20b", "llmdb-gptoss120b"), "kernels of 2025 padded mxfp4 on Hopper"),
+    "dscoderv2lite-tp8": "vLLM of early 2025 kept absorbed copies of MLA's projections",
+    "inferencex-2128": "SGLang's own layout of four-bit experts",
+}
 
 
 def _logs(corpus: Path) -> list[Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kvplan.errors import BadField, MissingField
+from kvplan.errors import MissingField
 from kvplan.families.fields import Fields
 from kvplan.families.weights.template import dimension
 
@@ -127,7 +127,7 @@ class ConfigSymbols:
         if isinstance(value, list | tuple):
             layer = int(self.given.get("layer", 0))
             if layer >= len(value):
-                raise BadField(self.fields.path + name, value, f"a list with an entry for layer {layer}")
+                raise MissingField(f"{self.fields.path}{name}[{layer}]")
             value = value[layer]
         return self.fields.as_whole(name, value, least=0)
 

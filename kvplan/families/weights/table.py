@@ -233,6 +233,16 @@ FAMILIES: dict[str, Family] = {
         attention=attention("+use_bias", "+use_bias"), dense=gated("+use_bias"),
         moe=f"{experts()} router: mlp.moe_statics.e_score_correction_bias(1,E) {shared()}",
     ),
+    # text and images have experts of their own, of different widths
+    "ernie4_5_vl_moe_text": Family(
+        attention=attention("+use_bias", "+use_bias"), dense=gated("+use_bias"),
+        moe=(
+            f"{experts(prefix='mlp.text_moe')} router: mlp.text_moe.gate.e_score_correction_bias(1,E) {shared()}"
+            " vision: mlp.vision_moe.gate[E,H] mlp.vision_moe.gate.e_score_correction_bias(1,E) E@mlp.vision_moe.experts.0.gate_proj[~W,H]"
+            " E@mlp.vision_moe.experts.0.up_proj[~W,H] E@mlp.vision_moe.experts.0.down_proj[H,~W]"
+        ),
+        given={"M": "moe_intermediate_size.0", "W": "moe_intermediate_size.1"},
+    ),
     "dots1": Family(attention=attention(norm=HEAD_NORM), dense=gated(""), moe=f"{experts()} {shared()}"),
     "solar_open": Family(attention=attention(), dense=gated(""), moe=f"{experts()} {shared()}"),
     "hy_v3": Family(attention=attention(norm=HEAD_NORM), moe=f"{experts()} {shared()}"),

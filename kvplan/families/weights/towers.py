@@ -81,6 +81,7 @@ QWEN3_VL = Tower(
     ),
 )  # fmt: skip
 QWEN3_5 = Tower(QWEN3_VL.ends, QWEN3_VL.layer, "depth", given=QWEN3_VL.given)
+ERNIE4_5_VL = Tower("patch_embed.proj[H,channels*patch_size*patch_size] ln[H]+", encoder_layer(), "depth")
 EXAONE4_5 = Tower(
     QWEN2_5_VL.ends,
     "norm1[H] norm2[H] attn.qkv[~H+2*num_key_value_heads*H/num_heads,H]+ attn.proj[H,~H]+"
@@ -175,7 +176,7 @@ TOWERS: dict[str, Tower] = {
     "glm4v_moe_vision": GLM4V, "glm4v_vision": GLM4V, "kimi_k25_vision": KIMI, "step3p7_vision": STEP3P7, "step3p5_vision": STEP3P7,
     "minimax_m3_vl_vision": MINIMAX_M3, "gemma4_vision": GEMMA4_VISION, "gemma4_audio": GEMMA4_AUDIO,
     "gemma4_unified_vision": GEMMA4_UNIFIED_VISION, "gemma4_unified_audio": Tower(""),
-    "mllama_vision_model": MLLAMA, "llama4_vision_model": LLAMA4,
+    "ernie4_5_vl_moe_vision": ERNIE4_5_VL, "mllama_vision_model": MLLAMA, "llama4_vision_model": LLAMA4,
     "qwen2_audio_encoder": WHISPER_ENCODER, "voxtral_encoder": WHISPER_ENCODER,
 }  # fmt: skip
 """By the tower's model type, as the config's class names it."""
@@ -187,6 +188,10 @@ PROJECTORS: dict[str, str] = {
     "gemma4": "embed_vision.embedding_projection[text.H,vision.H]?vision embed_audio.embedding_projection[text.H,audio.output_proj_dims]?audio",
     "gemma4_unified": "embed_vision.embedding_projection[text.H,vision.mm_embed_dim]?vision embed_audio.embedding_projection[text.H,audio.H]?audio",
     "llava": _TWO_LAYERS,
+    "ernie4_5_vl_moe": (
+        "spatial.fc1[wide,wide]+ spatial.fc2[wide,wide]+ spatial.ln[wide]+ temporal.fc1[wide,wide*vision.temporal_merge_size]+"
+        " temporal.fc2[wide,wide]+ temporal.ln[wide]+ mlp[text.H,wide]+ after_norm[text.H]"
+    ),
     "mistral3": (
         "norm[vision.H] patch_merger.merging_layer[vision.H,vision.H*spatial_merge_size*spatial_merge_size]"
         f" {_TWO_LAYERS}"
@@ -228,7 +233,10 @@ PROJECTORS: dict[str, str] = {
 }
 """By the model type of the whole config. Qwen's and GLM's towers end in their own merger."""
 
-PROJECTOR_GIVEN: dict[str, Given] = {"kimi_k25": {"wide": "4*vision.H"}}
+PROJECTOR_GIVEN: dict[str, Given] = {
+    "kimi_k25": {"wide": "4*vision.H"},
+    "ernie4_5_vl_moe": {"wide": "vision.H*vision.spatial_merge_size*vision.spatial_merge_size"},
+}
 
 KEYS: tuple[tuple[str, Component], ...] = (("vision_config", "vision"), ("audio_config", "audio"))
 """Objects of a config that describe a tower."""
