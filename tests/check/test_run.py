@@ -259,3 +259,20 @@ def test_manifests_on_standard_input(folder: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(POD.encode())))
     assert check("-", "--gpu", "h100").code == 0
+
+
+def test_the_document_is_as_its_published_schema_says(budget: Path, folder: Path):
+    import jsonschema
+
+    from kvplan.report.data import json_schema
+
+    edited(budget, lambda text: text + "  other:\n    model: no-such-model\n  served: {from: pod.yaml}\n")
+    (folder / "pod.yaml").write_text(POD + "    - {name: hidden, image: 'vllm/vllm-openai:v0.33.0', args: ['$(M)']}\n")
+    edited(budget, lambda text: text.replace("from: pod.yaml", "from: 'pod.yaml#web/vllm'"))
+    (folder / "kvplan-budget.lock.json").write_text('{"schema": "kvplan.lock/1", "deployments": {}}')
+    document = check("--json").document
+    assert jsonschema.Draft202012Validator(json.loads(json_schema("check"))).is_valid(document)
+    assert {"schema", "passed", "results"} <= document.keys()
+    document = check("pod.yaml", "--json").document
+    assert jsonschema.Draft202012Validator(json.loads(json_schema("check"))).is_valid(document)
+    assert document["unread"]

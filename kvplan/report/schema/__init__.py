@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kvplan.report.schema.check import CheckReport as CheckReport
     from kvplan.report.schema.common import Defaulted as Defaulted
     from kvplan.report.schema.common import EngineInfo as EngineInfo
     from kvplan.report.schema.common import Explained as Explained
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
         | EnginesReport
         | EnvReport
         | VerifyReport
+        | CheckReport
     )
 
 HOMES = {
@@ -97,6 +99,7 @@ HOMES = {
         "EnvReport",
     ),
     "verify": ("Built", "Place", "Checked", "Timed", "Measured", "VerifyReport"),
+    "check": ("CheckReport",),
 }
 
 DOCUMENTS = {
@@ -109,6 +112,7 @@ DOCUMENTS = {
     "engines": "EnginesReport",
     "env": "EnvReport",
     "verify": "VerifyReport",
+    "check": "CheckReport",
 }
 """The class of each document, by the name in its `schema` key."""
 
