@@ -65,6 +65,12 @@ class CachingPlanner:
         work = _Work(request, question, engine.budget(known.model, gpu, parallel, question.options, request.context))
         if question.context == ENDLESS:
             work = work.at_its_longest()
+        longest = work.request.context
+        if question.tokens is not None and question.tokens > longest:
+            raise UsageError(
+                f"a limit asks for sequences of {question.tokens:,} tokens, and the longest that is served has {longest:,}",
+                hint="raise the context, or lower the limit's `at`",
+            )
         return self._answer(work, known, found)
 
     def _answer(self, work: _Work, known: _Known, found: Found) -> Planned:

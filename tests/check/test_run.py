@@ -74,6 +74,13 @@ def test_no_answer_is_2_and_no_outweighs_it(budget: Path):
     assert check("--exit-zero").code == 0
 
 
+def test_a_limit_on_sequences_that_are_never_served_has_no_answer(budget: Path):
+    edited(budget, lambda text: text.replace("min_sequences: 32", "min_sequences: {min: 1, at: 16k}"))
+    ran = check()
+    assert ran.code == 2
+    assert "sequences of 16,384 tokens, and the longest that is served has 8,192" in " ".join(ran.out.split())
+
+
 def test_a_model_that_only_the_network_has_is_3(budget: Path, monkeypatch: pytest.MonkeyPatch, folder: Path):
     monkeypatch.setenv("HF_HUB_CACHE", str(folder / "cache"))
     edited(budget, lambda text: text.replace("llama-3-8b", "nobody/nothing"))
