@@ -11,7 +11,7 @@ from math import prod
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from kvplan.errors import BadFile, KvplanError
+from kvplan.errors import BadFile, KvplanError, UsageError
 from kvplan.sources import gguf, safetensors
 from kvplan.sources.strict import parse_json_object
 from kvplan.sources.tensors import Headers, Tensor, joined
@@ -35,17 +35,19 @@ def folder_headers(folder: Path, progress: Progress | None = None) -> Headers | 
     """Tensors of the checkpoint in a folder; None when it holds neither safetensors nor GGUF files.
 
     An index names the files; without one, all safetensors files count, without what looks like a second copy of them.
+    A projector's GGUF file is no part of the language model's.
 
-    Raises: BadFile, Unsupported.
+    Raises: BadFile, Unsupported; UsageError if it holds several GGUF models.
     """
     names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
     index, read = _index(folder, names)
     if index:
         return joined(_each(index, lambda name: safetensors.read_file(folder / name), progress), str(folder), read)
     ggufs = [name for name in names if name.lower().endswith(".gguf") and not name.lower().startswith("mmproj")]
-    if ggufs:
-        return gguf_headers(folder / ggufs[0], progress)
-    return None
+    models = sorted({gguf_parts(name)[0] for name in ggufs})
+    if len(models) > 1:
+        raise UsageError(f"{folder} holds {len(models)} GGUF models", hint=f"name one of them: {folder / models[0]}")
+    return gguf_headers(folder / models[0], progress) if models else None
 
 
 def _index(folder: Path, names: list[str]) -> tuple[list[str], int]:
