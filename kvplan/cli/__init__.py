@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from kvplan.errors import KvplanError, UsageError
 
 if TYPE_CHECKING:
-    from kvplan.cli.command import Command
-    from kvplan.cli.option import Values
+    import click
 
 INTERRUPTED = 130
 
@@ -22,7 +21,7 @@ FEW_COLLECTIONS = 50_000
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command line and return the process's exit code: 0 yes, 1 no, 2 can't answer, 3 network, 130 Ctrl-C."""
-    given = tuple(sys.argv[1:] if words is None else words)
+    given = list(sys.argv[1:] if words is None else words)
     if words is None:
         gc.set_threshold(FEW_COLLECTIONS)
     debug = "--debug" in given or os.environ.get("KVPLAN_DEBUG", "0") not in {"", "0"}
@@ -33,69 +32,49 @@ def main(words: Sequence[str] | None = None) -> int:
     except KvplanError as error:
         return _failed(error, debug=debug)
     except Exception as error:
-        from kvplan.cli.streams import bug
-
-        problem = bug(error)
-        known = KvplanError(problem.what, cause=problem.cause, hint=problem.hint)
+        known = KvplanError(
+            f"kvplan failed: {type(error).__name__}",
+            cause=str(error) or None,
+            hint="this is a bug: run it again with --debug and report what it prints, with `kvplan env`",
+        )
         known.__cause__ = error
         return _failed(known, debug=debug)
 
 
-def _run(words: tuple[str, ...]) -> int:
-    from kvplan.cli import help as pages
-    from kvplan.cli.command import MODULES, load
-    from kvplan.cli.streams import deliver, say
+def _run(words: list[str]) -> int:
+    import click
 
-    if not words:
-        raise UsageError("which command?", cause=", ".join(MODULES), hint="kvplan --help")
-    first, rest = words[0], words[1:]
-    if first in {"-h", "--help", "help"}:
-        say(pages.page(load(rest[0])) if rest and rest[0] in MODULES else pages.overview())
+    from kvplan.cli.app import NAME, build
+    from kvplan.cli.streams import nobody_reads
+
+    commands = build()
+    try:
+        if asked := os.environ.get("_KVPLAN_COMPLETE"):
+            from click.shell_completion import shell_complete
+
+            return shell_complete(commands, {}, NAME, "_KVPLAN_COMPLETE", asked)
+        with commands.make_context(NAME, words) as context:
+            code: int = commands.invoke(context)
+            return code
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.UsageError as error:
+        raise _usage(error) from None
+    except BrokenPipeError:
+        nobody_reads()
         return 0
-    if first in {"-V", "--version"}:
-        from kvplan import __version__
-
-        say(f"kvplan {__version__}\n")
-        return 0
-    if first == "__complete":
-        from kvplan.cli.completion import candidates
-
-        say("".join(f"{word}\n" for word in candidates(rest)))
-        return 0
-    if first not in MODULES:
-        raise _unknown(first, tuple(MODULES))
-    command = load(first)
-    if _asks_for_help(rest):
-        say(pages.page(command))
-        return 0
-    values = _values(command, rest)
-    answer = command.run(values)
-    deliver(answer, values)
-    return answer.exit_code
 
 
-def _asks_for_help(words: Sequence[str]) -> bool:
-    before = words[: words.index("--")] if "--" in words else words
-    return "--help" in before or "-h" in before
+def _usage(error: click.UsageError) -> UsageError:
+    """What click says of a command line, with what to type next."""
+    import click
 
-
-def _values(command: Command, words: Sequence[str]) -> Values:
-    from kvplan.cli import options, settings
-    from kvplan.cli.parse import environment, parse, with_settings
-
-    values = parse(command, words)
-    files = settings.layers(command, values.get(options.CONFIG), files=not values.on(options.NO_CONFIG))
-    return with_settings(command, values, environment(command, os.environ), *files)
-
-
-def _unknown(word: str, known: tuple[str, ...]) -> UsageError:
-    from kvplan.cli.option import nearest
-
-    if word.startswith("-"):
-        return UsageError(f"{word} stands before the command", hint="flags come after it: kvplan size MODEL --ctx 8k")
-    close = nearest(word, known)
-    hint = f"did you mean kvplan {close}?" if close else "commands: " + ", ".join(known)
-    return UsageError(f"there is no command {word!r}", hint=hint)
+    path = error.ctx.command_path if error.ctx else "kvplan COMMAND"
+    if isinstance(error, click.NoSuchOption) and path == "kvplan":
+        return UsageError(error.message, cause="it stands before the command", hint="kvplan size MODEL --ctx 8k")
+    if close := getattr(error, "possibilities", None):
+        return UsageError(error.message, hint=f"did you mean {close[0]}?")
+    return UsageError(error.format_message(), hint=f"{path} --help")
 
 
 def _failed(error: KvplanError, *, debug: bool) -> int:

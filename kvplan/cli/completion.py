@@ -1,42 +1,16 @@
-"""Shell completion: scripts that ask `kvplan __complete`, and the answers: commands, flags, models, GPUs, formats."""
+"""What a shell is offered: models, GPUs, formats and engines; click asks, and has the scripts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable
 
-from kvplan.cli.command import MODULES, Command, load
-from kvplan.cli.option import Option
+from click.shell_completion import CompletionItem, get_completion_class
+
 from kvplan.errors import UnknownName
 
-BASH = """\
-_kvplan() {
-    local IFS=$'\\n' word="${COMP_WORDS[COMP_CWORD]}"
-    COMPREPLY=($(kvplan __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
-    if [[ ${#COMPREPLY[@]} -eq 0 ]]; then COMPREPLY=($(compgen -f -- "$word")); fi
-}
-complete -o nosort -o filenames -F _kvplan kvplan
-"""
-
-ZSH = """\
-#compdef kvplan
-_kvplan() {
-    local -a found
-    found=(${(f)"$(kvplan __complete "${(@)words[2,CURRENT]}" 2>/dev/null)"})
-    if (( ${#found} )); then compadd -Q -a found; else _files; fi
-}
-compdef _kvplan kvplan
-"""
-
-FISH = """\
-function __kvplan_complete
-    kvplan __complete (commandline -opc)[2..] (commandline -ct) 2>/dev/null
-end
-complete -c kvplan -f -a '(__kvplan_complete)'
-complete -c kvplan -F -n 'not __kvplan_complete | string length -q'
-"""
-
-SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_KVPLAN_COMPLETE"
+"""Set by the scripts when they ask."""
 
 
 def script(shell: str) -> str:
@@ -44,85 +18,60 @@ def script(shell: str) -> str:
 
     Raises: UnknownName.
     """
-    if shell not in SCRIPTS:
-        raise UnknownName(f"no completion for {shell!r}", hint="known: " + ", ".join(SCRIPTS))
-    return SCRIPTS[shell]
+    from kvplan.cli.app import NAME, build
+
+    known = get_completion_class(shell) if shell in SHELLS else None
+    if known is None:
+        raise UnknownName(f"no completion for {shell!r}", hint="known: " + ", ".join(SHELLS))
+    return known(build(), {}, NAME, VARIABLE).source()
 
 
-def candidates(words: Sequence[str]) -> tuple[str, ...]:
-    """What could stand for the last of the words after `kvplan`; empty where a file name could."""
-    *before, word = words or ("",)
-    if not before:
-        return _starting(word, (*MODULES, "--help", "--version"))
-    if before[0] not in MODULES:
-        return ()
-    command = load(before[0])
-    flags = {option.flag: option for option in command.options}
-    asked = flags.get(before[-1])
-    if asked is not None and asked.metavar is not None:
-        return _of_value(asked, word)
-    name, equals, text = word.partition("=")
-    if equals and name in flags:
-        return tuple(f"{name}={found}" for found in _of_value(flags[name], text))
-    if word.startswith("-"):
-        return _starting(word, flags)
-    return _of_arguments(command, word)
+def candidates(what: str | None, word: str) -> list[CompletionItem]:
+    """Words that begin so; in a list, after its last comma. A file name where none does, or nothing is known."""
+    names = VALUES.get(what or "", tuple)()
+    cut = max(word.rfind(","), word.rfind(":") if what == "dtypes" else -1) + 1
+    found = [CompletionItem(word[:cut] + name) for name in names if name.startswith(word[cut:])]
+    wants_file = what in {"files", "models"} and not found
+    return [CompletionItem(word, type="file")] if wants_file else found
 
 
-def _of_value(option: Option[Any], word: str) -> tuple[str, ...]:
-    """Values of one flag; after a comma or colon of a list, its next element."""
-    known = VALUES.get(option.completes or "", tuple)()
-    cut = max(word.rfind(","), word.rfind(":") if option.completes == "dtypes" else -1) + 1
-    return tuple(word[:cut] + found for found in _starting(word[cut:], known))
-
-
-def _of_arguments(command: Command, word: str) -> tuple[str, ...]:
-    found = [name for argument in command.arguments for name in VALUES.get(argument.completes or "", tuple)()]
-    return _starting(word, found)
-
-
-def _starting(word: str, known: Iterable[str]) -> tuple[str, ...]:
-    return tuple(name for name in known if name.startswith(word))
-
-
-def _models() -> tuple[str, ...]:
+def _models() -> Iterable[str]:
     from kvplan.sources.models import model_names
 
     return model_names()
 
 
-def _gpus() -> tuple[str, ...]:
+def _gpus() -> Iterable[str]:
     from kvplan.sources.gpus import AUTO, all_gpus
 
-    names = [name for gpu in all_gpus() for name in (gpu.id, *gpu.aliases) if " " not in name]
-    return (AUTO, *dict.fromkeys(names))
+    return dict.fromkeys([AUTO, *(name for gpu in all_gpus() for name in (gpu.id, *gpu.aliases) if " " not in name)])
 
 
-def _dtypes() -> tuple[str, ...]:
+def _dtypes() -> Iterable[str]:
     from kvplan.arch.formats import FORMATS
 
     return ("auto", *FORMATS)
 
 
-def _engines() -> tuple[str, ...]:
+def _engines() -> Iterable[str]:
     from kvplan.engines.registry import names
 
     return names()
 
 
-def _formats() -> tuple[str, ...]:
+def _formats() -> Iterable[str]:
     from kvplan.report.render import FORMATS
 
     return FORMATS
 
 
-def _schemas() -> tuple[str, ...]:
+def _schemas() -> Iterable[str]:
     from kvplan.report.schema import DOCUMENTS
 
-    return tuple(DOCUMENTS)
+    return DOCUMENTS
 
 
-VALUES: dict[str, Callable[[], tuple[str, ...]]] = {
+VALUES: dict[str, Callable[[], Iterable[str]]] = {
     "models": _models,
     "gpus": _gpus,
     "dtypes": _dtypes,
@@ -131,5 +80,5 @@ VALUES: dict[str, Callable[[], tuple[str, ...]]] = {
     "schemas": _schemas,
     "attentions": lambda: ("mha", "gqa", "mqa", "mla"),
     "colours": lambda: ("auto", "always", "never"),
-    "shells": lambda: tuple(SCRIPTS),
+    "shells": lambda: SHELLS,
 }

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import redirect_stdout, suppress
+from io import StringIO
 from pathlib import Path
 
-from kvplan.cli.command import MODULES, load
-from kvplan.cli.help import CODES, MODEL, SIZES, overview, page
+from click.exceptions import Exit
+
+from kvplan.cli.app import CODES, MODEL, NAME, SIZES, build
+from kvplan.cli.command import MODULES
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "commands.md"
 
@@ -58,6 +62,14 @@ def text() -> str:
     return "\n".join(_parts())
 
 
+def page(*words: str) -> str:
+    """What `kvplan WORDS --help` prints, 100 columns wide."""
+    commands = build()
+    with redirect_stdout(StringIO()) as printed, suppress(Exit):
+        commands.invoke(commands.make_context(NAME, [*words, "--help"], terminal_width=100))
+    return printed.getvalue()
+
+
 def _parts() -> Iterator[str]:
     yield "# Commands\n"
     yield "Made by `python -m kvplan.cli.manual` from what `--help` prints.\n"
@@ -65,9 +77,9 @@ def _parts() -> Iterator[str]:
     yield f"## Output\n\n{OUTPUT}"
     yield f"## Settings\n\n{SETTINGS}"
     yield f"## Completion\n\n{COMPLETION}"
-    yield f"## kvplan\n\n```text\n{overview()}```\n"
+    yield f"## kvplan\n\n```text\n{page()}```\n"
     for name in MODULES:
-        yield f"## kvplan {name}\n\n```text\n{page(load(name))}```\n"
+        yield f"## kvplan {name}\n\n```text\n{page(name)}```\n"
 
 
 if __name__ == "__main__":

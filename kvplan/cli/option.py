@@ -1,16 +1,17 @@
 """A flag as a row of a table: its name on the command line, in the environment and in a file, and how it is read.
 
-The same row makes the parser, `--help`, completion, the manual and the precedence
-
-    flag > KVPLAN_NAME > ./kvplan.toml or [tool.kvplan] in ./pyproject.toml > user's config > default
+The same row makes click's option, and so the parser, `--help`, completion and the manual.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from kvplan.errors import KvplanError, UsageError
+import click
+from click.core import ParameterSource
+
+from kvplan.errors import UsageError
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -55,30 +56,29 @@ class Argument(NamedTuple):
     completes: str | None = None
 
 
-class Given(NamedTuple):
-    """A value as text, and where it was given: "--tp", "KVPLAN_TP", "./kvplan.toml"."""
+class Values:
+    """Everything given to one command, read by the rows."""
 
-    text: str
-    place: str
+    def __init__(self, context: click.Context):
+        self._context = context
 
-
-class Values(NamedTuple):
-    """Everything given to one command, read on demand by the option that knows how."""
-
-    arguments: tuple[str, ...] = ()
-    given: Mapping[str, tuple[Given, ...]] = {}
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What stands on the command line without a flag, in order."""
+        found = [
+            self._context.params[row.name] for row in self._context.command.params if isinstance(row, click.Argument)
+        ]
+        return tuple(word for value in found for word in ((value,) if isinstance(value, str) else value or ()))
 
     def get(self, option: Option[T]) -> T | None:
-        """The value, or None when nobody gave one.
-
-        Raises: UsageError naming the place, when it can't be read.
-        """
-        all_given = self.given.get(option.name)
-        return _read(option, all_given[-1]) if all_given else None
+        """The value, or None when nobody gave one."""
+        value: T | None = self._context.params.get(option.name)
+        return value
 
     def all(self, option: Option[T]) -> tuple[T, ...]:
         """Every value of an option that repeats."""
-        return tuple(_read(option, given) for given in self.given.get(option.name, ()))
+        values: tuple[T, ...] = self._context.params.get(option.name, ())
+        return values
 
     def on(self, option: Option[bool]) -> bool:
         """Whether a switch is on."""
@@ -86,37 +86,20 @@ class Values(NamedTuple):
 
     def flagged(self, option: Option[T]) -> bool:
         """Whether it stands on the command line itself."""
-        return any(given.place == option.flag for given in self.given.get(option.name, ()))
+        return self._context.get_parameter_source(option.name) == ParameterSource.COMMANDLINE
 
     def beaten(self, option: Option[T], by: Option[Any]) -> bool:
         """Whether `by` stands nearer and says something else: a flag beats the environment and files."""
         return self.flagged(by) and not self.flagged(option)
 
-    def was_given(self, *options: Option[T]) -> bool:
-        """Whether any of them has a value."""
-        return any(option.name in self.given for option in options)
-
-
-def _read(option: Option[T], given: Given) -> T:
-    try:
-        return option.parse(given.text)
-    except KvplanError as error:
-        problem = error.problem
-        known = type(error)(f"{given.place}: {problem.what}", cause=problem.cause, hint=problem.hint)
-        raise known from None
+    def was_given(self, option: Option[T]) -> bool:
+        """Whether it has a value that isn't a default."""
+        return self._context.get_parameter_source(option.name) not in {None, ParameterSource.DEFAULT}
 
 
 def switch(text: str) -> bool:
-    """A switch's value in the environment or a file.
-
-    Raises: UsageError.
-    """
-    word = text.strip().lower()
-    if word in {"1", "true", "yes", "on"}:
-        return True
-    if word in {"", "0", "false", "no", "off"}:
-        return False
-    raise UsageError(f"{text!r} is neither yes nor no", hint="write 1 or 0")
+    """A switch has no text to be read: click knows what is yes and no in the environment and files."""
+    return bool(text)
 
 
 def whole(text: str) -> int:
@@ -155,11 +138,3 @@ def fraction(text: str) -> float:
 def words(text: str) -> tuple[str, ...]:
     """A list with commas."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def nearest(word: str, known: Sequence[str]) -> str | None:
-    """The known word that was probably meant."""
-    from difflib import get_close_matches
-
-    found = get_close_matches(word, known, n=1, cutoff=0.6)
-    return found[0] if found else None

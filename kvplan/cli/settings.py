@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kvplan.cli.command import MODULES, load
-from kvplan.cli.option import Given, nearest
 from kvplan.errors import BadFile, UsageError
 
 if TYPE_CHECKING:
@@ -44,23 +43,21 @@ def user_file(variables: Mapping[str, str]) -> Path | None:
     return path if path.is_file() else None
 
 
-def layers(command: Command, config: str | None, *, files: bool) -> tuple[dict[str, Given], ...]:
-    """What files give to a command, the nearest first. config: one file instead of the usual ones.
+def read(command: Command, config: Path | None) -> dict[str, tuple[Any, str]]:
+    """What files give to a command: each value and the file it is from. config: that file instead of the usual ones.
 
     Raises: BadFile; UsageError for a setting that no command has.
     """
-    if not files:
-        return ()
-    if config is not None:
-        return (read(Path(config), command),)
-    return tuple(read(path, command) for path in (project_file(), user_file(os.environ)) if path is not None)
+    paths = (config,) if config is not None else (user_file(os.environ), project_file())
+    found: dict[str, tuple[Any, str]] = {}
+    for path in paths:
+        if path is not None:
+            found |= {name: (value, str(path)) for name, value in _of_file(path, command).items()}
+    return found
 
 
-def read(path: Path, command: Command) -> dict[str, Given]:
-    """What one file gives to a command; its own section wins over what stands above.
-
-    Raises: BadFile, UsageError.
-    """
+def _of_file(path: Path, command: Command) -> dict[str, Any]:
+    """What one file gives; a command's own section wins over what stands above."""
     table = _load(path)
     section = table.get(command.name, {})
     if not isinstance(section, Mapping):
@@ -68,17 +65,12 @@ def read(path: Path, command: Command) -> dict[str, Given]:
             f"{path}: [{command.name}] is not a section",
             hint=f"write [{command.name}] on a line of its own, its settings below",
         )
-    common = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
     _check_names(table, path)
     known = {option.name for option in command.options if option.settable}
-    found: dict[str, Given] = {}
-    for key, value in (*common.items(), *section.items()):
-        name = _name(key)
-        if name in known:
-            found[name] = Given(_text(value), str(path))
-        elif key in section:
-            raise UsageError(f"{path}: kvplan {command.name} has no setting {key!r}", hint=_meant(name, known))
-    return found
+    for key in section:
+        if _name(key) not in known:
+            raise UsageError(f"{path}: kvplan {command.name} has no setting {key!r}", hint=_meant(_name(key), known))
+    return {_name(key): value for key, value in (*table.items(), *section.items()) if _name(key) in known}
 
 
 def _load(path: Path) -> Table:
@@ -110,15 +102,11 @@ def _check_names(table: Table, path: Path) -> None:
 
 
 def _meant(name: str, known: set[str]) -> str:
-    close = nearest(name, sorted(known))
-    return f"did you mean {close}?" if close else "kvplan COMMAND --help lists them, without the dashes"
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, sorted(known), n=1)
+    return f"did you mean {close[0]}?" if close else "kvplan COMMAND --help lists them, without the dashes"
 
 
 def _name(key: str) -> str:
     return key.replace("-", "_")
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "1" if value else "0"
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

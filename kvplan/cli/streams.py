@@ -4,53 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
 from kvplan.cli import options
 from kvplan.cli.command import Answer
 from kvplan.cli.option import Values
-from kvplan.errors import BadFile, KvplanError, Problem, UnknownName, UsageError
-from kvplan.report.text import WIDTH, Canvas
+from kvplan.errors import BadFile, KvplanError, UnknownName, UsageError
+from kvplan.report.canvas import Canvas
 
-DRAWN = "─█▓▒░·│├└"
 COLOURS = ("auto", "always", "never")
 
 
 def canvas(stream: TextIO, variables: Mapping[str, str], colour: str = "auto") -> Canvas:
-    """What can be drawn on a stream."""
-    return Canvas(_width(stream, variables), _colours(stream, variables, colour), _draws(stream))
-
-
-def _width(stream: TextIO, variables: Mapping[str, str]) -> int:
-    """The terminal's columns, at most 100; 100 for a file or a pipe, so that output doesn't depend on a window."""
-    text = variables.get("COLUMNS", "")
-    if text.isascii() and text.isdigit():
-        return min(WIDTH, max(40, int(text)))
-    try:
-        return min(WIDTH, max(40, os.get_terminal_size(stream.fileno()).columns))
-    except (OSError, ValueError):
-        return WIDTH
-
-
-def _colours(stream: TextIO, variables: Mapping[str, str], wish: str) -> bool:
-    """--color, then NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE, TERM=dumb, and whether it is a terminal."""
-    if wish != "auto":
-        return wish == "always"
-    if variables.get("NO_COLOR"):
-        return False
-    if variables.get("FORCE_COLOR", "0") != "0" or variables.get("CLICOLOR_FORCE", "0") != "0":
-        return True
-    return variables.get("TERM") != "dumb" and variables.get("CLICOLOR") != "0" and stream.isatty()
-
-
-def _draws(stream: TextIO) -> bool:
-    try:
-        DRAWN.encode(stream.encoding or "ascii")
-    except (UnicodeError, LookupError):
-        return False
-    return True
+    """A stream to draw on; NO_COLOR among the variables is as good as `never`."""
+    return Canvas(stream, "never" if colour == "auto" and variables.get("NO_COLOR") else colour)
 
 
 def deliver(answer: Answer, values: Values) -> None:
@@ -70,7 +40,7 @@ def deliver(answer: Answer, values: Values) -> None:
         )
     on_screen, files = destinations(values)
     explain = values.on(options.EXPLAIN)
-    page = canvas(sys.stdout, os.environ, colour)
+    page = Canvas(sys.stdout, colour)
     pages = [render(answer.document, name, page, explain=explain) for name in on_screen]
     written = [(path, render(answer.document, name, Canvas(), explain=explain)) for path, name in files]
     for path, text in written:
@@ -136,25 +106,28 @@ def _umask() -> int:
 
 def say(text: str) -> None:
     """Print on stdout. A reader who has gone away is nobody's error."""
-    quietly(lambda: _put(sys.stdout, text))
+    try:
+        _put(sys.stdout, text)
+    except BrokenPipeError:
+        nobody_reads()
 
 
 def complain(error: KvplanError) -> None:
     """error:, cause:, hint: on stderr."""
-    problem = error.problem
-    pen = canvas(sys.stderr, os.environ)
-    said = (("error", problem.what, "31"), ("cause", problem.cause, "33"), ("hint", problem.hint, "36"))
-    lines = [f"{pen.paint(name + ':', '1', colour)} {printable(text)}" for name, text, colour in said if text]
-    quietly(lambda: _put(sys.stderr, "\n".join(lines) + "\n"))
+    from rich.text import Text
 
-
-def bug(error: BaseException) -> Problem:
-    """What to say when kvplan itself is wrong."""
-    return Problem(
-        f"kvplan failed: {type(error).__name__}",
-        cause=str(error) or None,
-        hint="this is a bug: run it again with --debug and report what it prints, with `kvplan env`",
+    console, problem = Canvas(sys.stderr).console(), error.problem
+    said = (
+        ("error", problem.what, "bold red"),
+        ("cause", problem.cause, "bold yellow"),
+        ("hint", problem.hint, "bold cyan"),
     )
+    with console.capture() as page:
+        for name, text, style in said:
+            if text:
+                console.print(Text.assemble((f"{name}:", style), " ", printable(text)), soft_wrap=True)
+    with suppress(BrokenPipeError):
+        _put(sys.stderr, page.get())
 
 
 def printable(text: str) -> str:
@@ -168,19 +141,10 @@ def _put(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
-def quietly(write: Callable[[], None]) -> None:
-    """Write, and if the pipe is closed, see to it that Python's own last flush doesn't complain either."""
-    try:
-        write()
-    except BrokenPipeError:
-        for stream in _standard():
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream)
-            os.close(nowhere)
-
-
-def _standard() -> Sequence[int]:
-    try:
-        return (sys.stdout.fileno(),)
-    except (OSError, ValueError):
-        return ()
+def nobody_reads() -> None:
+    """See to it that Python's own last flush of a closed pipe doesn't complain either."""
+    with suppress(OSError, ValueError):
+        stdout = sys.stdout.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stdout)
+        os.close(nowhere)

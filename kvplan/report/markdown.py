@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kvplan.report.blocks import Bar, Block, Facts, Heading, Note, Table, Tree, Verdict
-from kvplan.report.text import amount
+from kvplan.report.views.words import amount
 
 if TYPE_CHECKING:
     from kvplan.report.schema import Explained

@@ -9,8 +9,8 @@ from kvplan.errors import UnknownName
 
 if TYPE_CHECKING:
     from kvplan.report.blocks import Block
+    from kvplan.report.canvas import Canvas
     from kvplan.report.schema import Document
-    from kvplan.report.text import Canvas
 
 FORMATS = ("table", "json", "markdown", "csv")
 ENDINGS = {".txt": "table", ".json": "json", ".md": "markdown", ".csv": "csv"}

@@ -1,51 +1,43 @@
-"""Blocks on a terminal: plain text of a given width, with or without colour, in Unicode or in ASCII.
-
-Drawn here rather than with a library because the whole of `kvplan size` should take no longer than importing one.
-"""
+"""Blocks on a terminal, drawn by rich."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kvplan.report.blocks import Bar, Block, Column, Facts, Heading, Note, Table, Tree, Verdict
-from kvplan.units import format_bytes, format_seconds
+from rich import box
+from rich.columns import Columns
+from rich.console import Group
+from rich.table import Table as Grid
+from rich.text import Text
+from rich.tree import Tree as Branch
+
+from kvplan.report.blocks import Bar, Block, Facts, Heading, Note, Table, Tree, Verdict
+from kvplan.report.canvas import Canvas
+from kvplan.report.views.words import amount, inputs
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from kvplan.report.schema import Explained
 
-WIDTH = 100
-GAP = "  "
+__all__ = ["Canvas", "draw"]
+
 NARROWEST = 12
 
-BOLD, DIM, GREEN, RED, CYAN = "1", "2", "32", "31", "36"
-SHADES = (("▓", "#", "34"), ("▒", "+", "35"), ("░", "=", "33"), ("█", "@", "32"), ("·", ".", "2"))
+SHADES = (("▓", "#", "blue"), ("▒", "+", "magenta"), ("░", "=", "yellow"), ("█", "@", "green"), ("·", ".", "dim"))
 """Of a bar's parts in turn: Unicode, ASCII, colour."""
-
-ASCII = str.maketrans({"─": "-", "│": "|", "├": "+", "└": "`", "·": "."})
-
-
-class Canvas(NamedTuple):
-    """Where text goes: columns, whether colour shows, whether more than ASCII does."""
-
-    width: int = WIDTH
-    colour: bool = False
-    unicode: bool = True
-
-    def paint(self, text: str, *codes: str) -> str:
-        """Text in a colour, or as it is."""
-        return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self.colour and codes else text
 
 
 def draw(blocks: Sequence[Block], canvas: Canvas) -> str:
     """The page, ending with a newline."""
-    lines: list[str] = []
-    for index, block in enumerate(blocks):
-        if index and not _belongs(block, blocks[index - 1]):
-            lines.append("")
-        lines += _lines(block, canvas)
-    page = "\n".join(line.rstrip() for line in lines) + "\n"
-    return page if canvas.unicode else page.translate(ASCII).encode("ascii", "replace").decode()
+    console = canvas.console()
+    with console.capture() as page:
+        for index, block in enumerate(blocks):
+            if index and not _belongs(block, blocks[index - 1]):
+                console.print()
+            console.print(_drawn(block, console.width, ascii_only=console.options.ascii_only), crop=False)
+    return "\n".join(line.rstrip() for line in page.get().rstrip("\n").split("\n")) + "\n"
 
 
 def _belongs(block: Block, before: Block) -> bool:
@@ -53,138 +45,67 @@ def _belongs(block: Block, before: Block) -> bool:
     return isinstance(before, Heading | Verdict) or (isinstance(block, Note) and isinstance(before, Note))
 
 
-def _lines(block: Block, canvas: Canvas) -> Iterator[str]:
+def _drawn(block: Block, width: int, *, ascii_only: bool) -> RenderableType:
     match block:
-        case Heading(text):
-            yield from (canvas.paint(line, BOLD) for line in wrap(text, canvas.width))
+        case Heading(text) | Note(text):
+            return Text(text, "bold" if isinstance(block, Heading) else "")
         case Verdict(text, good):
-            yield from (canvas.paint(line, BOLD, GREEN if good else RED) for line in wrap(text, canvas.width))
+            return Text(text, "bold green" if good else "bold red")
         case Facts(pairs):
-            yield from _facts(pairs, canvas)
+            return _facts(pairs)
         case Table():
-            yield from _table(block, canvas)
+            return _table(block)
         case Bar():
-            yield from _bar(block, canvas)
+            return _bar(block, width, 1 if ascii_only else 0)
         case Tree(root):
-            yield from _tree(root, canvas, "", "")
-        case Note(text):
-            yield from wrap(text, canvas.width)
+            return _tree(root)
 
 
-def wrap(text: str, width: int) -> list[str]:
-    """Lines of at most `width` characters, broken between words; a longer word is broken where it must be."""
-    lines, line = [], ""
-    for word in text.split():
-        rest = word
-        if line and len(line) + 1 + len(rest) <= width:
-            line += " " + rest
-            continue
-        if line:
-            lines.append(line)
-        while len(rest) > width:
-            lines.append(rest[:width])
-            rest = rest[width:]
-        line = rest
-    return [*lines, line] if line or not lines else lines
+def _facts(pairs: Sequence[tuple[str, str]]) -> Grid:
+    grid = Grid.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", overflow="fold")
+    grid.add_column(overflow="fold", min_width=NARROWEST)
+    for pair in pairs:
+        grid.add_row(*pair)
+    return grid
 
 
-def _facts(pairs: Sequence[tuple[str, str]], canvas: Canvas) -> Iterator[str]:
-    left = max((len(name) for name, _ in pairs), default=0)
-    for name, value in pairs:
-        first, *more = wrap(value, max(NARROWEST, canvas.width - left - len(GAP)))
-        yield canvas.paint(name.ljust(left), DIM) + GAP + first
-        yield from (" " * left + GAP + line for line in more)
-
-
-def _table(table: Table, canvas: Canvas) -> Iterator[str]:
-    widths = _widths(table, canvas.width)
-    heads = [wrap(column.name, width) for column, width in zip(table.columns, widths, strict=True)]
-    for line in _row(heads, table.columns, widths):
-        yield canvas.paint(line, BOLD)
-    yield canvas.paint(GAP.join("─" * width for width in widths), DIM)
-    for row in table.rows:
-        yield from _row([wrap(cell, width) for cell, width in zip(row, widths, strict=True)], table.columns, widths)
-
-
-def _widths(table: Table, width: int) -> list[int]:
-    """Width of each column; those that may shrink give way until the table fits."""
-    widths = [
-        max([len(column.name), *(len(row[index]) for row in table.rows)]) for index, column in enumerate(table.columns)
-    ]
-    over = sum(widths) + len(GAP) * (len(widths) - 1) - width
-    while over > 0:
-        wide = [index for index, column in enumerate(table.columns) if column.shrink and widths[index] > NARROWEST]
-        if not wide:
-            break
-        widest = max(wide, key=lambda index: widths[index])
-        taken = min(over, widths[widest] - NARROWEST, max(1, over // len(wide)))
-        widths[widest] -= taken
-        over -= taken
-    return widths
-
-
-def _row(cells: Sequence[list[str]], columns: Sequence[Column], widths: Sequence[int]) -> Iterator[str]:
-    for at in range(max(map(len, cells))):
-        parts = (lines[at] if at < len(lines) else "" for lines in cells)
-        yield GAP.join(
-            part.rjust(width) if column.right else part.ljust(width)
-            for part, column, width in zip(parts, columns, widths, strict=True)
+def _table(table: Table) -> Grid:
+    """Columns that may shrink give way before others; a number is never cut."""
+    grid = Grid(box=box.SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), border_style="dim")
+    for index, column in enumerate(table.columns):
+        longest = max(len(text) for text in (column.name, *(row[index] for row in table.rows)))
+        grid.add_column(
+            column.name,
+            justify="right" if column.right else "left",
+            overflow="fold",
+            no_wrap=not column.shrink,
+            min_width=min(longest, NARROWEST) if column.shrink else longest,
         )
+    for row in table.rows:
+        grid.add_row(*row)
+    return grid
 
 
-def _bar(bar: Bar, canvas: Canvas) -> Iterator[str]:
-    drawn, left = "", canvas.width
-    legend: list[tuple[str, str]] = []
-    for index, (name, size, words) in enumerate(bar.parts):
-        block, ascii_block, colour = SHADES[min(index, len(SHADES) - 1)]
-        cell = block if canvas.unicode else ascii_block
-        cells = min(left, max(1, round(canvas.width * size / bar.whole))) if size > 0 else 0
-        left -= cells
-        drawn += canvas.paint(cell * cells, colour) if cells else ""
-        legend.append((f"{cell} {name} {words}", f"{canvas.paint(cell, colour)} {name} {words}"))
-    yield drawn
-    yield from _legend(legend, canvas.width)
+def _bar(bar: Bar, width: int, kind: int) -> Group:
+    """The parts in proportion, each at least one cell wide, and what each is."""
+    drawn, legend = Text(), []
+    for (name, size, words), (*cells, colour) in zip(bar.parts, SHADES, strict=False):
+        wide = min(width - len(drawn), max(1, round(width * size / bar.whole))) if size > 0 else 0
+        drawn.append(cells[kind] * wide, colour)
+        legend.append(Text.assemble((cells[kind], colour), f" {name} {words}"))
+    return Group(drawn, Columns(legend, padding=(0, 3)))
 
 
-def _legend(entries: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
-    """Entries, as (what is counted, what is printed), as many on a line as fit."""
-    counted, printed = 0, ""
-    for bare, painted in entries:
-        if printed and counted + 3 + len(bare) > width:
-            yield printed
-            counted, printed = 0, ""
-        counted += len(bare) + (3 if printed else 0)
-        printed += ("   " if printed else "") + painted
-    yield printed
+def _tree(node: Explained) -> Branch:
+    branch = Branch(Group(Text(f"{node.name}: {amount(node.value, node.unit)}", "bold"), *_details(node)))
+    branch.guide_style = "dim"
+    branch.children = [_tree(child) for child in node.children]
+    return branch
 
 
-def _tree(node: Explained, canvas: Canvas, first: str, rest: str) -> Iterator[str]:
-    head = f"{node.name}: {amount(node.value, node.unit)}"
-    detail = [f"= {node.formula}"] if node.formula else []
-    known = ", ".join(f"{name} {_said(value)}" for name, value in node.inputs.items() if value is not None)
-    detail += [f"with {known}"] if known else []
-    detail += [f"from {node.source}"] if node.source else []
-    yield first + canvas.paint(head, BOLD)
-    under = rest + ("│ " if node.children else "  ")
-    for text in detail:
-        yield from (under + canvas.paint(line, DIM) for line in wrap(text, max(NARROWEST, canvas.width - len(under))))
-    for index, child in enumerate(node.children):
-        last = index == len(node.children) - 1
-        yield from _tree(child, canvas, rest + ("└ " if last else "├ "), rest + ("  " if last else "│ "))
-
-
-def amount(value: float | None, unit: str) -> str:
-    """A number as a person would say it: `40.00 GiB (42,949,672,960 B)`, `16.23 ms`, `162 sequences`."""
-    if value is None:
-        return "unknown"
-    if unit == "bytes":
-        return f"{format_bytes(int(value))} ({int(value):,} B)"
-    if unit == "s":
-        return format_seconds(float(value))
-    return f"{value:,} {unit}".strip()
-
-
-def _said(value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+def _details(node: Explained) -> Iterator[Text]:
+    known = inputs(node)
+    for word, text in (("=", node.formula), ("with", known), ("from", node.source)):
+        if text:
+            yield Text(f"{word} {text}", "dim")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
-from cli.running import run
+import shlex
 
+import pytest
+from cli.running import process, run
+from click.shell_completion import ShellComplete
+
+from kvplan.cli.app import NAME, Runnable, build
 from kvplan.cli.command import MODULES, load
-from kvplan.cli.completion import SCRIPTS
+from kvplan.cli.completion import SHELLS, VARIABLE
 
 
 def offered(*words: str) -> list[str]:
-    return run("__complete", *words).out.split()
+    *before, word = words
+    return [item.value for item in ShellComplete(build(), {}, NAME, VARIABLE).get_completions(before, word)]
 
 
 def test_commands_and_flags():
@@ -27,14 +32,24 @@ def test_values():
     assert {"fp8", "fp8_per_token_head"} <= set(offered("size", "m", "--kv-dtype", "fp8"))
     assert offered("size", "m", "--kv-dtype", "q8_0:q4_") == ["q8_0:q4_1", "q8_0:q4_0"]
     assert offered("compare", "m", "--attention", "mha,mq") == ["mha,mqa"]
-    assert offered("size", "m", "--engine=id") == ["--engine=ideal"]
+    assert offered("size", "m", "--engine=id") == ["ideal"]
     assert offered("size", "m", "--format", "table,j") == ["table,json"]
     assert "fit" in offered("schema", "")
 
 
-@pytest.mark.parametrize("shell", SCRIPTS)
+def test_file_names_where_nothing_known_begins_so():
+    (item,) = ShellComplete(build(), {}, NAME, VARIABLE).get_completions(["size"], "./my")
+    assert (item.value, item.type) == ("./my", "file")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_scripts_ask_kvplan(shell: str):
-    assert "kvplan __complete" in run("completion", shell).out
+    assert f"{VARIABLE}={shell}_complete" in run("completion", shell).out
+
+
+def test_a_shell_asks():
+    asked = process(COMP_WORDS="kvplan fit --engine vl", COMP_CWORD="3", **{VARIABLE: "bash_complete"})
+    assert asked == (0, "plain,vllm\n", "")
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -43,7 +58,7 @@ def test_every_command_has_help_with_examples_first(name: str):
     assert command.name == name
     assert command.about == MODULES[name]
     page = run(name, "--help").out
-    assert page.index("Examples") < page.index("Flags")
+    assert page.index("Examples") < page.index("Options")
     assert "powers of two" in page
     for option in command.options:
         assert option.flag in page
@@ -51,11 +66,7 @@ def test_every_command_has_help_with_examples_first(name: str):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_of_the_help_parse(name: str):
-    import shlex
-
-    from kvplan.cli.parse import parse
-
     for example in load(name).examples:
         words = shlex.split(example, comments=True)
         if words[0] == "kvplan" and ">" not in words:
-            parse(load(name), words[2:])
+            Runnable(load(name)).make_context(name, words[2:])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,9 @@ from kvplan.report.assemble.compare import compare_report
 from kvplan.report.assemble.fit import fit_report
 from kvplan.report.assemble.size import size_report
 from kvplan.report.blocks import Bar, Column, Facts, Heading, Note, Table, Verdict
+from kvplan.report.canvas import Canvas
 from kvplan.report.render import render
-from kvplan.report.text import Canvas, draw, wrap
+from kvplan.report.text import draw
 
 PAGES = Path(__file__).parent / "pages"
 
@@ -52,33 +54,53 @@ def test_page(name: str, make: Callable):
 
 
 @pytest.mark.parametrize(("make", "width"), [(size_page, 80), (fit_page, 60), (compare_page, 100)])
-def test_pages_fit_their_width_in_ascii(make: Callable, width: int):
-    page = render(make(), "table", Canvas(width=width, unicode=False), explain=True)
+def test_pages_fit_their_width_in_ascii(make: Callable, width: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    page = render(make(), "table", Canvas(ascii_stream()), explain=True)
     assert page.isascii()
     assert max(map(len, page.splitlines())) <= width
 
 
-def test_blocks():
-    blocks = (
-        Heading("What"),
-        Verdict("Fits.", good=True),
-        Facts((("name", "a value"), ("longer name", "b"))),
-        Table((Column("left", right=False), Column("right")), (("a", "1"), ("bb", "22"))),
-        Bar((("half", 50, "5 B"), ("rest", 50, "5 B")), 100),
-        Note("One."),
-        Note("Two."),
-    )
-    assert draw(blocks, Canvas(width=20, unicode=False)) == (
+def ascii_stream() -> TextIOWrapper:
+    return TextIOWrapper(BytesIO(), encoding="ascii")
+
+
+BLOCKS = (
+    Heading("What"),
+    Verdict("Fits.", good=True),
+    Facts((("name", "a value"), ("longer name", "b"))),
+    Table((Column("left", right=False), Column("right")), (("a", "1"), ("bb", "22"))),
+    Bar((("half", 50, "5 B"), ("rest", 50, "5 B")), 100),
+    Note("[bold]One[/bold] :smile:"),
+    Note("Two."),
+)
+
+
+def test_blocks(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    assert draw(BLOCKS, Canvas()) == (
         "What\nFits.\n"
         "name         a value\nlonger name  b\n"
-        "\nleft  right\n----  -----\na         1\nbb       22\n"
-        "\n##########++++++++++\n# half 5 B\n+ rest 5 B\n"
-        "\nOne.\nTwo.\n"
+        "\nleft  right\n───────────\na         1\nbb       22\n"
+        "\n▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒\n▓ half 5 B   ▒ rest 5 B\n"
+        "\n[bold]One[/bold] :smile:\nTwo.\n"
     )
-    assert draw(blocks[:2], Canvas(colour=True)) == "\x1b[1mWhat\x1b[0m\n\x1b[1;32mFits.\x1b[0m\n"
 
 
-def test_wrap():
-    assert wrap("one two three", 7) == ["one two", "three"]
-    assert wrap("abcdefghij k", 4) == ["abcd", "efgh", "ij k"]
-    assert wrap("", 4) == [""]
+def test_blocks_in_ascii(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    page = draw(BLOCKS[3:5], Canvas(ascii_stream()))
+    assert page == (
+        "left |right\n-----+-----\na    |    1\nbb   |   22\n\n####################++++++++++++++++++++\n# half 5 B   + rest 5 B\n"
+    )
+
+
+def test_blocks_in_colour():
+    assert draw(BLOCKS[:2], Canvas(colour="always")) == "\x1b[1mWhat\x1b[0m\n\x1b[1;32mFits.\x1b[0m\n"
+
+
+def test_numbers_are_never_cut(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    columns = (Column("model", right=False, shrink=True), *(Column("bytes of it all"),) * 4)
+    page = draw((Table(columns, (("a model with a long name", *("5,578,424,320",) * 4),)),), Canvas())
+    assert page.count("5,578,424,320") == 4

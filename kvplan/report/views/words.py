@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kvplan.report.schema import common as schema
 from kvplan.units import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from kvplan.report.schema import Explained
 
 
 def model_line(model: schema.ModelInfo) -> str:
@@ -76,3 +81,25 @@ def times(ratio: float) -> str:
 def plural(count: int, what: str) -> str:
     """`1 sequence`, `162 sequences`."""
     return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
+def amount(value: float | None, unit: str) -> str:
+    """A number of a tree: `40.00 GiB (42,949,672,960 B)`, `16.23 ms`, `162 sequences`."""
+    if value is None:
+        return "unknown"
+    if unit == "bytes":
+        return f"{format_bytes(int(value))} ({int(value):,} B)"
+    if unit == "s":
+        return format_seconds(float(value))
+    return f"{value:,} {unit}".strip()
+
+
+def inputs(node: Explained) -> str:
+    """What a term was made of, `layers 80, batch 162`."""
+    return ", ".join(f"{name} {_said(value)}" for name, value in node.inputs.items() if value is not None)
+
+
+def _said(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"

@@ -1,0 +1,214 @@
+"""The command line as click has it, built from the tables: a row is an option, a small file a command.
+
+A value is the nearest of: flag, KVPLAN_NAME, ./kvplan.toml or [tool.kvplan] in ./pyproject.toml, the user's file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from kvplan import __version__
+from kvplan.cli import options as o
+from kvplan.cli.command import MODULES, load
+from kvplan.cli.option import Argument, Option, Values
+from kvplan.errors import KvplanError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from kvplan.cli.command import Command
+
+NAME = "kvplan"
+
+HEAD = "What a model's KV cache costs, what fits on these GPUs, how fast it can decode."
+
+SIZES = (
+    "Contexts are powers of two: 8k is 8,192 tokens, 128k 131,072, 1m 1,048,576. "
+    "Bytes need a unit: GB is 10^9 bytes, GiB 2^30."
+)
+
+CODES = "Exit codes: 0 yes, 1 answered no, 2 can't answer (usage, config, model), 3 network or Hub, 130 interrupted."
+
+MODEL = (
+    "MODEL is a bundled name (kvplan models), a Hub id (org/name, org/name@revision), the path of a config.json or of a "
+    "folder with one, a kvplan YAML, or - for stdin."
+)
+
+SETTINGS = (
+    "Every flag can also be given as KVPLAN_NAME in the environment, in ./kvplan.toml, under [tool.kvplan] in "
+    "./pyproject.toml, or in ~/.config/kvplan/config.toml; the nearest wins."
+)
+
+EXAMPLES = (
+    "kvplan size llama-3-70b --ctx 8k,128k",
+    "kvplan fit llama-3-70b --gpu h100 --tp 8 --ctx 128k",
+    "kvplan fit --gpu h100 --ctx 8k",
+    "kvplan compare llama-3-8b deepseek-v3 --ctx 128k",
+    "kvplan size ./config.json --json",
+)
+
+CONTEXT: dict[str, Any] = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 100,
+    "auto_envvar_prefix": "KVPLAN",
+}
+PLACES = "kvplan.places"
+"""Where in a context's meta stands which file each setting came from."""
+
+
+class WithExamples(click.Command):
+    """A command whose help shows examples before anything else."""
+
+    examples: tuple[str, ...] = ()
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """What it is for, and examples."""
+        super().format_help_text(ctx, formatter)
+        with formatter.section("Examples"):
+            formatter.write("".join(f"  {line}\n" for line in self.examples))
+
+
+class Commands(WithExamples, click.Group):
+    """The commands by name; a command's module is imported when it is used."""
+
+    examples = EXAMPLES
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the table."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is meant, loaded."""
+        name, known, rest = super().resolve_command(ctx, args)
+        return name, None if name is None or known is None else Runnable(load(name)), rest
+
+
+class Runnable(WithExamples):
+    """One command: parse, call, draw."""
+
+    def __init__(self, command: Command):
+        super().__init__(
+            command.name,
+            CONTEXT,
+            params=[
+                *map(argument, command.arguments),
+                *(option(row) for row in command.options if row.name != o.HELP.name),
+            ],
+            help=f"{command.about[0].upper()}{command.about[1:]}.",
+            epilog="\n\n".join(filter(None, (command.more, SIZES, CODES))),
+        )
+        self.command, self.examples = command, command.examples
+
+    def invoke(self, ctx: click.Context) -> int:
+        """Run it, print the answer, and return the exit code."""
+        from kvplan.cli.streams import deliver
+
+        values = Values(ctx)
+        answer = self.command.run(values)
+        deliver(answer, values)
+        return answer.exit_code
+
+
+class Read(click.ParamType[Any]):
+    """A value as its row reads it."""
+
+    def __init__(self, row: Option[Any] | Argument):
+        self.row = row
+        self.name = row.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value of a text, or of what a TOML file has.
+
+        Raises: what the row's reader raises, naming the place.
+        """
+        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        if isinstance(self.row, Argument):
+            return text
+        try:
+            return self.row.parse(text)
+        except KvplanError as error:
+            problem = error.problem
+            raise type(error)(
+                f"{place(self.row, ctx)}: {problem.what}", cause=problem.cause, hint=problem.hint
+            ) from None
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """What could stand there."""
+        from kvplan.cli.completion import candidates
+
+        return candidates(self.row.completes, incomplete)
+
+
+def place(row: Option[Any], ctx: click.Context | None) -> str:
+    """Where a value was given: `--tp`, `KVPLAN_TP` or `kvplan.toml`."""
+    source = None if ctx is None else ctx.get_parameter_source(row.name)
+    if source == ParameterSource.ENVIRONMENT:
+        return row.variable
+    files: dict[str, str] = {} if ctx is None else ctx.meta.get(PLACES, {})
+    return files.get(row.name, row.flag) if source == ParameterSource.DEFAULT_MAP else row.flag
+
+
+def option(row: Option[Any]) -> click.Option:
+    """A row as an option of click."""
+    flags = [row.flag, *(["-" + row.short] if row.short else [])]
+    switch = row.metavar is None
+    return click.Option(
+        [row.name, *flags],
+        help=f"{row.help} (default: {row.default})" if row.default else row.help,
+        metavar=row.metavar,
+        is_flag=True if switch else None,
+        type=None if switch else Read(row),
+        multiple=row.repeats,
+        allow_from_autoenv=row.settable,
+        is_eager=row.name in FROM_FILES,
+        callback=FROM_FILES.get(row.name),
+    )
+
+
+def argument(row: Argument) -> click.Argument:
+    """A row as an argument of click."""
+    return click.Argument(
+        [row.name], help=row.help, nargs=1 if row.most == 1 else -1, required=row.least > 0, type=Read(row)
+    )
+
+
+def _from_files(ctx: click.Context, _param: click.Parameter, config: str | None) -> str | None:
+    """Read the files with settings, as soon as it is known which."""
+    if not ctx.resilient_parsing and not ctx.params.get(o.NO_CONFIG.name):
+        from kvplan.cli import settings
+
+        command = ctx.command
+        assert isinstance(command, Runnable)  # noqa: S101 - only these have the option
+        found = settings.read(command.command, None if config is None else Path(config))
+        ctx.default_map = {name: value for name, (value, _) in found.items()}
+        ctx.meta[PLACES] = {name: file for name, (_, file) in found.items()}
+    return config
+
+
+def _no_files(ctx: click.Context, _param: click.Parameter, on: bool) -> bool:  # noqa: FBT001 - click calls it
+    if on:
+        ctx.default_map = {}
+    return on
+
+
+FROM_FILES = {o.CONFIG.name: _from_files, o.NO_CONFIG.name: _no_files}
+"""Flags that decide which files are read; click calls these before it looks at the others."""
+
+
+def build() -> click.Group:
+    """The whole command line."""
+    commands = Commands(
+        NAME,
+        commands={name: click.Command(name, short_help=about) for name, about in MODULES.items()},
+        context_settings=CONTEXT,
+        no_args_is_help=False,
+        help=HEAD,
+        epilog="\n\n".join((SIZES, MODEL, SETTINGS, CODES)),
+    )
+    return click.version_option(__version__, message="%(prog)s %(version)s")(commands)

@@ -1,0 +1,44 @@
+"""Where a page is going to be read: rich finds out what can be drawn there."""
+
+from __future__ import annotations
+
+import os
+from io import StringIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDTH = 100
+NARROWEST_PAGE = 40
+
+
+class Canvas(NamedTuple):
+    """A stream, or None for a file in UTF-8. colour: always, never, or auto, which is rich's to decide.
+
+    auto follows NO_COLOR, FORCE_COLOR, TERM and whether the stream is a terminal.
+    """
+
+    stream: TextIO | None = None
+    colour: str = "auto"
+
+    def console(self) -> Console:
+        """A console of at most 100 columns; exactly so for a file or a pipe, which no window should change."""
+        from rich.console import Console
+
+        stream = self.stream or StringIO()
+        plain = self.colour == "never" or (self.colour == "auto" and bool(os.environ.get("NO_COLOR")))
+        page = Console(
+            file=stream,
+            force_terminal=True if self.colour == "always" else None if self.stream else False,
+            color_system=None if plain else "standard" if self.colour == "always" else "auto",
+            no_color=plain,
+            markup=False,
+            emoji=False,
+            highlight=False,
+            force_jupyter=False,
+            legacy_windows=False,
+        )
+        asked = page.width if stream.isatty() or os.environ.get("COLUMNS") else WIDTH
+        page.width = max(NARROWEST_PAGE, min(WIDTH, asked))
+        return page
