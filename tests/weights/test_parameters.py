@@ -38,14 +38,15 @@ def test_every_bundled_model_that_transformers_builds_is_exact(count_cases):
     assert len(expected) > 0.8 * len(model_names())
 
 
-def class_defaults() -> dict[str, tuple[int, int, bool, bool]]:
-    """Model type to kvplan's parameters and transformers', whether kvplan calls its own exact, and whether they are.
+def by_transformers() -> dict[str, tuple[int, int, bool, bool]]:
+    """Model type, and what was set otherwise, to kvplan's parameters and transformers', and whether each is sure and right.
 
     transformers' class for language models leaves some multimodal configs' towers out.
     """
     found = {}
     for row in lines("hf-class-defaults.jsonl"):
-        if not row.get("parameters") or row["type"] in found:  # later rows leave out nulls that matter
+        name = " ".join((row["type"], *(f"{field}={value}" for field, value in row.get("set", {}).items())))
+        if not row.get("parameters") or name in found:  # later rows leave out nulls that matter
             continue
         try:
             weights = described(row["config"]).weights
@@ -55,17 +56,20 @@ def class_defaults() -> dict[str, tuple[int, int, bool, bool]]:
             continue
         towers = sum(weight.parameters for weight in weights.towers)
         right = row["parameters"] in (weights.total, weights.total - towers)
-        found[row["type"]] = weights.total, row["parameters"], weights.exact, right
+        found[name] = weights.total, row["parameters"], weights.exact, right
     return found
 
 
 def test_class_defaults_are_exact_for_most_types_and_never_silently_wrong(count_cases):
-    found = class_defaults()
+    found = by_transformers()
     right = [name for name, row in found.items() if row[3]]
     silent = {name: row for name, row in found.items() if not row[3] and row[2] and abs(row[0] / row[1] - 1) > 0.005}
-    count_cases("model types with transformers' parameters, exact", len(right))
-    assert silent.keys() <= OFF_TYPES.keys()
-    assert len(right) >= 120
+    types = {name for name in right if " " not in name}
+    count_cases("model types with transformers' parameters, exact", len(types))
+    count_cases("the same with other fields set, exact", len(right) - len(types))
+    assert {name.split(" ")[0] for name in silent} <= OFF_TYPES.keys()
+    assert len(types) >= 120
+    assert len(right) >= 0.8 * len(found)
 
 
 LLAMA_8B = {

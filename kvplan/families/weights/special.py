@@ -131,3 +131,13 @@ def searched(symbols: ConfigSymbols, layer: int, count: int) -> Given:
 def doge(symbols: ConfigSymbols) -> Given:
     """Keys of Doge's product-key routing: the root of the number of experts. Source: transformers 5.23 models/doge."""
     return {"keys": isqrt(symbols.maybe("num_experts") or 0)}
+
+
+def only_experts(symbols: ConfigSymbols, count: int) -> tuple[str, ...]:  # noqa: ARG001 - every family's rule has it
+    """Experts in every layer, whatever fields inherited from relatives say."""
+    return ("moe",) * count
+
+
+def later(symbols: ConfigSymbols, layer: int, count: int) -> Given:  # noqa: ARG001 - every family's rule has them
+    """Whether a layer has one before it."""
+    return {"later": layer > 0}

@@ -68,8 +68,13 @@ _GPT2 = Family(
     fallback={"I": "4*H"},
 )  # fmt: skip
 _OPT = replace(
-    _GPT2, first=f"{EMBEDDING} embedding: model.embed_positions[P+2,H]", attention=attention("+enable_bias", "+enable_bias"),
-    dense=plain("+enable_bias"),
+    _GPT2, attention=attention("+enable_bias", "+enable_bias"), dense=plain("+enable_bias"),
+    first=(
+        "embedding: model.embed_tokens[~V,word_embed_proj_dim] model.embed_positions[P+2,H]"
+        " mlp: model.project_in[H,word_embed_proj_dim]?narrow model.project_out[word_embed_proj_dim,H]?narrow"
+    ),
+    last="norm: model.final_layer_norm[H]+?do_layer_norm_before head: lm_head[~V,word_embed_proj_dim]",
+    given={"narrow": "H-word_embed_proj_dim"}, fallback={"word_embed_proj_dim": "H", "do_layer_norm_before": 1, **_GPT2.fallback},
 )  # fmt: skip
 _MAMBA_LAST = "norm: backbone.norm_f[H] head: lm_head[~V,H]"
 _MAMBA = Family(norms="norm[H]", dense="", recurrent={"": MAMBA}, last=_MAMBA_LAST, single=True)
@@ -243,8 +248,25 @@ FAMILIES: dict[str, Family] = {
         ),
         given={"M": "moe_intermediate_size.0", "W": "moe_intermediate_size.1"},
     ),
+    # compressed convolutional attention, arXiv:2510.04476; a router that is a network, one of whose choices computes nothing
+    "zaya": Family(
+        attention=(
+            "attention: self_attn.q_proj[~A*d,H] self_attn.k_proj[~G*d,H] self_attn.v_proj_current[~G*d/2,H] self_attn.v_proj_delayed[~G*d/2,H]"
+            " self_attn.o_proj[H,~A*d] norm: self_attn.qk_norm.temp[G]"
+        ),
+        recurrent={"": "recurrent: self_attn.conv_qk_depthwise(~A*d+G*d,1,cca_time0)+ self_attn.conv_qk_grouped(~A*d+G*d,d,cca_time1)+"},
+        moe=(
+            "router: mlp.gate.down_proj[router_hidden_size,H]+ mlp.gate.norm[router_hidden_size] mlp.gate.fc1[router_hidden_size,router_hidden_size]+"
+            " mlp.gate.fc2[router_hidden_size,router_hidden_size]+ mlp.gate.out_proj[E+1,router_hidden_size]"
+            " mlp.gate.router_states_scale[router_hidden_size]?later experts: E@mlp.experts.0.gate_proj[~M,H] E@mlp.experts.0.up_proj[~M,H]"
+            " E@mlp.experts.0.down_proj[H,~M]"
+        ),
+        norms=f"{NORM2} post_attention_residual_scale(4,H) post_mlp_residual_scale(4,H)",
+        first="embedding: model.embed_tokens[~V,H] norm: model.input_hidden_states_scale(2,H)", ffn=special.only_experts,
+        locals=special.later,
+    ),
     "dots1": Family(attention=attention(norm=HEAD_NORM), dense=gated(""), moe=f"{experts()} {shared()}"),
-    "solar_open": Family(attention=attention(), dense=gated(""), moe=f"{experts()} {shared()}"),
+    "solar_open": Family(attention=attention(), moe=f"{experts()} {shared()}", ffn=special.only_experts),
     "hy_v3": Family(attention=attention(norm=HEAD_NORM), moe=f"{experts()} {shared()}"),
     "kolibri1": Family(
         attention=attention(norm=HEAD_NORM), moe=f"{experts()} {shared()}",
