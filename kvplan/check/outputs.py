@@ -16,7 +16,7 @@ from kvplan.errors import BadFile, UnknownName, UsageError
 from kvplan.report.schema.check import CheckReport
 
 if TYPE_CHECKING:
-    from kvplan.report.text import Canvas
+    from kvplan.report.canvas import Canvas
 
 FORMATS = ("table", "json", "markdown", "github", "junit", "sarif")
 ENDINGS = {".txt": "table", ".json": "json", ".md": "markdown", ".xml": "junit", ".sarif": "sarif"}
@@ -90,7 +90,7 @@ def rendered(report: CheckReport, name: str, canvas: Canvas) -> str:
 
     match name:
         case "json":
-            return data.as_json(report)  # type: ignore[arg-type]
+            return data.as_json(report)
         case "markdown":
             return markdown.draw(check.view(report, most=check.MOST_IN_COMMENT))
         case "github":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
@@ -16,11 +15,6 @@ from kvplan.errors import BadFile, KvplanError, UnknownName, UsageError
 from kvplan.report.canvas import Canvas
 
 COLOURS = ("auto", "always", "never")
-
-
-def canvas(stream: TextIO, variables: Mapping[str, str], colour: str = "auto") -> Canvas:
-    """A stream to draw on; NO_COLOR among the variables is as good as `never`."""
-    return Canvas(stream, "never" if colour == "auto" and variables.get("NO_COLOR") else colour)
 
 
 def deliver(answer: Answer, values: Values) -> None:

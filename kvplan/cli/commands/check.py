@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
 from kvplan.cli import options as o
 from kvplan.cli.command import MODULES, Answer, Command
 from kvplan.cli.option import Argument, Option, Values, switch, words
-from kvplan.cli.streams import canvas
+from kvplan.cli.streams import COLOURS
 from kvplan.errors import UnknownName, UsageError
+from kvplan.report.canvas import Canvas
 
 if TYPE_CHECKING:
     from kvplan.check.run import FailOn
@@ -49,6 +49,9 @@ def run(values: Values) -> Answer:
         return Answer(text=_schema())
     if values.on(o.SAFE) and values.on(o.LIKELY):
         raise UsageError("--safe and --likely say different things", hint="leave one of them out")
+    colour = values.get(o.COLOUR) or "auto"
+    if colour not in COLOURS:
+        raise UnknownName(f"--color {colour}: there is no such choice", hint="known: " + ", ".join(COLOURS))
     from kvplan.check import outputs
     from kvplan.check.inputs import Asked
     from kvplan.check.planner import CachingPlanner
@@ -59,8 +62,8 @@ def run(values: Values) -> Answer:
     asked = Asked(values.get(o.GPU), values.get(o.ENGINE), "likely" if values.on(o.LIKELY) else "safe")
     wanted = Run(values.arguments, asked, values.get(LOCK), values.on(UPDATE), values.get(BASE))
     done = check(wanted, CachingPlanner(offline=values.on(o.OFFLINE)))
-    plain, page = canvas(sys.stdout, {"NO_COLOR": "1"}), canvas(sys.stdout, os.environ, values.get(o.COLOUR) or "auto")
-    files = {str(to.path): outputs.rendered(done.report, to.format, plain) for to in where if to.path is not None}
+    files = {str(to.path): outputs.rendered(done.report, to.format, Canvas()) for to in where if to.path is not None}
+    page = Canvas(sys.stdout, colour)
     screen = [outputs.rendered(done.report, to.format, page) for to in where if to.path is None]
     outputs.write_all({**files, **done.locks})
     code = exit_code(done.report, values.get(FAIL_ON) or "error")
