@@ -27,6 +27,7 @@ MEMORY = Option("memory", "most bytes to take on the device", parse_bytes, "40Gi
 BATCHES = Option("batch", "batches to time", _numbers, "N,N", "a ladder that fits")
 CONTEXTS = Option("ctx", "contexts to time: 8k, 8k,32k or 8k..128k", parse_token_list, "TOKENS", "a ladder that fits")
 BUDGET_S = Option("budget_s", "about how many seconds it may take", whole, "S", "60")
+PAGE = Option("block_size", "tokens of one cache page", whole, "N", "caches in one piece")
 META = Option("meta", "compare with transformers on the meta device instead: no GPU, no weights", switch)
 
 
@@ -61,7 +62,7 @@ def _options(values: Values) -> Options:
         tp=values.get(o.TP) or 1,
         rank=values.get(RANK),
         kv=values.get(o.KV_DTYPE),
-        page=values.get(o.BLOCK_SIZE),
+        page=values.get(PAGE),
         layers=values.get(LAYERS),
         batches=values.get(BATCHES) or (),
         contexts=values.get(CONTEXTS) or (),
@@ -87,7 +88,7 @@ COMMAND = Command(
         ),
     ),
     options=(
-        DEVICE, o.TP, RANK, o.KV_DTYPE, o.BLOCK_SIZE, LAYERS, BATCHES, CONTEXTS, MEMORY, BUDGET_S, META, *o.FROM_HUB,
+        DEVICE, o.TP, RANK, o.KV_DTYPE, PAGE, LAYERS, BATCHES, CONTEXTS, MEMORY, BUDGET_S, META, *o.FROM_HUB,
         *o.PRINTING,
     ),
     more="Exit code 1 means that a prediction was refuted; 2 that nothing could be checked.",

@@ -14,7 +14,7 @@ import torch
 
 from kvplan.errors import UsageError
 
-OLDEST_TORCH = (2, 6)
+OLDEST_TORCH = (2, 7)
 OLDEST_CAPABILITY = (7, 0)
 """Volta: the oldest that torch's attention and Triton both run on."""
 
@@ -49,8 +49,8 @@ def open_device(asked: str) -> tuple[torch.device, Machine]:
     version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
     if version < OLDEST_TORCH:
         raise UsageError(
-            f"torch {torch.__version__} is too old", cause="verify needs grouped-head attention",
-            hint="pip install --upgrade 'torch>=2.6'",
+            f"torch {torch.__version__} is too old", cause="verify needs grouped-head attention and eight-bit scales",
+            hint="pip install --upgrade 'torch>=2.7'",
         )  # fmt: skip
     if asked == "auto":
         asked = "cuda" if torch.cuda.is_available() else "cpu"

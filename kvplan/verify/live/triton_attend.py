@@ -56,7 +56,11 @@ def _slot_offset(slot, batch, table, chosen, stride_batch, stride_slot, pages_ea
     return outer * stride_batch + inner.to(tl.int64) * stride_slot
 
 
-@triton.jit
+_ANY_LENGTH = ["slots", "span", "spans", "pages_each", "chosen_each", "ksb", "ksh", "vsb", "vsh"]
+"""Arguments that change from step to step: compiling for what divides them would compile again and again."""
+
+
+@triton.jit(do_not_specialize=_ANY_LENGTH)
 def _spans(query, key, value, key_scale, value_scale, table, chosen, partial, logsum,
            slots, span, scale, key_fixed, value_fixed, pages_each, chosen_each, spans,
            kb, kh, ks, vb, vh, vs, ksb, ksh, kss, vsb, vsh, vss,
@@ -128,7 +132,7 @@ def _spans(query, key, value, key_scale, value_scale, table, chosen, partial, lo
     tl.store(logsum + to, peak + tl.log(total), mask=here)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["spans", "query_heads"])
 def _join(partial, logsum, sink, out, spans, query_heads,
           V_DIM: tl.constexpr, WIDTH: tl.constexpr, SPANS: tl.constexpr, SINK: tl.constexpr):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
@@ -211,7 +215,8 @@ def _scale_strides(rows: Rows) -> tuple[int, ...]:
 
 def _block(keys: Rows, k_dim: int, tuning: Tuning) -> int:
     """Slots of one step."""
-    fit = tuning.kib * 2**10 // (_power(k_dim) * keys.elements.element_size())
+    main = 1 << (k_dim.bit_length() - 1)
+    fit = tuning.kib * 2**10 // (main * keys.elements.element_size())
     return max(16, min(128, 1 << max(0, fit.bit_length() - 1)))
 
 

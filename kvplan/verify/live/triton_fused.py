@@ -26,7 +26,7 @@ def _encoded(vector, here, limit, FLOAT8: tl.constexpr, INT8: tl.constexpr, FIXE
     return vector, scale
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["slot", "pages_each", "width", "ksb", "ksh", "vsb", "vsh"])
 def _store(projected, query, key, value, key_scale, value_scale, table, cos, sin, query_norm, key_norm,
            slot, pages_each, width, kb, kh, ks, vb, vh, vs, ksb, ksh, kss, vsb, vsh, vss, key_limit, value_limit, eps,
            HEADS: tl.constexpr, KV_HEADS: tl.constexpr, K_DIM: tl.constexpr, V_DIM: tl.constexpr, PAD: tl.constexpr,
