@@ -203,6 +203,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "glm4_moe": replace(_GLM, attention=attention("+attention_bias", "", "norm: self_attn.q_norm[d]?use_qk_norm self_attn.k_norm[d]?use_qk_norm"), moe=f"{experts()} {shared()}"),
     "glm4v_moe_text": replace(_GLM, attention=attention("+attention_bias", ""), moe=f"{experts()} {shared()}"),
+    "glm_ocr_text": replace(_GLM, attention=attention("", ""), norms=f"{NORM2} post_self_attn_layernorm[H] post_mlp_layernorm[H]"),
     "glm4v_text": replace(_GLM, attention=attention("+", ""), norms=f"{NORM2} post_self_attn_layernorm[H] post_mlp_layernorm[H]"),
     # latent attention
     "deepseek_v4": Family(

@@ -28,7 +28,13 @@ class Tower:
 
 
 def encoder_layer(
-    bias: str = "+", norm: str = "+", mlp: str = "plain", mlp_bias: str = "+", more: str = "", k_bias: str | None = None
+    bias: str = "+",
+    norm: str = "+",
+    mlp: str = "plain",
+    mlp_bias: str = "+",
+    more: str = "",
+    k_bias: str | None = None,
+    o_bias: str | None = None,
 ) -> str:
     """A transformer layer of width H: four projections, an MLP, two norms."""
     ffn = (
@@ -36,9 +42,9 @@ def encoder_layer(
         if mlp == "plain"
         else f"mlp.gate_proj[~I,H]{mlp_bias} mlp.up_proj[~I,H]{mlp_bias} mlp.down_proj[H,~I]{mlp_bias}"
     )
-    k = bias if k_bias is None else k_bias
+    k, o = bias if k_bias is None else k_bias, bias if o_bias is None else o_bias
     return (
-        f"attn.q_proj[~H,H]{bias} attn.k_proj[~H,H]{k} attn.v_proj[~H,H]{bias} attn.o_proj[H,~H]{bias}"
+        f"attn.q_proj[~H,H]{bias} attn.k_proj[~H,H]{k} attn.v_proj[~H,H]{bias} attn.o_proj[H,~H]{o}"
         f" {ffn} norm1[H]{norm} norm2[H]{norm} {more}"
     )
 
@@ -58,6 +64,13 @@ SIGLIP = Tower(
     " head.layernorm[H]+?vision_use_head head.mlp.fc1[I,H]+?vision_use_head head.mlp.fc2[H,I]+?vision_use_head",
     encoder_layer(), fallback=_SIDE,
 )  # fmt: skip
+SIGLIP2 = Tower(
+    SIGLIP.ends.replace(
+        "patch_embedding(H,num_channels,patch_size,patch_size)+ position_embedding(side*side,H)",
+        "patch_embedding[H,num_channels*patch_size*patch_size]+ position_embedding(num_patches,H)",
+    ),
+    encoder_layer(),
+)
 CLIP = Tower(
     "class_embedding[H] patch_embedding(H,num_channels,patch_size,patch_size) position_embedding(side*side+1,H)"
     " pre_layrnorm[H]+ post_layernorm[H]+",
@@ -97,9 +110,32 @@ GLM4V = Tower(
     " mlp.gate_proj[~out_hidden_size,H] mlp.up_proj[~out_hidden_size,H] mlp.down_proj[H,~out_hidden_size]",
     "depth", fallback=_SIDE,
 )  # fmt: skip
+GLM_OCR = Tower(
+    "patch_embed.proj(H,channels,temporal_patch_size,patch_size,patch_size)+ merger.proj[out_hidden_size,out_hidden_size]"
+    " merger.post_projection_norm[out_hidden_size]+ merger.gate_proj[~wide,out_hidden_size] merger.up_proj[~wide,out_hidden_size]"
+    " merger.down_proj[out_hidden_size,~wide] downsample(out_hidden_size,H,spatial_merge_size,spatial_merge_size)+ post_layernorm[H]",
+    "norm1[H] norm2[H] attn.qkv[~3*H,H]+attention_bias attn.proj[H,~H]+attention_bias attn.q_norm[H/num_heads] attn.k_norm[H/num_heads]"
+    " mlp.gate_proj[~I,H]+attention_bias mlp.up_proj[~I,H]+attention_bias mlp.down_proj[H,~I]+attention_bias",
+    "depth", given={"wide": "out_hidden_size*channels"},
+)  # fmt: skip
+_FFW = "{0}.pre_layer_norm[H] {0}.ffw_layer_1[4*H,H] {0}.ffw_layer_2[H,4*H] {0}.post_layer_norm[H]"
+GEMMA3N_AUDIO = Tower(
+    "conv_0(c,1,3,3) norm_0[c] conv_1(c2,c,3,3) norm_1[c2] input_proj_linear[H,c2*input_feat_size/4]",
+    f"{_FFW.format('ffw_layer_start')} {_FFW.format('ffw_layer_end')} attention.pre_attn_norm[H] attention.post_norm[H]"
+    " attn.per_dim_scale[H/conf_num_attention_heads] attn.pos_proj[H,H] attn.q_proj[H,H] attn.k_proj[H,H] attn.v_proj[H,H] attention.post[H,H]"
+    " lconv1d.pre_layer_norm[H] lconv1d.linear_start[2*H,H] lconv1d.depthwise_conv1d(H,1,conf_conv_kernel_size) lconv1d.conv_norm[H]"
+    " lconv1d.linear_end[H,H] norm[H]",
+    "conf_num_hidden_layers", given={"c": "sscp_conv_channel_size.0", "c2": "sscp_conv_channel_size.1"},
+)  # fmt: skip
+MOBILENET = Tower("mobilenetv5_300m_enc(294126912)")
+"""Its config says no more than its name."""
+QWEN3_ASR = Tower(
+    "conv2d1(f,1,3,3)+ conv2d2(f,f,3,3)+ conv2d3(f,f,3,3)+ conv_out[H,f*num_mel_bins/8] ln_post[H]+ proj1[H,H]+ proj2[output_dim,H]+",
+    encoder_layer(), "encoder_layers", given={"H": "d_model", "I": "encoder_ffn_dim", "f": "downsample_hidden_size"},
+)  # fmt: skip
 KIMI = Tower(
-    "patch_embed.proj(H,3,patch_size,patch_size)+ patch_embed.pos_emb(init_pos_emb_height*init_pos_emb_width,H) final_layernorm[H]+",
-    encoder_layer(), "vt_num_hidden_layers", given={"H": "vt_hidden_size", "I": "vt_intermediate_size"},
+    "patch_embed.proj(H,3,patch_size,patch_size)+ patch_embed.pos_emb(pos_rows*pos_columns,H) final_layernorm[H]+",
+    encoder_layer(),
 )  # fmt: skip
 STEP3P7 = Tower(
     "patch_embedding(H,num_channels,patch_size,patch_size) position_embedding(side*side,H) pre_layernorm[H]+"
@@ -107,7 +143,7 @@ STEP3P7 = Tower(
     encoder_layer(more="lambda_1[H] lambda_2[H]"), fallback=_SIDE,
 )  # fmt: skip
 MINIMAX_M3 = Tower(
-    "patch_embedding(H,num_channels,img_token_compression_config.temporal_patch_size,patch_size,patch_size) pre_layrnorm[H]+",
+    "patch_embedding(H,num_channels,frames,patch_size,patch_size) pre_layrnorm[H]+",
     encoder_layer(),
 )
 GEMMA4_VISION = Tower(
@@ -158,7 +194,7 @@ WHISPER_ENCODER = Tower(
 
 INTERNVL = Tower(
     "cls_token(1,1,H) position_embeddings(side*side+1,H)?use_absolute_position_embeddings patch_embeddings(H,num_channels,p,p)+",
-    encoder_layer("+attention_bias", "+", more="lambda_1[H] lambda_2[H]"),
+    encoder_layer("+attention_bias", "+", more="lambda_1[H] lambda_2[H]", o_bias="+"),
     given={"side": "image_size.0/patch_size.0", "p": "patch_size.0"},
 )
 OMNI_VISION = Tower(QWEN2_5_VL.ends, QWEN2_5_VL.layer, "depth", given=QWEN2_5_VL.given)
@@ -170,6 +206,9 @@ OMNI_AUDIO = Tower(
 TOWERS: dict[str, Tower] = {
     "internvl_vision": INTERNVL, "qwen2_5_omni_vision_encoder": OMNI_VISION, "qwen2_5_omni_audio_encoder": OMNI_AUDIO,
     "siglip_vision_model": SIGLIP, "idefics3_vision": SIGLIP, "smolvlm_vision": SIGLIP, "idefics2_vision": SIGLIP,
+    "siglip2_vision_model": SIGLIP2, "paddleocr_vl_vision": SIGLIP, "glm_ocr_vision": GLM_OCR, "gemma3n_vision": MOBILENET,
+    "gemma3n_audio": GEMMA3N_AUDIO,
+    **dict.fromkeys(("qwen3_asr_encoder", "qwen3_asr_audio_encoder", "qwen3_omni_moe_audio_encoder"), QWEN3_ASR),
     "clip_vision_model": CLIP, "pixtral": PIXTRAL,
     "qwen2_vl_vision": QWEN2_VL, "qwen2_5_vl_vision": QWEN2_5_VL, "qwen3_vl_vision": QWEN3_VL, "qwen3_vl_moe_vision": QWEN3_VL,
     "qwen3_5_vision": QWEN3_5, "qwen3_5_moe_vision": QWEN3_5, "exaone4_5_vision": EXAONE4_5,
@@ -188,13 +227,27 @@ PROJECTORS: dict[str, str] = {
     "gemma4": "embed_vision.embedding_projection[text.H,vision.H]?vision embed_audio.embedding_projection[text.H,audio.output_proj_dims]?audio",
     "gemma4_unified": "embed_vision.embedding_projection[text.H,vision.mm_embed_dim]?vision embed_audio.embedding_projection[text.H,audio.H]?audio",
     "llava": _TWO_LAYERS,
+    "gemma3n": (
+        "embed_vision.embedding(vision.vocab_size,vision.H)?vision embed_vision.norms(2,vision.H)?vision embed_vision.projection[text.H,vision.H]?vision"
+        " embed_audio.embedding(audio.vocab_size,audio.H)?audio embed_audio.norms(2,audio.H)?audio embed_audio.projection[text.H,audio.H]?audio"
+    ),
+    "deepseek_vl": "linear1[text.H,vision.H]+ linear2[text.H,text.H]+",
+    "hyperclovax_vision_v2": "projector[text.H,vision.out_hidden_size]+",
+    "lfm2_vl": (
+        "layer_norm[wide]+?projector_use_layernorm linear_1[projector_hidden_size,wide]+projector_bias"
+        " linear_2[text.H,projector_hidden_size]+projector_bias"
+    ),
+    "paddleocr_vl": "pre_norm[vision.H]+ linear_1[wide,wide]+ linear_2[text.H,wide]+",
     "ernie4_5_vl_moe": (
         "spatial.fc1[wide,wide]+ spatial.fc2[wide,wide]+ spatial.ln[wide]+ temporal.fc1[wide,wide*vision.temporal_merge_size]+"
         " temporal.fc2[wide,wide]+ temporal.ln[wide]+ mlp[text.H,wide]+ after_norm[text.H]"
     ),
-    "mistral3": (
-        "norm[vision.H] patch_merger.merging_layer[vision.H,vision.H*spatial_merge_size*spatial_merge_size]"
-        f" {_TWO_LAYERS}"
+    **dict.fromkeys(
+        ("mistral3", "lighton_ocr"),
+        (
+            "norm[vision.H] patch_merger.merging_layer[vision.H,vision.H*spatial_merge_size*spatial_merge_size]"
+            f" {_TWO_LAYERS}"
+        ),
     ),
     "idefics3": "modality_projection[text.H,vision.H*scale_factor*scale_factor]",
     "smolvlm": "modality_projection[text.H,vision.H*scale_factor*scale_factor]",
@@ -217,6 +270,9 @@ PROJECTORS: dict[str, str] = {
             "exaone4_5",
             "glm4v",
             "glm4v_moe",
+            "glm_ocr",
+            "qwen3_asr",
+            "qwen3_asr_thinker",
         ),
         "",
     ),
@@ -235,6 +291,8 @@ PROJECTORS: dict[str, str] = {
 
 PROJECTOR_GIVEN: dict[str, Given] = {
     "kimi_k25": {"wide": "4*vision.H"},
+    "paddleocr_vl": {"wide": "vision.H*vision.spatial_merge_size*vision.spatial_merge_size"},
+    "lfm2_vl": {"wide": "vision.H*downsample_factor*downsample_factor"},
     "ernie4_5_vl_moe": {"wide": "vision.H*vision.spatial_merge_size*vision.spatial_merge_size"},
 }
 
