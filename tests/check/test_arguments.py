@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from kvplan.check.budget import Place
-from kvplan.check.serving.arguments import CantRead, Configured, layer_of, read_arguments
+from kvplan.check.serving.arguments import read_arguments
+from kvplan.check.serving.command import CantRead, Configured
+from kvplan.check.serving.meaning import layer_of
 from kvplan.check.serving.words import Word
 
 FACTS = json.loads((Path(__file__).parents[1] / "data" / "vllm-arguments.json").read_text())

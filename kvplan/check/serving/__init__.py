@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from kvplan.check.budget import Place, Unread
 from kvplan.check.serving import names
-from kvplan.check.serving.arguments import ENDLESS, Arguments, CantRead, Command, Given, layer_of, read_config
+from kvplan.check.serving.arguments import read_config
+from kvplan.check.serving.command import ENDLESS, Arguments, CantRead, Command, Given
 from kvplan.check.serving.containers import Served
+from kvplan.check.serving.meaning import layer_of
 from kvplan.check.serving.nodes import Node, documents
 from kvplan.check.tree import Tree, read_text
 

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from kvplan.check.budget import Place
 from kvplan.check.merge import Placed
-from kvplan.check.serving.arguments import Configured, FindConfig, Given
+from kvplan.check.serving.command import Configured, FindConfig, Given
 from kvplan.check.serving.containers import Container, Served, nothing, served_by
 from kvplan.check.serving.nodes import Node
 from kvplan.check.serving.words import Word, commands

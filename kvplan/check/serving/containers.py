@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from kvplan.check.budget import Place, Remark, Unread
 from kvplan.check.build import STRETCHED
 from kvplan.check.merge import Key, Placed
-from kvplan.check.serving.arguments import CantRead, Command, FindConfig, Given, layer_of, read_arguments
+from kvplan.check.serving.arguments import read_arguments
+from kvplan.check.serving.command import CantRead, Command, FindConfig, Given
+from kvplan.check.serving.meaning import layer_of
 from kvplan.check.serving.words import Word, commands
 
 API_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from kvplan.check.budget import Unread
-from kvplan.check.serving.arguments import Configured
+from kvplan.check.serving.command import Configured
 from kvplan.check.serving.containers import Container, Served, served_by
 from kvplan.check.serving.words import Word, commands
 from kvplan.check.tree import Tree, beside, read_text
