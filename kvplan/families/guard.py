@@ -10,7 +10,7 @@ from kvplan.families.fields import Fields
 SPEAKS_OF_THE_CACHE = re.compile("|".join((
     "window", "chunk", "sparse", "compress", "latent", "lora_rank", "kv_shar", r"shar\w*_kv", "(^|_)cla(_|$)", "yoco",
     "linear_attn", "linear_num", "(^|_)conv", "short_conv", "ssm", "mamba", "state_size", "recurren", "retention", "delta",
-    "rwkv", "expand_k", "expand_v", "expand_ratio", "use_g[kv]", "attn_mode", "feature_map",
+    "rwkv", "expand_k", "expand_v", "expand_ratio", "use_g[kv]", "feature_map",
     "(^|_)kv_", "_kv(_|$)", r"(attention|query|head|kv)\w*_groups?", "multi_query", "groups?_num", "layer_group",
     "cache", "index_", "hybrid", "block_type", "layer_types", "attn_type", "attention_type", "attn_layer",
     "attention_pattern", "attn_pattern", "(^|_)sinks?(_|$)", "memory", "local_attn", "global_attn",
@@ -34,8 +34,8 @@ KERNELS = ("blocksparse_", "dense_attention_every")
 """Beginnings of names that choose what a kernel reads, of a cache that stays whole (Phi-3-small)."""
 
 
-HEAD_COUNTS = re.compile(r"key_value_heads|kv_heads|heads_per_layer")
-"""Names that change how many heads are kept, also in a config whose model type is known by another name for them."""
+HEAD_COUNTS = re.compile(r"(key_value|kv)_heads_\w|heads_per_layer")
+"""Names beyond num_key_value_heads that change how many heads are kept, layer by layer."""
 
 
 def refuse_unread(fields: Fields, *, own_reader: bool) -> None:

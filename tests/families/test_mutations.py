@@ -41,10 +41,10 @@ DIMENSIONS = frozenset((
 
 
 def configs(folder: Path) -> list[dict[str, Any]]:
-    found = []
-    for path in sorted(folder.glob("*.json")):
-        document = json.loads(path.read_text(encoding="utf-8"))
-        found.append(document.get("config", document) if folder == BUNDLED else document)
+    """config.json files, or those inside bundled models (index files and kvplan descriptions have none)."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    if folder == BUNDLED:
+        found = [document["config"] for document in found if "config" in document]
     return [config for config in found if isinstance(config, dict) and len(json.dumps(config)) < 100_000]
 
 
