@@ -148,7 +148,7 @@ def test_bundled_configs_survive_mutation(count_cases) -> None:
     found = configs(BUNDLED)
     if not found:
         pytest.fail("no bundled models")
-    count_cases("mutations of bundled configs", sweep(found, 4_000, seed=1))
+    count_cases("mutations of bundled configs", sweep(found, 1_500, seed=1))
     count_cases("dimensions changed in bundled configs", dimensions_matter(found))
 
 
