@@ -54,8 +54,10 @@ def by_transformers() -> dict[str, tuple[int, int, bool, bool]]:
             continue
         if weights is None:
             continue
+        parts = weights.by_component()
         towers = sum(weight.parameters for weight in weights.towers)
-        right = row["parameters"] in (weights.total, weights.total - towers)
+        head = parts.get("head", 0) if row["built_with"] == "AutoModel" else 0
+        right = row["parameters"] in (weights.total - head, weights.total - towers)
         found[name] = weights.total, row["parameters"], weights.exact, right
     return found
 

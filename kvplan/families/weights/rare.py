@@ -274,6 +274,52 @@ RARE: dict[str, Family] = {
         norms=f"{NORM2} {hyper('attn_hc', '2*hc_mult', 2)} {hyper('ffn_hc', '2*hc_mult', 2)}",
         last=f"norm: hc_head.hc_fn(hc_mult,hc_mult*H) hc_head.hc_base[hc_mult] hc_head.hc_scale[1] {HEAD}",
     ),
+    "glm5_next_text": Family(
+        latent=latent("indexer: self_attn.indexer.index_kpool_compress_ape(index_kpool,index_head_dim)?indexer"
+                      " self_attn.indexer.index_kpool_compress_gate[index_head_dim,H]?indexer"),
+        recurrent={"": KDA}, dense=gated(""), moe=f"{experts()} {shared()}", norms=f"{NORM2} {hyper('attn_hc')} {hyper('ffn_hc')}",
+    ),
+    "mistral_large4_text": Family(
+        latent=(
+            "attention: self_attn.q_proj[~A*qk,H] self_attn.kv_a_proj_with_mqa[latent,H]?keeps self_attn.kv_b_proj[~A*expanded,R]"
+            " self_attn.o_proj[H,~A*dv] self_attn.softmax_scaling.scale[A] self_attn.softmax_scaling.bias[A] norm: self_attn.kv_a_layernorm[R]?keeps"
+            " indexer: self_attn.indexer.wq_b[index_n_heads*index_head_dim,H]?keeps self_attn.indexer.wk[index_head_dim,H]?keeps"
+            " self_attn.indexer.k_norm[index_head_dim]+?keeps self_attn.indexer.weights_proj(index_n_heads,H)?keeps self_attn.indexer.q_input_norm[H]+?keeps"
+            " self_attn.indexer.softmax_scaling.scale[index_n_heads]?keeps self_attn.indexer.softmax_scaling.bias[index_n_heads]?keeps"
+        ),
+        dense=gated(""), moe=f"{experts()} {shared()}", locals=special.mistral_large4,
+    ),
+    "muse_spark_text": Family(
+        attention=attention(more="self_attn.gate_proj[~A*d,H]"),
+        moe=(
+            "router: mlp.gate[E,H] mlp: mlp.pre_expert_proj[moe_hidden_size,H] mlp.post_expert_proj[H,moe_hidden_size]"
+            " norm: mlp.pre_expert_norm[moe_hidden_size] mlp.post_expert_norm[moe_hidden_size]"
+            " experts: E@mlp.experts.0.gate_proj[~M,moe_hidden_size] E@mlp.experts.0.up_proj[~M,moe_hidden_size]"
+            " E@mlp.experts.0.down_proj[moe_hidden_size,~M]"
+        ),
+        norms=(
+            "input_layernorm[H] pre_feedforward_layernorm[H] post_feedforward_layernorm[H] post_attention_residual_gate[H]"
+            " post_feedforward_residual_gate[H]"
+        ),
+    ),
+    "muse_glimmer_text": Family(attention=attention(more="self_attn.gate_proj[~A*d,H]"), norms=NORM4),
+    # gates, sinks and distances as projections; short convolutions over keys, values and both outputs
+    "inkling2_text": Family(
+        attention=(
+            "attention: self_attn.q_proj[~A*d,H] self_attn.k_proj[~G*d,H] self_attn.v_proj[~G*dv,H] self_attn.o_proj[H,~A*dv]"
+            " self_attn.r_proj[~A*d_rel,H] self_attn.gate_proj[~A*dv,H] self_attn.sink_proj[~A,H] self_attn.rel_logits_proj(d_rel,rel_extent)"
+            " self_attn.q_l2_clip.scale(~A,d) self_attn.rel_l2_clip.scale(~A,d_rel) norm: input_layernorm[H]?windowed"
+            " q_input_layernorm[H]?!windowed k_input_layernorm[H]?!windowed v_input_layernorm[H]?!windowed"
+            " attention_input.query[H]?later attention_input.more_queries(2,H)?!windowed"
+        ),
+        recurrent={"": (
+            "recurrent: self_attn.k_sconv.conv(~G*d,1,conv_kernel_size) self_attn.v_sconv.conv(~G*dv,1,conv_kernel_size)"
+            " self_attn.k_sconv.weight_proj[G*conv_kernel_size,H]?!windowed self_attn.v_sconv.weight_proj[G*conv_kernel_size,H]?!windowed"
+            " post_attention_convolution(H,1,conv_kernel_size) post_mlp_convolution(H,1,conv_kernel_size)"
+        )},
+        moe=experts(), norms="post_attention_layernorm[H] mlp_input.query[H]", locals=special.later,
+        first=f"{EMBEDDING} norm: model.embed_tokens.embed_norm[H]", last=f"norm: model.final_input.query[H] {HEAD}",
+    ),
     "beam": Family(
         attention=attention(norm=HEAD_NORM, more="self_attn.gate_bias[A] self_attn.gate_proj[~A*d,H]"), moe=experts(), norms=NORM4,
     ),

@@ -141,3 +141,20 @@ def only_experts(symbols: ConfigSymbols, count: int) -> tuple[str, ...]:  # noqa
 def later(symbols: ConfigSymbols, layer: int, count: int) -> Given:  # noqa: ARG001 - every family's rule has them
     """Whether a layer has one before it."""
     return {"later": layer > 0}
+
+
+def mistral_large4(symbols: ConfigSymbols, layer: int, count: int) -> Given:  # noqa: ARG001 - every family's rule has them
+    """Keys of layers without rotation have no rotary part, also where the cache is an earlier layer's.
+
+    Source: transformers 5.23 models/mistral_large4.
+    """
+    found = symbols.fields.find("no_rope_layers")
+    stated = found[1] if found is not None and isinstance(found[1], list | tuple) else ()
+    rotates = bool(stated[layer]) if layer < len(stated) else (layer + 1) % 4 > 0
+    if rotates:
+        return {
+            "latent": "kv_lora_rank+qk_rope_head_dim",
+            "expanded": "qk_nope_head_dim+v_head_dim",
+            "qk": "qk_head_dim",
+        }
+    return {"latent": "kv_lora_rank", "expanded": "qk_head_dim+v_head_dim", "qk": "qk_head_dim"}

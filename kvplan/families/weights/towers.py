@@ -7,7 +7,7 @@ transformers 5.23.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kvplan.arch.weights import Component
 
@@ -118,6 +118,11 @@ GLM_OCR = Tower(
     " mlp.gate_proj[~I,H]+attention_bias mlp.up_proj[~I,H]+attention_bias mlp.down_proj[H,~I]+attention_bias",
     "depth", given={"wide": "out_hidden_size*channels"},
 )  # fmt: skip
+GLM5_NEXT = replace(GLM_OCR, given={"wide": "projection_intermediate_size"})
+MUSE = Tower(
+    "patch_embedding[H,3*patch_temporal*patch_size*patch_size] position_embedding_table(pos_rows*pos_columns,H) ln_pre[H]+ ln_post[H]+",
+    encoder_layer(),
+)
 _FFW = "{0}.pre_layer_norm[H] {0}.ffw_layer_1[4*H,H] {0}.ffw_layer_2[H,4*H] {0}.post_layer_norm[H]"
 GEMMA3N_AUDIO = Tower(
     "conv_0(c,1,3,3) norm_0[c] conv_1(c2,c,3,3) norm_1[c2] input_proj_linear[H,c2*input_feat_size/4]",
@@ -206,7 +211,7 @@ OMNI_AUDIO = Tower(
 TOWERS: dict[str, Tower] = {
     "internvl_vision": INTERNVL, "qwen2_5_omni_vision_encoder": OMNI_VISION, "qwen2_5_omni_audio_encoder": OMNI_AUDIO,
     "siglip_vision_model": SIGLIP, "idefics3_vision": SIGLIP, "smolvlm_vision": SIGLIP, "idefics2_vision": SIGLIP,
-    "siglip2_vision_model": SIGLIP2, "paddleocr_vl_vision": SIGLIP, "glm_ocr_vision": GLM_OCR, "gemma3n_vision": MOBILENET,
+    "siglip2_vision_model": SIGLIP2, "paddleocr_vl_vision": SIGLIP, "glm_ocr_vision": GLM_OCR, "glm5_next_vision": GLM5_NEXT, "muse_spark_vision": MUSE, "muse_glimmer_vision": MUSE, "gemma3n_vision": MOBILENET,
     "gemma3n_audio": GEMMA3N_AUDIO,
     **dict.fromkeys(("qwen3_asr_encoder", "qwen3_asr_audio_encoder", "qwen3_omni_moe_audio_encoder"), QWEN3_ASR),
     "clip_vision_model": CLIP, "pixtral": PIXTRAL,
@@ -231,6 +236,13 @@ PROJECTORS: dict[str, str] = {
         "embed_vision.embedding(vision.vocab_size,vision.H)?vision embed_vision.norms(2,vision.H)?vision embed_vision.projection[text.H,vision.H]?vision"
         " embed_audio.embedding(audio.vocab_size,audio.H)?audio embed_audio.norms(2,audio.H)?audio embed_audio.projection[text.H,audio.H]?audio"
     ),
+    **dict.fromkeys(
+        ("muse_spark", "muse_glimmer"),
+        (
+            "vision_adapter.fc1[projector_hidden_size,wide] vision_adapter.fc2[projector_hidden_size,projector_hidden_size]"
+            " vision_projection[text.H,projector_hidden_size]"
+        ),
+    ),
     "deepseek_vl": "linear1[text.H,vision.H]+ linear2[text.H,text.H]+",
     "hyperclovax_vision_v2": "projector[text.H,vision.out_hidden_size]+",
     "lfm2_vl": (
@@ -243,7 +255,7 @@ PROJECTORS: dict[str, str] = {
         " temporal.fc2[wide,wide]+ temporal.ln[wide]+ mlp[text.H,wide]+ after_norm[text.H]"
     ),
     **dict.fromkeys(
-        ("mistral3", "lighton_ocr"),
+        ("mistral3", "lighton_ocr", "mistral_large4"),
         (
             "norm[vision.H] patch_merger.merging_layer[vision.H,vision.H*spatial_merge_size*spatial_merge_size]"
             f" {_TWO_LAYERS}"
@@ -271,6 +283,7 @@ PROJECTORS: dict[str, str] = {
             "glm4v",
             "glm4v_moe",
             "glm_ocr",
+            "glm5_next",
             "qwen3_asr",
             "qwen3_asr_thinker",
         ),
@@ -291,6 +304,8 @@ PROJECTORS: dict[str, str] = {
 
 PROJECTOR_GIVEN: dict[str, Given] = {
     "kimi_k25": {"wide": "4*vision.H"},
+    "muse_spark": {"wide": "vision.H*vision.merge_size*vision.merge_size"},
+    "muse_glimmer": {"wide": "vision.H*vision.merge_size*vision.merge_size"},
     "paddleocr_vl": {"wide": "vision.H*vision.spatial_merge_size*vision.spatial_merge_size"},
     "lfm2_vl": {"wide": "vision.H*downsample_factor*downsample_factor"},
     "ernie4_5_vl_moe": {"wide": "vision.H*vision.spatial_merge_size*vision.spatial_merge_size"},
