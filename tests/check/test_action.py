@@ -71,7 +71,7 @@ class Runner:
                 **variables,
             },
             text=True,
-            timeout=120,
+            timeout=600,
         )
 
     def noting(self, program: Path) -> Path:
