@@ -67,6 +67,11 @@ def load_model(name: str, *, revision: str | None = None, offline: bool = False)
 
     Raises: UnknownName, ConfigError, SourceError.
     """
+    from kvplan.sources.compiled import at_once
+
+    known = at_once(name, revision)
+    if known is not None:
+        return known
     from kvplan.sources.models import load_model as load
 
     return load(name, revision=revision, offline=offline)

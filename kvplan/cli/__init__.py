@@ -21,9 +21,16 @@ FEW_COLLECTIONS = 50_000
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command line and return the process's exit code: 0 yes, 1 no, 2 can't answer, 3 network, 130 Ctrl-C."""
-    given = list(sys.argv[1:] if words is None else words)
-    if words is None:
-        gc.set_threshold(FEW_COLLECTIONS)
+    if words is not None:
+        return _answered(list(words))
+    gc.set_threshold(FEW_COLLECTIONS)
+    try:
+        return _answered(sys.argv[1:])
+    finally:
+        gc.freeze()  # the process ends: a last search for garbage would take a tenth of its time
+
+
+def _answered(given: list[str]) -> int:
     debug = "--debug" in given or os.environ.get("KVPLAN_DEBUG", "0") not in {"", "0"}
     try:
         return _run(given)

@@ -6,11 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
-from rich.columns import Columns
 from rich.console import Group
 from rich.table import Table as Grid
 from rich.text import Text
-from rich.tree import Tree as Branch
 
 from kvplan.report.blocks import Bar, Block, Facts, Heading, Note, Table, Tree, Verdict
 from kvplan.report.canvas import Canvas
@@ -18,6 +16,7 @@ from kvplan.report.views.words import amount, inputs
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.tree import Tree as Branch
 
     from kvplan.report.schema import Explained
 
@@ -89,6 +88,8 @@ def _table(table: Table) -> Grid:
 
 def _bar(bar: Bar, width: int, kind: int) -> Group:
     """The parts in proportion, each at least one cell wide, and what each is."""
+    from rich.columns import Columns
+
     drawn, legend = Text(), []
     for (name, size, words), (*cells, colour) in zip(bar.parts, SHADES, strict=False):
         wide = min(width - len(drawn), max(1, round(width * size / bar.whole))) if size > 0 else 0
@@ -98,6 +99,8 @@ def _bar(bar: Bar, width: int, kind: int) -> Group:
 
 
 def _tree(node: Explained) -> Branch:
+    from rich.tree import Tree as Branch
+
     branch = Branch(Group(Text(f"{node.name}: {amount(node.value, node.unit)}", "bold"), *_details(node)))
     branch.guide_style = "dim"
     branch.children = [_tree(child) for child in node.children]

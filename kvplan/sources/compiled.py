@@ -13,6 +13,7 @@ are written once and shared, as reading shares them.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -43,6 +44,13 @@ def compiled(name: str) -> Model | None:
     with _path().open("rb") as file:
         file.seek(index.start + start)
         return _made(file.read(length), index.classes)
+
+
+def at_once(name: str, revision: str | None) -> Model | None:
+    """The bundled model of that exact name, unless it is a path's too; None for whatever kvplan.sources.models knows."""
+    if revision is not None or os.path.lexists(name):
+        return None
+    return compiled(name)
 
 
 def compiled_models() -> dict[str, Model] | None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from kvplan import api
+from kvplan.errors import UsageError
 from kvplan.sources import compiled
 from kvplan.sources.models import load_document, load_model, model_names, model_of
 
@@ -39,3 +43,15 @@ def test_a_file_made_from_something_else_is_left_alone(monkeypatch: pytest.Monke
         assert load_model("llama-3-70b").family == "llama"
     finally:
         compiled._index.cache_clear()
+
+
+def test_a_path_comes_before_a_bundled_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "llama-3-70b").write_text(
+        '{"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 256, "num_attention_heads": 4}'
+    )
+    assert len(api.load_model("llama-3-70b").layers) == 2
+    (tmp_path / "llama-3-70b").unlink()
+    assert len(api.load_model("llama-3-70b").layers) == 80
+    with pytest.raises(UsageError, match="--revision"):
+        api.load_model("llama-3-70b", revision="main")
