@@ -10,8 +10,8 @@ from kvplan.families.fields import Fields
 from kvplan.families.weights.template import dimension
 
 SPELLINGS: dict[str, tuple[str, ...]] = {
-    "H": ("vt_hidden_size", "hidden_size", "n_embd", "d_model", "n_embed", "model_dim", "hidden_dim"),
-    "I": ("vt_intermediate_size", "intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff", "decoder_ffn_dim", "inner_hidden_size"),
+    "H": ("hidden_size", "n_embd", "d_model", "n_embed", "model_dim", "hidden_dim", "vt_hidden_size"),
+    "I": ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff", "decoder_ffn_dim", "inner_hidden_size", "vt_intermediate_size"),
     "V": ("padded_vocab_size", "vocab_size", "n_vocab"),
     "P": ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"),
     "E": (
@@ -28,7 +28,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "share_expert_dim",
         "shared_intermediate_size", "shared_expert_ffn_hidden_size",
     ),
-    "layers": ("vt_num_hidden_layers", "num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "vt_num_hidden_layers"),
     "pos_rows": ("init_pos_emb_height", "pos_emb_height"),
     "pos_columns": ("init_pos_emb_width", "pos_emb_width"),
     "frames": ("img_token_compression_config.temporal_patch_size", "temporal_patch_size"),
