@@ -22,7 +22,7 @@ from kvplan.verify.verdict import Row, outcome
 
 if TYPE_CHECKING:
     from kvplan.verify.live.check_time import Times
-    from kvplan.verify.live.session import Found
+    from kvplan.verify.live.procedure import Found
 
 FIRST_CHOICE = "llama-3.1-8b"
 PACKAGES = ("torch", "triton", "transformers")
@@ -36,7 +36,7 @@ def verify(model: Model, options: Options = PLAIN, progress: Progress = silent) 
     model that no module computes or that nothing could be checked of; CannotSplit.
     """
     need_torch()
-    from kvplan.verify.live.session import run
+    from kvplan.verify.live.procedure import run
 
     began = time.monotonic()
     found = run(model, options, progress)

@@ -14,7 +14,7 @@ from verify import tiny
 
 from kvplan.errors import UsageError
 from kvplan.verify import Options, verify
-from kvplan.verify.live import machine, session
+from kvplan.verify.live import machine, procedure
 from kvplan.verify.live.ledger import Ledger
 
 pytestmark = pytest.mark.torch
@@ -76,7 +76,7 @@ def test_out_of_memory_is_a_sentence(monkeypatch):
     def full(*_, **__):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has ...")
 
-    monkeypatch.setattr(session, "_run", full)
+    monkeypatch.setattr(procedure, "_run", full)
     with pytest.raises(UsageError, match="ran out of memory") as refused:
         verify(tiny.model("gqa"), Options(device="cpu"))
     assert refused.value.problem.cause == "CUDA out of memory"
@@ -94,7 +94,7 @@ def test_no_more_memory_than_asked(monkeypatch):
         return made
 
     monkeypatch.setattr(Ledger, "tensor", watched)
-    monkeypatch.setattr(session, "_CPU_POOL", 2**20)
+    monkeypatch.setattr(procedure, "_CPU_POOL", 2**20)
     asked = 260 * 2**20
     report = verify(tiny.model("gqa"), Options(device="cpu", memory=asked, batches=(1,), contexts=(64, 128)))
     assert report.built is not None

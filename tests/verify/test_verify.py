@@ -24,7 +24,7 @@ from kvplan.arch.model import map_caches
 from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.report.schema import VerifyReport
 from kvplan.verify import Options, default_model, verify
-from kvplan.verify.live import session
+from kvplan.verify.live import procedure
 from kvplan.verify.receipt import calibration
 
 pytestmark = pytest.mark.torch
@@ -34,7 +34,7 @@ QUICK = Options(device="cpu", batches=(1, 2), contexts=(64, 128))
 
 @pytest.fixture(autouse=True)
 def _small_pool(monkeypatch):
-    monkeypatch.setattr(session, "_CPU_POOL", 2**20)
+    monkeypatch.setattr(procedure, "_CPU_POOL", 2**20)
 
 
 def verdicts(report: VerifyReport, check: str) -> dict[str, str]:
@@ -176,8 +176,8 @@ sys.path[:0] = [{tests!r}, {root!r}]
 import torch
 torch.set_num_threads(1)
 from kvplan.cli import main
-from kvplan.verify.live import session
-session._CPU_POOL = 2**20
+from kvplan.verify.live import procedure
+procedure._CPU_POOL = 2**20
 sys.exit(main(["verify", {config!r}, "--device", "cpu", "--tp", "2", "--batch", "1", "--ctx", "64,128", "--json"]))
 """
 

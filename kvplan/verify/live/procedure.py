@@ -45,7 +45,7 @@ _SMALL_BATCH, _SMALL_TOKENS = 2, 37
 
 @dataclass(slots=True)
 class Found:
-    """What a session knows when it is over."""
+    """What a run knows when it is over."""
 
     machine: Machine
     gpu: Gpu | None
@@ -71,11 +71,11 @@ def run(model: Model, options: Options, progress: Progress) -> Found:
     device, machine = open_device(options.device)
     _single_rank(options)
     with joined(options.tp, options.rank, device) as ranks, _manners(device):
-        session = _prepare(model, options, device, machine)
-        session.rank = None if isinstance(ranks, Together) else options.rank or 0
-        _run(session, options, device, ranks, progress, began + options.budget_s)
-        session.rows = worst(everybody(ranks, session.rows))
-    return session
+        known = _prepare(model, options, device, machine)
+        known.rank = None if isinstance(ranks, Together) else options.rank or 0
+        _run(known, options, device, ranks, progress, began + options.budget_s)
+        known.rows = worst(everybody(ranks, known.rows))
+    return known
 
 
 def _single_rank(options: Options) -> None:
@@ -169,9 +169,9 @@ def _gpu(machine: Machine) -> Gpu | None:
 
 
 def _run(
-    session: Found, options: Options, device: torch.device, ranks: Alone | Together, progress: Progress, deadline: float
+    known: Found, options: Options, device: torch.device, ranks: Alone | Together, progress: Progress, deadline: float
 ) -> None:
-    predicted, plan = session.kv, session.plan
+    predicted, plan = known.kv, known.plan
     rows: list[Row] = []
     layout = Layout(options.page)
     if device.type == "cpu" and isinstance(ranks, Together):
@@ -182,33 +182,33 @@ def _run(
     fused.use_triton(on=why_not is None)
     rows += kernels_agree(plan, predicted.kv, layout, device, why_not)
     if why_not is not None and device.type == "cuda":
-        session.notes.append(f"Triton kernels were not used: {why_not}")
+        known.notes.append(f"Triton kernels were not used: {why_not}")
 
     progress(0.15, f"making {format_bytes(predicted.weights_bytes() or 0)} of weights")
     before = Taken.now(device)
-    ledger = Ledger(device, session.limit, options.seed)
-    build = Build(ledger, plan.hidden, _dtype(session.model.dtype.name), ranks)
+    ledger = Ledger(device, known.limit, options.seed)
+    build = Build(ledger, plan.hidden, _dtype(known.model.dtype.name), ranks)
     try:
         decoder = Decoder(plan, build)
     except NoRoom as refused:
         raise UsageError(
             f"the weights don't fit: {refused}", hint="give more with --memory, or fewer --layers"
         ) from refused
-    session.weights_bytes = ledger.taken("weights")
+    known.weights_bytes = ledger.taken("weights")
     rows.append(check_bytes.weights(predicted, decoder))
-    _after_weights(session, options, decoder, rows, before, progress, deadline)
+    _after_weights(known, options, decoder, rows, before, progress, deadline)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-        held = session.machine.free - torch.cuda.mem_get_info(device)[0]
-        session.runtime_bytes = (
-            session.machine.total - session.machine.free + max(0, held - torch.cuda.memory_reserved(device))
+        held = known.machine.free - torch.cuda.mem_get_info(device)[0]
+        known.runtime_bytes = (
+            known.machine.total - known.machine.free + max(0, held - torch.cuda.memory_reserved(device))
         )
-    session.rows = tuple(rows)
+    known.rows = tuple(rows)
     progress(1.0, "done")
 
 
 def _after_weights(
-    session: Found,
+    known: Found,
     options: Options,
     decoder: Decoder,
     rows: list[Row],
@@ -217,9 +217,9 @@ def _after_weights(
     deadline: float,
 ) -> None:
     """Checks b, c and d of a decoder that stands."""
-    predicted, plan, ledger = session.kv, session.plan, decoder.build.ledger
+    predicted, plan, ledger = known.kv, known.plan, decoder.build.ledger
     cuda, ranks = ledger.device.type == "cuda", decoder.build.ranks
-    room = session.limit - ledger.taken()
+    room = known.limit - ledger.taken()
     room = min(everybody(ranks, room if cuda else min(room, _CPU_POOL + workspace_bytes(plan, _CPU_BATCH))))  # type: ignore[arg-type]
     rounding = _ROUND_UP * (len(ledger.tensors("weights")) + _tensors_of_cache(plan)) if cuda else 0
     least = 3 * (workspace_bytes(plan, 1) + rounding) if cuda else 1
@@ -233,7 +233,7 @@ def _after_weights(
         caching = Caching(most.batch, most.tokens, predicted.kv, Layout(options.page))
         rows += _bytes(predicted, decoder, caching, before)
         progress(0.45, f"filling {format_bytes(most.pool)} with {most.batch} sequences")
-        rows += _capacity(session, decoder, most, rounding)
+        rows += _capacity(known, decoder, most, rounding)
         progress(0.6, "timing")
         steps = ladder.rungs(
             predicted, plan, room, options.batches or (() if cuda else (1, 4)), options.contexts, 4 if cuda else 3
@@ -242,9 +242,9 @@ def _after_weights(
             rows.append(not_run("time", "steps", "s", "no batch and context asked for fits into the memory"))
             return
         times = check_time.time_ladder(predicted, decoder, steps, deadline, lambda what: progress(0.7, what))
-        session.times = times
-        session.notes += times.notes
-        rows += check_time.judged(predicted, times, session.gpu, cuda=cuda)
+        known.times = times
+        known.notes += times.notes
+        rows += check_time.judged(predicted, times, known.gpu, cuda=cuda)
     finally:
         check_capacity.clean(decoder)
 
@@ -274,16 +274,16 @@ def _tensors_of_cache(plan: Blueprint) -> int:
     return 4 * sum(len(layer.mixers) for layer in plan.layers)
 
 
-def _capacity(session: Found, decoder: Decoder, most: ladder.Limit, rounding: int) -> list[Row]:
+def _capacity(known: Found, decoder: Decoder, most: ladder.Limit, rounding: int) -> list[Row]:
     """Check c, with the memory cut to exactly what the plan says."""
-    predicted, ledger = session.kv, decoder.build.ledger
-    tables = ladder.table_bytes(session.plan, most.tokens, most.batch + 1, predicted.page)
+    predicted, ledger = known.kv, decoder.build.ledger
+    tables = ladder.table_bytes(known.plan, most.tokens, most.batch + 1, predicted.page)
     asked = check_capacity.Plan(most.batch, most.tokens, ledger.taken() + most.pool + tables)
     ids = check_time.tokens(decoder, most.batch)
     reader = Fastest(ledger.device, triton=fused.uses_triton())
     kept, ledger.limit = ledger.limit, asked.limit
     try:
-        extra = workspace_bytes(session.plan, most.batch) + rounding
+        extra = workspace_bytes(known.plan, most.batch) + rounding
         return list(check_capacity.capacity(predicted, decoder, asked, extra, reader, ids))
     finally:
         ledger.limit = kept
