@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -32,11 +33,26 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
+class Rope:
+    """One scaling of rotary positions as the config states it: its type, its factor, and the length it was trained for."""
+
+    kind: str
+    factor: float | None = None
+    original: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
-    """Longest sequence the config justifies, in tokens; None with the reason when it justifies none."""
+    """Longest sequence the config justifies, in tokens; None with the reason when it justifies none.
+
+    ropes, original: what engines derive lengths of their own from: every scaling of rotary positions, and
+    original_max_position_embeddings where it stands beside them.
+    """
 
     tokens: int | None
     reason: str
+    ropes: tuple[Rope, ...] = ()
+    original: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +180,11 @@ def _or(numbers: Iterable[int]) -> str:
 
 def _counted(layers: tuple[Layer, ...]) -> Iterable[tuple[Cache, int]]:
     """Distinct caches and how many layers have each, in order of first appearance."""
-    same: dict[int, int] = {}  # layers that are one object are counted without comparing them
-    for layer in layers:
-        same[id(layer)] = same.get(id(layer), 0) + 1
+    same = Counter(map(id, layers))  # layers that are one object are counted without comparing them
     counts: dict[Cache, int] = {}
-    for layer in {id(layer): layer for layer in layers}.values():
+    for number, layer in dict(zip(map(id, layers), layers, strict=True)).items():
         for cache in layer.caches:
-            counts[cache] = counts.get(cache, 0) + same[id(layer)]
+            counts[cache] = counts.get(cache, 0) + same[number]
     return counts.items()
 
 

@@ -8,7 +8,8 @@ Layers whose tensors are equal share one tuple, so everything is worked out once
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import Literal, NamedTuple
@@ -301,12 +302,10 @@ class Weights:
         return tuple(ends)
 
 
-def _counted(layers: Iterable[Block]) -> list[tuple[Block, int]]:
+def _counted(layers: Sequence[Block]) -> list[tuple[Block, int]]:
     """Distinct layers and how many there are of each; equal layers are one tuple, so identity tells them apart."""
-    counts: dict[int, tuple[Block, int]] = {}
-    for layer in layers:
-        counts[id(layer)] = (layer, counts.get(id(layer), (layer, 0))[1] + 1)
-    return list(counts.values())
+    counts = Counter(map(id, layers))
+    return [(layer, counts[number]) for number, layer in dict(zip(map(id, layers), layers, strict=True)).items()]
 
 
 def _read(weight: Weight, batch: int, parallel: Parallel, view: View) -> tuple[float, float, float]:

