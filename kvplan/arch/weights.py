@@ -229,15 +229,36 @@ class Weights:
 
         Raises: CannotSplit if there are more stages than layers.
         """
-        stages = range(parallel.pp) if stage is None else (stage,)
-        low = likely = high = 0.0
-        for at in stages:
+        return self.reader(parallel, stage, view)(batch)
+
+    def reader(
+        self, parallel: Parallel = ONE_GPU, stage: int | None = None, view: View = PLAIN
+    ) -> Callable[[int], Reads]:
+        """The same as a function of the batch: what doesn't depend on it is added up once.
+
+        Raises: CannotSplit if there are more stages than layers.
+        """
+        always = 0
+        varying: list[tuple[int, Weight, int]] = []
+        for at in range(parallel.pp) if stage is None else (stage,):
             blocks = [(self._ends(parallel, at, view, read=True), 1), *_counted(self._stage_layers(parallel, at))]
-            for block, count in blocks:
-                for weight in block:
-                    part = _read(weight, batch, parallel, view)
-                    low, likely, high = low + count * part[0], likely + count * part[1], high + count * part[2]
-        return Reads(round(low), round(likely), round(high))
+            for weight, count in ((weight, count) for block, count in blocks for weight in block):
+                if weight.component in TOWERS:
+                    continue
+                size = weight.bytes_on_rank(parallel, view)
+                if weight.picked is not None or (weight.component == "embedding" and weight.linear):
+                    varying.append((count, weight, size))
+                else:
+                    always += count * size
+
+        def reads(batch: int) -> Reads:
+            low = likely = high = float(always)
+            for count, weight, size in varying:
+                part = _read(weight, size, batch, parallel, view)
+                low, likely, high = low + count * part[0], likely + count * part[1], high + count * part[2]
+            return Reads(round(low), round(likely), round(high))
+
+        return reads
 
     def stored_as(self, storage: Storage) -> Weights:
         """The same model with its linear layers stored otherwise; in a plain dtype, every tensor is.
@@ -308,16 +329,11 @@ def _counted(layers: Sequence[Block]) -> list[tuple[Block, int]]:
     return [(layer, counts[number]) for number, layer in dict(zip(map(id, layers), layers, strict=True)).items()]
 
 
-def _read(weight: Weight, batch: int, parallel: Parallel, view: View) -> tuple[float, float, float]:
-    """Bytes of one weight that a step reads: at least, expected, at most."""
-    if weight.component in TOWERS:
-        return 0, 0, 0
-    size = weight.bytes_on_rank(parallel, view)
-    if weight.component == "embedding" and weight.linear:
+def _read(weight: Weight, size: int, batch: int, parallel: Parallel, view: View) -> tuple[float, float, float]:
+    """Bytes of an embedding or of experts, `size` on the rank, that a step reads: at least, expected, at most."""
+    if weight.picked is None:
         rows = min(batch, weight.shape[0]) * weight.stored.bytes(1, weight.shape[1])
         return rows, rows, rows
-    if weight.picked is None:
-        return size, size, size
     experts, held = weight.copies, weight.on_rank(parallel, view)[1]
     tokens, one = batch * parallel.dp, size / held
     expected = experts * (1 - (1 - weight.picked / experts) ** tokens)

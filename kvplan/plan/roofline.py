@@ -64,9 +64,10 @@ def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
     parallel, gpu = request.parallel, request.gpu
     replicas = parallel.dp * parallel.pp
     micro = -(-batch // replicas)
-    weights = _weights_read(request, micro)
-    if weights is None:
+    weights_read = _weights_reader(request)
+    if weights_read is None:
         return None
+    weights = weights_read(micro)
     reads = _cache_reads(request.model, request, kv)
     kv_bytes = micro * sum(curve.bytes_at(request.context) for curve in reads)
     peak = gpu.bandwidth.value
@@ -93,7 +94,7 @@ def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
         step_s_low=low,
         step_s_likely=max(low, likely),
         kv_share=cache_s / (cache_s + at_peak) if cache_s + at_peak else 0.0,
-        crossover_batch=_crossover_batch(request, reads, replicas),
+        crossover_batch=_crossover_batch(request.context, weights_read, reads, replicas),
         crossover_context=_crossover_context(weights.likely, reads, micro),
         tokens_per_s=batch / max(low, likely),
         weight_fraction=fraction,
@@ -101,24 +102,25 @@ def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
     )
 
 
-def _weights_read(request: Request, micro: int) -> Reads | None:
-    """Bytes of weights that one tensor rank reads for a micro-batch, over all stages.
+def _weights_reader(request: Request) -> Callable[[int], Reads] | None:
+    """Bytes of weights that one tensor rank reads for a micro-batch, over all stages, as a function of its size.
 
     Weights given by hand are read whole by a dense model, and in the same part as the known ones by one with experts.
     """
     weights, given, parallel = request.model.weights, request.options.weights, request.parallel
-    whole = None if given is None else given * parallel.pp
+    whole = 0 if given is None else given * parallel.pp
+    given_whole = Reads(whole, whole, whole)
     if weights is None:
-        return None if whole is None else Reads(whole, whole, whole)
-    reads = weights.read_bytes(micro, parallel)
-    if whole is None:
+        return None if given is None else lambda _: given_whole
+    reads = weights.reader(parallel)
+    if given is None:
         return reads
     if not weights.exact:
-        return Reads(min(reads.low, whole), whole, whole)
+        return lambda micro: Reads(min(reads(micro).low, whole), whole, whole)
     if weights.active == weights.total:
-        return Reads(whole, whole, whole)
+        return lambda _: given_whole
     known = sum(weights.bytes_on_rank(parallel, stage) for stage in range(parallel.pp))
-    return Reads(*(part * whole // known for part in reads))
+    return lambda micro: Reads(*(part * whole // known for part in reads(micro)))
 
 
 def _cache_reads(model: Model, request: Request, kv: KvFormat) -> tuple[Curve, ...]:
@@ -126,19 +128,19 @@ def _cache_reads(model: Model, request: Request, kv: KvFormat) -> tuple[Curve, .
     return tuple(model.reads(kv, request.parallel.shard, stage) for stage in model.stages(request.parallel))
 
 
-def _crossover_batch(request: Request, reads: tuple[Curve, ...], replicas: int) -> int | None:
+def _crossover_batch(
+    context: int, weights_read: Callable[[int], Reads], reads: tuple[Curve, ...], replicas: int
+) -> int | None:
     """Smallest batch whose cache takes at least as long to read as the weights.
 
     Exact: weights read never shrink with the batch, so a batch below weights(b) / each can't be it if b isn't.
     """
-    each, micro = sum(curve.bytes_at(request.context) for curve in reads), 1
-    while each:
-        weights = _weights_read(request, micro)
-        if weights is None or micro > MOST:
-            return None
-        if micro * each >= weights.likely:
+    each, micro = sum(curve.bytes_at(context) for curve in reads), 1
+    while each and micro <= MOST:
+        weights = weights_read(micro).likely
+        if micro * each >= weights:
             return (micro - 1) * replicas + 1
-        micro = -(-weights.likely // each)
+        micro = -(-weights // each)
     return None
 
 
