@@ -71,11 +71,12 @@ def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
     reads = _cache_reads(request.model, request, kv)
     kv_bytes = micro * sum(curve.bytes_at(request.context) for curve in reads)
     peak = gpu.bandwidth.value
-    compute = _compute_s(request, micro)
+    bits = _weight_bits(request.model)
+    compute = _compute_s(request, micro, bits)
     talking = _communication_s(request, micro)
     reached = achieved(gpu)
     overhead = _overhead_s(request, reached)
-    fraction = reached.weights(_weight_bits(request.model))
+    fraction = reached.weights(bits)
     moving = weights.likely / (peak * fraction) + kv_bytes / (peak * reached.cache)
     likely = max(moving, (compute or 0.0) / reached.compute) + talking + overhead
     low = max((weights.low + kv_bytes) / peak, compute or 0.0)
@@ -171,9 +172,9 @@ def _weight_bits(model: Model) -> int:
     return max(sizes, key=lambda bits: sizes[bits], default=model.dtype.bits)
 
 
-def _compute_s(request: Request, micro: int) -> float | None:
+def _compute_s(request: Request, micro: int, bits: int) -> float | None:
     """Time of the multiplications of one micro-batch at the datasheet's rate; None when either is unknown."""
-    weights, rate = request.model.weights, _flop_per_s(request)
+    weights, rate = request.model.weights, _flop_per_s(request, bits)
     if weights is None or rate is None:
         return None
     looked_up = 0 if weights.tied else weights.by_component().get("embedding", 0)
@@ -185,10 +186,10 @@ def _compute_s(request: Request, micro: int) -> float | None:
     return micro * per_token / (request.parallel.tp * rate)
 
 
-def _flop_per_s(request: Request) -> int | None:
+def _flop_per_s(request: Request, bits: int) -> int | None:
     """The datasheet's dense rate for 16-bit numbers, or its best when the weights have fewer bits."""
     rates = {name: fact.value for name, fact in request.gpu.flops}
-    if _weight_bits(request.model) < SIXTEEN_BIT:
+    if bits < SIXTEEN_BIT:
         return max(rates.values(), default=None)
     return rates.get("bf16", rates.get("fp16"))
 

@@ -138,6 +138,8 @@ def _check(made: Plan, stage: int, per_block: int, available: int) -> Refusal | 
 def longest(made: Plan, stage: int, usable: int) -> int:
     """The longest request that `usable` bytes of one stage hold, up to max_model_len; 0 if none does."""
     low, high = 0, made.settings.length
+    if made.needed(stage, high) <= usable:
+        return high
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if made.needed(stage, middle) <= usable else (low, middle - 1)
