@@ -1,9 +1,9 @@
-"""How long a whole `kvplan` process takes, beside importing typer and beside kvfit, paired in one run.
+"""How long a whole `kvplan` process takes, beside importing typer, click and rich and beside kvfit, paired in one run.
 
     python bench/startup.py [--rounds 15] [--kvfit PATH]
 
 Every round runs each command once, in turn, so that a busy machine slows all of them alike. Prints medians, ratios to
-`python -c "import typer"` and peak memory; it is a measurement and never fails. Python's compiled files are kept in a
+`python -c "import typer"` (of the dev extra) and peak memory; it is a measurement and never fails. Python's compiled files are kept in a
 folder of this run's own, as an installed package has them. kvfit is looked for on PATH unless given: it has an environment
 of its own (`pip install kvfit==0.3.0`), and is timed on its help because it sizes nothing without the Hub.
 """
@@ -24,6 +24,7 @@ KVPLAN = [sys.executable, "-m", "kvplan"]
 COMMANDS: dict[str, list[str]] = {
     "python -c pass": [sys.executable, "-c", "pass"],
     "import typer": [sys.executable, "-c", "import typer"],
+    "import click, rich.table": [sys.executable, "-c", "import click, rich.console, rich.table"],
     "import kvplan": [sys.executable, "-c", "import kvplan"],
     "kvplan --help": [*KVPLAN, "--help"],
     "kvplan size": [*KVPLAN, "size", "llama-3-70b"],
