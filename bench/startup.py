@@ -3,9 +3,10 @@
     python bench/startup.py [--rounds 15] [--kvfit PATH]
 
 Every round runs each command once, in turn, so that a busy machine slows all of them alike. Prints medians, ratios to
-`python -c "import typer"` (of the dev extra) and peak memory; it is a measurement and never fails. Python's compiled files are kept in a
-folder of this run's own, as an installed package has them. kvfit is looked for on PATH unless given: it has an environment
-of its own (`pip install kvfit==0.3.0`), and is timed on its help because it sizes nothing without the Hub.
+`python -c "import typer"` (of the dev extra) and peak memory; it is a measurement and never fails. Python's compiled
+files are kept in a folder of this run's own, as an installed package has them. kvfit is looked for on PATH unless given:
+it has an environment of its own (`pip install kvfit==0.3.0`), and is timed on its help because it sizes nothing without
+the Hub.
 """
 
 from __future__ import annotations
