@@ -12,7 +12,7 @@ from kvplan.check.budget import ENDS, End, Question
 from kvplan.check.flags import changed_options
 from kvplan.check.planning import Ends, Identity, Outcome, Planned, Unanswered
 from kvplan.check.serving import ENDLESS
-from kvplan.engines.base import Budget, Capacity, Refusal
+from kvplan.engines.base import Budget, Capacity, Engine, Refusal
 from kvplan.engines.ideal import Ideal
 from kvplan.errors import KvplanError, UsageError
 from kvplan.plan.request import Request
@@ -56,7 +56,7 @@ class CachingPlanner:
             model=known.model,
             gpu=gpu,
             engine=engine,
-            context=_context(known.model, question),
+            context=_context(known.model, engine, question),
             parallel=parallel,
             kv=None if question.kv_dtype == "auto" else parse_kv_format(question.kv_dtype),
             options=question.options,
@@ -166,14 +166,19 @@ def _digest(config: Mapping[str, object]) -> str:
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def _context(model: Model, question: Question) -> int:
+def _context(model: Model, engine: Engine, question: Question) -> int:
     if question.context is not None and question.context != ENDLESS:
         return question.context
-    if model.context.tokens is None:
-        raise UsageError(
-            f"{model.origin.id} states no maximum context", cause=model.context.reason, hint="give one: `context: 8k`"
-        )
-    return model.context.tokens
+    own = engine.default_context(model).tokens if question.context is None else engine.longest_context(model)
+    if own is None:
+        raise _unstated(model)
+    return own
+
+
+def _unstated(model: Model) -> UsageError:
+    return UsageError(
+        f"{model.origin.id} states no maximum context", cause=model.context.reason, hint="give one: `context: 8k`"
+    )
 
 
 def _too_long(request: Request, *, stretched: bool) -> str | None:
@@ -181,7 +186,7 @@ def _too_long(request: Request, *, stretched: bool) -> str | None:
 
     Source: vLLM 0.33 config/model.py _get_and_verify_max_len.
     """
-    own = request.model.context.tokens
+    own = request.engine.longest_context(request.model)
     if request.engine.name != "vllm" or stretched or own is None or request.context <= own:
         return None
     return f"the model's own maximum is {own:,}, and vLLM refuses more without VLLM_ALLOW_LONG_MAX_MODEL_LEN"

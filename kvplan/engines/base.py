@@ -1,5 +1,7 @@
 """What every engine policy answers: from a GPU to a KV budget, from a budget to what it will admit.
 
+    Engine.default_context, longest_context
+                       the length it takes when none is given, and the longest it takes at all
     Engine.kv_format   the cache format this engine makes of `auto` or of what was asked
     Engine.budget      memory -> what is left for the cache, term by term, each low / likely / high
     Engine.capacity    cache bytes of each stage -> blocks, tokens, concurrency, longest request; or its refusal
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from kvplan.arch.formats import KvFormat
-from kvplan.arch.model import Model
+from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ class Capacity:
     prints them. max_sequences: whole sequences at once, the engine's own limit on sequences included.
     max_context: longest single request it would state. binding: what limits max_sequences.
     notes: named reasons why the engine's number differs from the ideal's, as (name, bytes per sequence on one GPU).
+    reasons: how each of them comes about, in the same order.
     """
 
     kv_bytes: int
@@ -105,6 +108,7 @@ class Capacity:
     max_context: int
     binding: str
     notes: tuple[tuple[str, int], ...] = ()
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,12 @@ class Engine(Protocol):
     @property
     def version(self) -> str | None:
         """The version whose rules are used; None for the formula."""
+
+    def default_context(self, model: Model) -> Context:
+        """Tokens of the longest request when nobody says, and why so many; None where they must be given."""
+
+    def longest_context(self, model: Model) -> int | None:
+        """The longest that it accepts without being told to ignore the model's own maximum; None for any."""
 
     def kv_format(self, model: Model, asked: KvFormat | None, gpu: Gpu | None) -> KvFormat:
         """The cache format in use when `asked` (None: auto) is asked for."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kvplan.arch.curve import LONGEST, Curve
 from kvplan.arch.formats import KvFormat
-from kvplan.arch.model import Model
+from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Budget, Capacity, Options, Range, Refusal, Term
 from kvplan.errors import UsageError
@@ -63,6 +63,14 @@ class Ideal:
 
     name: str = "ideal"
     version: str | None = None
+
+    def default_context(self, model: Model) -> Context:
+        """The model's own maximum."""
+        return model.context
+
+    def longest_context(self, model: Model) -> int | None:
+        """The model's own maximum: more is arithmetic, but no model's word."""
+        return model.context.tokens
 
     def kv_format(self, model: Model, asked: KvFormat | None, gpu: Gpu | None) -> KvFormat:
         """What was asked, or the checkpoint's own format, or the model's 16 bit."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
-from kvplan.arch.model import Context
+from kvplan.arch.model import Context, Rope
 from kvplan.families.fields import LARGEST, Fields
 
 STATED = ("model_max_length", "max_sequence_length")
@@ -16,6 +17,8 @@ TABLES = (
     "context_length", "n_ctx", "max_seq_length", "max_decoder_position_embeddings",
 )  # fmt: skip
 """Sizes of the position table, in the order they are believed."""
+
+ORIGINAL = "original_max_position_embeddings"
 
 SCALED_BY_ORIGINAL = ("yarn", "deepseek_yarn")
 """Rope types whose reach is original_max_position_embeddings x factor."""
@@ -28,13 +31,19 @@ def context(fields: Fields) -> Context:
     is already in it, and applying a factor on top is how readers arrive at lengths no model has. Where yarn would reach
     further the reason says so. Without a stated length, yarn's reach (original x factor) is the length.
     """
+    ropes = _ropes(fields)
+    tokens, reason = _longest(fields, ropes)
+    return Context(tokens, reason, ropes, _positive(fields.find(ORIGINAL)))
+
+
+def _longest(fields: Fields, ropes: tuple[Rope, ...]) -> tuple[int | None, str]:
     length, name = _stated(fields)
-    reach = _yarn_reach(fields)
+    reach = max((reach for rope in ropes if (reach := _reach(rope))), default=None)
     if length is None:
-        return Context(reach, "yarn: original x factor") if reach else Context(None, _why_none(fields))
+        return (reach, "yarn: original x factor") if reach else (None, _why_none(fields))
     if reach is not None and reach > length:
-        return Context(length, f"{name}; yarn would reach {reach}, which the config doesn't claim")
-    return Context(length, name)
+        return length, f"{name}; yarn would reach {reach}, which the config doesn't claim"
+    return length, name
 
 
 def _stated(fields: Fields) -> tuple[int | None, str]:
@@ -60,21 +69,39 @@ def _is_sentinel(value: object) -> bool:
     return isinstance(value, int | float) and value > LARGEST
 
 
-def _yarn_reach(fields: Fields) -> int | None:
-    ropes = fields.shared("rope_scaling", "rope_parameters")
-    if ropes is None or not isinstance(ropes[1], Mapping):
-        return None
-    nested = [value for value in ropes[1].values() if isinstance(value, Mapping)]
-    return max((reach for rope in (ropes[1], *nested) if (reach := _reach(rope))), default=None)
+def _ropes(fields: Fields) -> tuple[Rope, ...]:
+    """Every scaling the config states: one, or one for each type of layer."""
+    found = fields.shared("rope_scaling", "rope_parameters")
+    if found is None or not isinstance(found[1], Mapping):
+        return ()
+    plain = "rope_type" in found[1] or "type" in found[1]
+    nested = [] if plain else [value for value in found[1].values() if isinstance(value, Mapping) and value]
+    return tuple(dict.fromkeys(_rope(rope) for rope in nested or [found[1]]))
 
 
-def _reach(rope: Mapping[str, Any]) -> int | None:
-    original, factor = rope.get("original_max_position_embeddings"), rope.get("factor")
-    if rope.get("rope_type", rope.get("type")) not in SCALED_BY_ORIGINAL:
+def _rope(rope: Mapping[str, Any]) -> Rope:
+    kind, factor = rope.get("rope_type", rope.get("type")), rope.get("factor")
+    number = isinstance(factor, int | float) and not isinstance(factor, bool) and isfinite(factor) and factor > 0
+    original = rope.get(ORIGINAL)
+    return Rope(
+        kind if isinstance(kind, str) else "default",
+        factor if number else None,
+        _positive((ORIGINAL, original)),
+    )
+
+
+def _positive(found: tuple[str, Any] | None) -> int | None:
+    """A length, or None: these are believed only where they make sense."""
+    value = None if found is None else found[1]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST:
         return None
-    if not isinstance(original, int) or not isinstance(factor, int | float) or isinstance(factor, bool):
+    return int(value) if value == int(value) else None
+
+
+def _reach(rope: Rope) -> int | None:
+    if rope.kind not in SCALED_BY_ORIGINAL or rope.original is None or rope.factor is None:
         return None
-    return int(original * factor) if 0 < original * factor <= LARGEST else None
+    return int(rope.original * rope.factor) if rope.original * rope.factor <= LARGEST else None
 
 
 def _why_none(fields: Fields) -> str:

@@ -14,7 +14,7 @@ def explain_plan(plan: Plan) -> Node:
     each = _sequence_on_gpu(plan)
     children = [_budget(plan), each]
     if plan.reserved is not None:
-        children.append(_engine(plan.reserved, request.engine.name))
+        children.append(_engine(plan.reserved, request.engine.name, each))
     if plan.decode is not None:
         children.append(_decode(plan.decode, plan))
     return Node(
@@ -37,6 +37,7 @@ def _sequence_on_gpu(plan: Plan) -> Node:
     stage = max(range(len(curves)), key=lambda index: curves[index].bytes_at(request.context))
     parts = request.model.parts(plan.kv, request.parallel.shard, stages[stage])
     groups = tuple(explain_group(count, request.context) for count in parts)
+    copies = _copies(plan, stage, curves[stage].bytes_at(request.context))
     where = f", stage {stage + 1} of {len(curves)}" if len(curves) > 1 else ""
     return Node(
         f"one sequence on the fullest GPU{where}",
@@ -45,8 +46,19 @@ def _sequence_on_gpu(plan: Plan) -> Node:
         " + ".join(f"{node.value:,}" for node in groups) or "no layer keeps anything",
         (("tokens", request.context), ("tp", request.parallel.tp), ("dcp", request.parallel.dcp)),
         "the layers of that stage, their heads split over the tensor ranks",
-        groups,
+        (*groups, *copies),
     )
+
+
+def _copies(plan: Plan, stage: int, held: int) -> tuple[Node, ...]:
+    """What a rank holds beyond its share, where tensor ranks keep the same heads or latents; counted above already."""
+    request, tp = plan.request, plan.request.parallel.tp
+    whole = request.model.curve(plan.kv, layers=request.model.stages(request.parallel)[stage]).bytes_at(request.context)
+    more = held - -(-whole // tp)
+    if more <= 0:
+        return ()
+    said = "part of the bytes above: heads and latents that several tensor ranks each keep a copy of"
+    return (Node("replication over tensor ranks", more, "bytes", f"{held:,} - {whole:,} / {tp}", source=said),)
 
 
 def _budget(plan: Plan) -> Node:
@@ -84,13 +96,31 @@ def _term(term: Term, children: tuple[Node, ...] = ()) -> Node:
     return Node(term.name, size.likely, "bytes", term.formula, inputs, term.source, children)
 
 
-def _engine(capacity: Capacity, name: str) -> Node:
+def _engine(capacity: Capacity, name: str, formula: Node) -> Node:
+    """What the engine prints, and what one sequence takes of it beyond the formula, term by term."""
     inputs: tuple[tuple[str, Scalar], ...] = (("blocks", capacity.blocks), ("block_tokens", capacity.block_tokens))
+    known = capacity.reasons or ("above the formula",) * len(capacity.notes)
     why = tuple(
-        Node(reason, size, "bytes", "per sequence on one GPU, above the formula") for reason, size in capacity.notes
+        Node(reason, size, "bytes", how, source=f"{name}'s own rules")
+        for (reason, size), how in zip(capacity.notes, known, strict=True)
+    )
+    terms = (int(formula.value or 0), *(size for _, size in capacity.notes))
+    each = Node(
+        "one sequence takes on that GPU",
+        sum(terms),
+        "bytes",
+        " + ".join(f"{size:,}" for size in terms),
+        source="the formula's bytes, and why the engine's differ",
+        children=(Node("by the formula", formula.value, "bytes", "as above"), *why),
     )
     return Node(
-        f"{name} reserves", capacity.kv_tokens, "tokens", "as the engine prints it", inputs, f"{name}'s own rules", why
+        f"{name} reserves",
+        capacity.kv_tokens,
+        "tokens",
+        "as the engine prints it",
+        (*inputs, ("max_concurrency", round(capacity.max_concurrency, 2))),
+        f"{name}'s own rules",
+        (each,),
     )
 
 
@@ -123,7 +153,7 @@ def _decode(step: Decode, plan: Plan) -> Node:
         "decode step, likely",
         step.step_s_likely,
         "s",
-        f"weights / {step.weight_fraction:g} + cache / {reached.cache:g}, or compute if longer, + communication + overhead",
+        f"weights / {step.weight_fraction:.4g} + cache / {reached.cache:.4g}, or compute if longer, + communication + overhead",
         (("batch", step.batch), ("context", step.context), ("lower bound", step.step_s_low)),
         reached.source,
         children,

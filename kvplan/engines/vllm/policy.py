@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 from kvplan.arch.curve import LONGEST
 from kvplan.arch.formats import FORMATS, KvFormat
-from kvplan.arch.model import Model
+from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Budget, Capacity, Options, Refusal
-from kvplan.engines.vllm import allocate
+from kvplan.engines.vllm import allocate, lengths
 from kvplan.engines.vllm import budget as budgets
 from kvplan.engines.vllm.architectures import FP8_ON_BLACKWELL, compresses, named
 from kvplan.engines.vllm.backends import BLACKWELL, capability
 from kvplan.engines.vllm.cells import sixteen_bit
-from kvplan.engines.vllm.reserve import difference, fullest, stage_bytes
+from kvplan.engines.vllm.reserve import difference, fullest, reasons, stage_bytes
 from kvplan.engines.vllm.settings import settings
 from kvplan.engines.vllm.versions import NEWEST, Version, rules, text
 from kvplan.hardware.gpu import Gpu
@@ -35,6 +35,14 @@ class Vllm:
     def version(self) -> str | None:
         """The version whose rules are used."""
         return text(self.release)
+
+    def default_context(self, model: Model) -> Context:
+        """The max_model_len of a server that isn't given one."""
+        return lengths.default(model, rules(self.release))
+
+    def longest_context(self, model: Model) -> int | None:
+        """The longest max_model_len that vLLM takes without VLLM_ALLOW_LONG_MAX_MODEL_LEN; None for any."""
+        return lengths.accepted(model, rules(self.release))
 
     def kv_format(self, model: Model, asked: KvFormat | None, gpu: Gpu | None) -> KvFormat:
         """What was asked; else the checkpoint's own format, or what vLLM chooses for the model on this GPU."""
@@ -87,6 +95,7 @@ class Vllm:
         together = int(found.concurrency)
         allowed = min(together, made.settings.sequences)
         rank = model.rank_curves(parallel, kv)[fullest(made)]
+        notes = difference(made, context, rank.bytes_at(context))
         return Capacity(
             kv_bytes=kv_bytes,
             blocks=found.blocks,
@@ -96,7 +105,8 @@ class Vllm:
             max_sequences=parallel.dp * allowed,
             max_context=self._longest(made, model, kv_bytes),
             binding=_binding(made, allowed < together),
-            notes=difference(made, context, rank.bytes_at(context)),
+            notes=notes,
+            reasons=reasons(made, notes),
         )
 
     def reserved(
@@ -112,7 +122,7 @@ class Vllm:
     @staticmethod
     def _longest(made: allocate.Plan, model: Model, kv_bytes: int) -> int:
         """The longest max_model_len that would pass the check, up to the model's own maximum."""
-        limit = max(model.context.tokens or LONGEST, made.settings.length)
+        limit = max(lengths.accepted(model, made.rules) or LONGEST, made.settings.length)
         wider = replace(made, settings=replace(made.settings, length=limit))
         usable = (kv_bytes - (per_block if made.rules.null_block else 0) for per_block in made.stages)
         return min(

@@ -16,6 +16,35 @@ NAMES = (
 )  # fmt: skip
 
 
+def reasons(made: Plan, notes: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
+    """How each term of `difference` comes about, with this plan's numbers."""
+    settings = made.settings
+    states = sorted(
+        {layer.spec.held for group in made.layout.groups for layer in group.layers if layer.spec.kind == "state"}
+    )
+    blocks = sorted({group.block for group in made.layout.groups})
+    sizes = [len(group.layers) for group in made.layout.groups]
+    how = dict(
+        zip(
+            NAMES,
+            (
+                "vLLM's own layout of the tokens that are read: 16-bit or 32-bit states, wider windows, side caches",
+                f"{settings.batches} x {settings.tokens:,} tokens (steps in flight x max_num_batched_tokens), and the window's block not yet freed",
+                f"whole blocks of {_or(blocks)} tokens in every group",
+                f"{_or(states)} states a request and layer: the running one, and those that prefix caching and drafts keep",
+                "pages of smaller layers are filled up to the largest page, for one pool serves all",
+                f"groups of {_or(sorted(set(sizes)))} layers: each of their blocks takes as much as the largest group's",
+            ),
+            strict=True,
+        )
+    )
+    return tuple(how[name] for name, _ in notes)
+
+
+def _or(numbers: list[int]) -> str:
+    return " or ".join(f"{number:,}" for number in numbers)
+
+
 def stage_bytes(made: Plan, tokens: int, stage: int) -> int:
     """Bytes that a request of `tokens` takes on a GPU of one stage."""
     return made.stages[stage] * made.layout.blocks(replace(made.settings.demand, length=tokens))

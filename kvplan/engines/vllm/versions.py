@@ -48,7 +48,8 @@ class Rules:
     slow_but_large, slow_capabilities: GPUs with a large one's memory that are given a small one's steps. sampler: what picks tokens from logits, by the room it takes. rooms:
     bits of the experts whose rooms for gathered tokens stay allocated. fused_sums: GPUs whose tensor ranks add up and
     normalize in one kernel, by compute capability. libraries: whether libraries outside the allocator take the larger
-    room.
+    room. longrope_original: whether the default length is the original one under longrope. yarn_stretches: whether yarn's
+    factor multiplies the original length.
     """
 
     version: Version = OLDEST
@@ -76,6 +77,8 @@ class Rules:
     rooms: frozenset[int] = frozenset()
     fused_sums: frozenset[int] = frozenset()
     libraries: bool = False
+    longrope_original: bool = False
+    yarn_stretches: bool = True
 
     def steps_in_flight(self, pp: int, overlapped: bool, dense: Callable[[], bool]) -> int:  # noqa: FBT001 - a flag's value
         """Steps that may be scheduled before the oldest has settled, as windows are charged for them."""
@@ -109,6 +112,8 @@ CHANGES: tuple[Change, ...] = (
            (("rooms", frozenset({8})),), sure=False),
     Change((0, 12, 0), "groups take the larger kind's layers up to 1.25 times the smaller kind's",
            "v1/core/kv_cache_utils.py", (("unbalanced", 1.25),)),
+    Change((0, 12, 0), "without --max-model-len, a model of longrope gets its original length", "config/model.py",
+           (("longrope_original", True),), sure=False),
     Change((0, 14, 0), "the longest request is checked group by group, padding included; chunked attention has groups",
            "v1/core/kv_cache_utils.py, envs.py", (("by_layer", False), ("chunk_groups", True))),
     Change((0, 14, 0), "rooms that 16-bit experts gather tokens in stay allocated too", "v1/worker/workspace.py; public logs",
@@ -138,6 +143,8 @@ CHANGES: tuple[Change, ...] = (
            "small GPU's steps",
            "layers/mamba/gdn/qwen_gdn_linear_attn.py, layers/attention/attention.py, engine/arg_utils.py",
            (("checkpoints", (("mamba2", 1), ("gated delta net", 64))), ("window_blocks", True), ("slow_capabilities", frozenset({(12, 1)})))),
+    Change((0, 33, 0), "yarn's factor is taken to be in the stated length already", "config/model.py",
+           (("yarn_stretches", False),), sure=False),
 )  # fmt: skip
 
 

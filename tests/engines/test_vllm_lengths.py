@@ -1,0 +1,95 @@
+"""The max_model_len that vLLM takes when none is given, and the longest it accepts."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from kvplan.arch.model import Context, Origin, Rope
+from kvplan.engines.vllm.policy import Vllm
+from kvplan.families import read
+from kvplan.sources.models import load_model
+
+LLAMA = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "hidden_size": 64,
+    "num_attention_heads": 4, "vocab_size": 100, "intermediate_size": 128, "max_position_embeddings": 32768,
+}  # fmt: skip
+NEW, OLD = Vllm(), Vllm((0, 10, 0))
+
+
+def model(**fields):
+    return read({**LLAMA, **fields}, Origin("test", "test"))
+
+
+@pytest.mark.parametrize(
+    ("rope", "new", "old"),
+    [
+        ({"rope_type": "linear", "factor": 4.0}, 131_072, 131_072),
+        ({"type": "dynamic", "factor": 2.0}, 65_536, 65_536),
+        ({"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}, 32_768, 32_768),
+        # in the stated length already, or on top of the original one: 4 x 16,384
+        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16384}, 32_768, 65_536),
+        ({"full_attention": {"rope_type": "linear", "factor": 8.0}, "sliding_attention": {"rope_type": "default"}}, 262_144, 262_144),
+        ({"rope_type": "linear", "factor": None}, 32_768, 32_768),
+    ],
+)  # fmt: skip
+def test_scaled_lengths(rope, new, old):
+    found = model(rope_scaling=rope)
+    assert found.context.tokens == 32_768
+    assert NEW.default_context(found).tokens == NEW.longest_context(found) == new
+    assert OLD.default_context(found).tokens == old
+
+
+def test_longrope_starts_short_and_takes_more():
+    factors = {"rope_type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}
+    found = model(rope_scaling=factors, original_max_position_embeddings=4096)
+    assert NEW.default_context(found).tokens == 4096
+    assert "longrope" in NEW.default_context(found).reason
+    assert NEW.longest_context(found) == OLD.default_context(found).tokens == 32_768
+    inside = model(rope_scaling={**factors, "original_max_position_embeddings": 4096})
+    assert NEW.default_context(inside).tokens == 32_768
+
+
+def test_bundled_ones():
+    assert NEW.default_context(load_model("phi-4-mini")).tokens == 4096
+    assert NEW.default_context(load_model("gemma-3-27b")).tokens == 131_072
+    assert (
+        NEW.default_context(load_model("gpt-oss-120b")).tokens == OLD.default_context(load_model("gpt-oss-120b")).tokens
+    )
+
+
+def test_a_model_without_a_length_gets_2048_and_takes_any():
+    found = read(
+        {
+            "model_type": "mamba", "architectures": ["MambaForCausalLM"], "hidden_size": 64, "num_hidden_layers": 2,
+            "state_size": 16, "vocab_size": 100, "conv_kernel": 4, "expand": 2, "intermediate_size": 128, "time_step_rank": 4,
+        },
+        Origin("test", "test"),
+    )  # fmt: skip
+    assert found.context.tokens is None
+    assert NEW.default_context(found).tokens == 2048
+    assert NEW.longest_context(found) is None
+
+
+def test_facts_are_the_configs_own():
+    found = model(rope_scaling={"type": "yarn", "factor": 4, "original_max_position_embeddings": 8192}).context
+    assert found == Context(32_768, "max_position_embeddings", (Rope("yarn", 4, 8192),))
+
+
+def test_every_row_of_the_corpus_without_a_length(corpus, count_cases):
+    """vLLM 0.33's own planner, on 183 configs and the flags that leave the length alone."""
+    found: dict[str, set[int]] = {}
+    for row in map(json.loads, (corpus / "vllm-plans.jsonl").read_text().splitlines()):
+        stated = re.search(r"max seq len \((\d+)\)", row.get("error", ""))
+        length = row.get("max_model_len") or (int(stated[1]) if stated else None)
+        if length is not None and "max_model_len" not in row["flags"]:
+            found.setdefault(row["file"], set()).add(length)
+    count_cases("vllm default lengths", len(found))
+    assert len(found) >= 170
+    ours = {}
+    for name in found:
+        config = json.loads((corpus / "configs" / name).read_text())
+        ours[name] = {NEW.default_context(read(config, Origin(name, name))).tokens}
+    assert ours == found
