@@ -10,6 +10,7 @@
     |   +-- MissingField     2  a dimension is absent and nothing documents a default
     |   +-- BadField         2  a value is there but can't be a dimension
     |   +-- Unsupported      2  an architecture, layer type or format that isn't known
+    +-- DoesNotFit           1  something was asked for that only a plan that fits has
     +-- SourceError          3  the Hub, the network or a licence gate
         +-- Offline          3  a network answer was needed and not allowed
         +-- NotFound         3  the Hub has no such repository, revision or file
@@ -97,6 +98,12 @@ class BadField(ConfigError):
 
 class Unsupported(ConfigError):
     """A model type, layer type or number format that kvplan doesn't know: refused, not guessed."""
+
+
+class DoesNotFit(KvplanError):
+    """What was asked for exists only for a plan that fits, and this one doesn't."""
+
+    exit_code = 1
 
 
 class SourceError(KvplanError):

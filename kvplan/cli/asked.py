@@ -84,7 +84,7 @@ def engine_options(values: Values) -> Options:
         block_size=values.get(o.BLOCK_SIZE),
         max_num_batched_tokens=values.get(o.MAX_NUM_BATCHED_TOKENS),
         max_num_seqs=values.get(o.MAX_NUM_SEQS),
-        prefix_caching=not values.on(o.NO_PREFIX_CACHING),
+        prefix_caching=False if values.on(o.NO_PREFIX_CACHING) else None,
         graphs=not values.on(o.ENFORCE_EAGER),
         async_scheduling=not values.on(o.NO_ASYNC_SCHEDULING),
         hybrid_manager=not values.on(o.NO_HYBRID),

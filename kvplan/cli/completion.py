@@ -79,6 +79,7 @@ VALUES: dict[str, Callable[[], Iterable[str]]] = {
     "formats": _formats,
     "schemas": _schemas,
     "attentions": lambda: ("mha", "gqa", "mqa", "mla"),
+    "forms": lambda: ("vllm", "k8s"),
     "colours": lambda: ("auto", "always", "never"),
     "shells": lambda: SHELLS,
 }

@@ -18,7 +18,7 @@ ROWS = {
 }  # fmt: skip
 """Which list of a document makes the rows of its CSV; a fit is one row."""
 
-NOT_IN_CSV = ("schema", "explain", "suggestions", "defaulted", "notes", "warnings", "sources", "assumed")
+NOT_IN_CSV = ("schema", "explain", "suggestions", "defaulted", "notes", "warnings", "sources", "assumed", "launch")
 
 
 def as_json(document: Document) -> str:

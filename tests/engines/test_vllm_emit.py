@@ -32,9 +32,9 @@ def told(parallel=ONE, kv=None, options=Options(), gpu=H100, version="0.33.0", c
 
 
 def test_serve_line():
-    assert emit.serve(told(Parallel(tp=8), "fp8", context=32768)) == (
+    assert emit.serve(told(Parallel(tp=8), "fp8")) == (
         "vllm serve meta-llama/Meta-Llama-3-70B \\\n"
-        "  --max-model-len 32768 \\\n"
+        "  --max-model-len 8192 \\\n"
         "  --tensor-parallel-size 8 \\\n"
         "  --gpu-memory-utilization 0.92 \\\n"
         "  --kv-cache-dtype fp8 \\\n"

@@ -24,6 +24,7 @@ from kvplan.hardware.gpu import Gpu
 Flag = tuple[str, str | None]
 """A flag and its value; None for a switch."""
 
+LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 NODE = 8
 """GPUs that one pod can have; more are more than one node has."""
 IMAGES = {"nvidia": "vllm/vllm-openai", "amd": "vllm/vllm-openai-rocm"}
@@ -34,7 +35,11 @@ SPELLED = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A plan as vLLM is told it. name: the model, as vLLM would find it. kv: the format asked for, None for auto."""
+    """A plan as vLLM is told it. name: the model, as vLLM would find it. kv: the format asked for, None for auto.
+
+    stretched: whether the length is beyond what the config justifies, which vLLM takes only when it is told to. remarks:
+    what should be known before this is run.
+    """
 
     name: str
     engine: Vllm
@@ -44,6 +49,8 @@ class Launch:
     options: Options
     chosen: Settings
     revision: str | None = None
+    stretched: bool = False
+    remarks: tuple[str, ...] = ()
 
     @property
     def utilization(self) -> float:
@@ -60,10 +67,13 @@ def launch(
     options: Options,
     context: int,
     name: str,
+    remarks: tuple[str, ...] = (),
 ) -> Launch:
     """What vLLM is to be told. name: the model on the Hub or its folder."""
     chosen = settings(model, gpu, parallel, options, context, rules(engine.release))
-    return Launch(name, engine, gpu, parallel, kv, options, chosen, model.origin.revision)
+    longest = engine.longest_context(model)
+    stretched = longest is not None and context > longest
+    return Launch(name, engine, gpu, parallel, kv, options, chosen, model.origin.revision, stretched, remarks)
 
 
 def flags(told: Launch) -> tuple[Flag, ...]:
@@ -78,9 +88,15 @@ def arguments(told: Launch) -> tuple[str, ...]:
 
 def serve(told: Launch) -> str:
     """The command, one flag a line."""
-    lines = [f"vllm serve {shlex.quote(told.name)}"]
+    told_to = f"{LONGER}=1 " if told.stretched else ""
+    lines = [f"{told_to}vllm serve {shlex.quote(told.name)}"]
     lines += [flag if value is None else f"{flag} {shlex.quote(value)}" for flag, value in flags(told)]
-    return " \\\n  ".join(lines) + "\n"
+    return _comments(told.remarks) + " \\\n  ".join(lines) + "\n"
+
+
+def _comments(remarks: tuple[str, ...]) -> str:
+    """Each remark as one line that shells and YAML pass over."""
+    return "".join(f"# {' '.join(remark.split())}\n" for remark in remarks)
 
 
 def pod(told: Launch) -> str:
@@ -98,8 +114,9 @@ def pod(told: Launch) -> str:
     if vendor not in IMAGES:
         raise UsageError(f"vLLM publishes no image for {vendor} GPUs", hint="--emit vllm prints the command")
     words = "\n".join(f"        - {json.dumps(word)}" for word in arguments(told))
-    return POD.format(
+    return _comments(told.remarks) + POD.format(
         name="vllm",
+        env=STRETCHED_ENV if told.stretched else "",
         image=f"{IMAGES[vendor]}:v{text(told.engine.release)}",
         words=words,
         resource=_resource(told.gpu),
@@ -121,7 +138,7 @@ spec:
       command: [vllm, serve]
       args:
 {words}
-      ports:
+{env}      ports:
         - containerPort: 8000
       resources:
         limits:
@@ -133,6 +150,13 @@ spec:
     - name: shm
       emptyDir:
         medium: Memory
+"""
+
+
+STRETCHED_ENV = f"""\
+      env:
+        - name: {LONGER}
+          value: "1"
 """
 
 

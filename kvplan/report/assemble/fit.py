@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kvplan.arch.curve import LONGEST
-from kvplan.engines.base import Budget, Capacity, Range
+from kvplan.engines.base import Budget, Capacity, Range, Refusal
+from kvplan.errors import KvplanError
 from kvplan.hardware.gpu import Gpu
 from kvplan.plan.explain_plan import explain_plan
 from kvplan.plan.fit import NoFit, Plan
@@ -17,9 +18,18 @@ from kvplan.report.schema import schema_id
 
 
 def fit_report(
-    plan: Plan, suggestions: Iterable[Suggestion], warnings: Iterable[str], *, explain: bool = True
+    plan: Plan,
+    suggestions: Iterable[Suggestion],
+    warnings: Iterable[str],
+    *,
+    explain: bool = True,
+    share: tuple[float | None, str | None] = (None, None),
+    launch: str | None = None,
 ) -> schema.FitReport:
-    """The document of a plan. explain: whether to carry the tree (tables of many models leave it out)."""
+    """The document of a plan. explain: whether to carry the tree (tables of many models leave it out).
+
+    share: the least utilization that holds the concurrency asked for, or why there is none. launch: what to paste.
+    """
     request, outcome = plan.request, plan.outcome
     no = outcome if isinstance(outcome, NoFit) else None
     return schema.FitReport(
@@ -43,7 +53,29 @@ def fit_report(
         suggestions=tuple(schema.Change(found.change, found.effect) for found in suggestions),
         explain=explained(explain_plan(plan)) if explain else None,
         warnings=tuple(warnings),
+        engine_error=_engine_error(plan),
+        utilization_needed=share[0],
+        utilization_reason=share[1],
+        launch=launch,
     )
+
+
+def _engine_error(plan: Plan) -> str | None:
+    """What the engine itself would say; where it runs out of memory before it gets there, what its allocator says."""
+    request, own = plan.request, plan.own
+    if request.engine.name == "ideal" or not isinstance(own, Refusal):
+        return None
+    if own.binding != "weights":
+        return own.message
+    if plan.budget.weights.bytes.likely > plan.budget.memory.bytes.likely:
+        return "torch.OutOfMemoryError: CUDA out of memory, while the weights are loaded"
+    try:
+        found = request.engine.capacity(
+            request.model, request.gpu, request.parallel, plan.kv, request.options, request.context, plan.kv_bytes
+        )
+    except KvplanError as error:
+        return error.problem.cause or error.problem.what
+    return found.message if isinstance(found, Refusal) else None
 
 
 def gpu_info(gpu: Gpu, count: int) -> schema.GpuInfo:
@@ -119,5 +151,5 @@ def _decode(step: Decode) -> schema.DecodeInfo:
         crossover_batch=step.crossover_batch,
         crossover_context=step.crossover_context,
         tokens_per_s=step.tokens_per_s,
-        fractions=f"weights {step.weight_fraction:g}, cache {reached.cache:g} of the datasheet: {reached.source}",
+        fractions=f"weights {step.weight_fraction:.4g}, cache {reached.cache:.4g} of the datasheet: {reached.source}",
     )

@@ -118,7 +118,11 @@ class Change:
 
 @dataclass
 class FitReport:
-    """`kvplan fit MODEL`. short_by_bytes: missing on the fullest GPU when it does not fit, else null."""
+    """`kvplan fit MODEL`. short_by_bytes: missing on the fullest GPU when it does not fit, else null.
+
+    engine_error: what the engine prints instead of starting. utilization_needed: the least share of memory with which the
+    concurrency asked for fits at the context asked for; utilization_reason: why there is none. launch: what to paste.
+    """
 
     schema: str
     model: ModelInfo
@@ -140,6 +144,10 @@ class FitReport:
     suggestions: tuple[Change, ...]
     explain: Explained | None
     warnings: tuple[str, ...]
+    engine_error: str | None
+    utilization_needed: float | None
+    utilization_reason: str | None
+    launch: str | None
 
 
 @dataclass

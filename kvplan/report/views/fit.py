@@ -109,7 +109,19 @@ def _capacity(report: schema.FitReport) -> Iterator[tuple[str, str]]:
             yield "the gap, a sequence", said
     longest = "nothing stops it" if report.max_context is None else f"{report.max_context:,} tokens"
     own = report.model.max_context
+    if report.max_context is not None and report.engine.name == "vllm":
+        longest += " (vLLM's estimated maximum model length)"
     yield "longest sequence", longest + (f"; the model's own maximum is {own:,}" if own is not None else "")
+    if report.utilization_needed is not None:
+        yield _for_so_many(report), f"--utilization {report.utilization_needed:g} is the least that holds them"
+    elif report.utilization_reason is not None:
+        yield _for_so_many(report), f"no --utilization holds them: {report.utilization_reason}"
+    if report.engine_error is not None and report.engine_error != report.reason:
+        yield f"{report.engine.name} would say", report.engine_error
+
+
+def _for_so_many(report: schema.FitReport) -> str:
+    return f"for {words.plural(report.concurrency or 0, 'sequence')}"
 
 
 def _reserved(reserved: schema.Reserved) -> str:

@@ -1,0 +1,44 @@
+"""What a server is told a model is called: its id on the Hub, or the folder it lies in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kvplan.arch.model import Model
+from kvplan.errors import UsageError
+from kvplan.sources.bundled import bundled_models, name_of
+
+BUNDLED = "bundled: "
+
+
+def served_name(model: Model, typed: str | None = None) -> str:
+    """The name to serve `model` by. typed: what somebody called it, which says which of a model's repositories is meant.
+
+    Raises: UsageError for a description that no repository or folder of weights belongs to.
+    """
+    origin = model.origin
+    if origin.revision is not None:
+        return origin.id
+    if origin.source.startswith(BUNDLED):
+        return _repository(origin.id, typed)
+    path = Path(origin.source)
+    if path.is_dir() or path.suffix.lower() in {".json", ".gguf"}:
+        folder = path.parent if path.suffix.lower() == ".json" else path
+        return str(folder)
+    if typed is not None and "/" in typed and not path.exists():
+        return typed.strip().partition("@")[0]
+    raise UsageError(
+        f"no weights are known to belong to {origin.id}",
+        cause="it was described, not found on the Hub or in a folder",
+        hint="give the model's Hub id, or the folder of its checkpoint",
+    )
+
+
+def _repository(name: str, typed: str | None) -> str:
+    """The alias that was typed, as it is spelled on the Hub; else the first of the model's repositories."""
+    known = next(record for record in bundled_models() if record.name == name)
+    if typed is not None and "/" in typed and name_of(typed) == name:
+        return next(alias for alias in known.aliases if alias.lower() == typed.strip().lower())
+    if known.hub_id is None:
+        raise UsageError(f"{name} has no repository on the Hub", hint="give the folder of its checkpoint")
+    return known.hub_id
