@@ -12,6 +12,7 @@ from kvplan.engines.base import Engine, Options, Range
 
 if TYPE_CHECKING:
     from kvplan.hardware.gpu import Gpu
+    from kvplan.plan.calibration import Calibration
 
 End = Literal["safe", "likely"]
 
@@ -25,7 +26,8 @@ class Request:
 
     kv: the format asked for, None for auto. context: tokens of one sequence, prompt and output together.
     concurrency: sequences that must be admitted at once, None to ask how many can. batch: sequences of the decode step
-    that is timed, None for as many as fit. end: which end of an uncertain budget decides.
+    that is timed, None for as many as fit. end: which end of an uncertain budget decides. calibration: what was measured
+    on such a GPU, for the likely time of a step; on another GPU nothing of it is used.
     """
 
     model: Model
@@ -38,6 +40,7 @@ class Request:
     concurrency: int | None = None
     batch: int | None = None
     end: End = "safe"
+    calibration: Calibration | None = None
 
     @property
     def kv_format(self) -> KvFormat:

@@ -3,7 +3,8 @@
     step_low    = max((weights of one token's experts + cache read) / peak bandwidth, FLOP / peak)
     step_likely = weights / (f x bandwidth) + cache / (f x bandwidth) + collectives + launches, compute if it is longer
 
-No public measurement beats the first; the second is an estimate (kvplan.plan.achieved holds its fractions). With
+No public measurement beats the first; the second is an estimate (kvplan.plan.achieved holds its fractions,
+kvplan.plan.calibration takes them from a measurement). With
 pipeline stages a token passes all of them in turn while as many micro-batches are on their way.
 """
 
@@ -74,7 +75,7 @@ def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
     bits = _weight_bits(request.model)
     compute = _compute_s(request, micro, bits)
     talking = _communication_s(request, micro)
-    reached = achieved(gpu)
+    reached = _reached(request)
     overhead = _overhead_s(request, reached)
     fraction = reached.weights(bits)
     moving = weights.likely / (peak * fraction) + kv_bytes / (peak * reached.cache)
@@ -101,6 +102,14 @@ def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
         weight_fraction=fraction,
         achieved=reached,
     )
+
+
+def _reached(request: Request) -> Achieved:
+    """What GPUs of its class reach, or what was measured on this one."""
+    known, measured = achieved(request.gpu), request.calibration
+    if measured is None or not measured.is_of(request.gpu):
+        return known
+    return measured.achieved(known, request.gpu.bandwidth.value)
 
 
 def _weights_reader(request: Request) -> Callable[[int], Reads] | None:

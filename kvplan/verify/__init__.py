@@ -2,7 +2,8 @@
 
 verify              a model's decoder with random weights, decoded for real: kvplan.verify.run
 kvplan.verify.meta  the same model in transformers on the meta device, without a GPU
-kvplan.verify.receipt  what a plan takes from the document
+
+What a plan takes from the document is in kvplan.plan.calibration.
 """
 
 from __future__ import annotations

@@ -12,9 +12,8 @@ from verify import tiny
 from kvplan.arch.formats import FORMATS, KvFormat
 from kvplan.arch.layers import Attention, Latent, Layer, Recurrent, StateTensor
 from kvplan.arch.model import Context, Model, Origin
-from kvplan.errors import BadField, CannotSplit, MissingField, Unsupported
-from kvplan.plan.achieved import CLASSES
-from kvplan.verify import ladder, line, receipt
+from kvplan.errors import CannotSplit, Unsupported
+from kvplan.verify import ladder, line
 from kvplan.verify.blueprint import blueprint
 from kvplan.verify.parts import AttentionPart, DeltaPart, DensePart, ExpertsPart, LatentPart, MambaPart
 from kvplan.verify.predict import MIB, Predicted, workspace_bytes
@@ -229,48 +228,3 @@ def test_the_worst_rank_is_reported():
 
     assert worst(((row(1.0, 0),), (row(1.05, 1),), (row(0.99, 2),)))[0].rank == 1
     assert worst(((row(1.3, 0),), (row(0.2, 1),)))[0].measured == 0.2
-
-
-RECEIPT = {
-    "schema": "kvplan.verify/1", "verdict": "confirmed", "date": "2026-01-02T03:04:05+00:00",
-    "machine": {"name": "NVIDIA H200", "gpu": "h200", "memory_bytes": 150_000_000_000},
-    "measured": {
-        "copy_bytes_per_s": 4.0e12, "kv_bytes_per_s": 3.6e12, "weight_bytes_per_s": 3.2e12, "overhead_s": 0.0005,
-        "runtime_bytes": 600_000_000,
-    },
-}  # fmt: skip
-
-
-def test_what_a_plan_takes_from_a_receipt():
-    found = receipt.calibration(RECEIPT)
-    assert (found.gpu, found.memory, found.bandwidth, found.runtime) == (
-        "h200",
-        150_000_000_000,
-        4 * 10**12,
-        600_000_000,
-    )
-    terms = found.achieved(CLASSES["hopper"])
-    assert (terms.cache, terms.weights16, terms.step_us, terms.layer_us) == (
-        pytest.approx(0.9),
-        pytest.approx(0.8),
-        500,
-        0,
-    )
-    assert terms.compute == CLASSES["hopper"].compute
-    assert "2026-01-02" in terms.source
-
-
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        ({"schema": "kvplan.fit/1"}, BadField),
-        ({"verdict": "refuted"}, BadField),
-        ({"machine": None}, MissingField),
-        ({"measured": {}}, MissingField),
-        ({"measured": {**RECEIPT["measured"], "copy_bytes_per_s": "fast"}}, BadField),  # type: ignore[dict-item]
-        ({"measured": {**RECEIPT["measured"], "overhead_s": -1}}, BadField),  # type: ignore[dict-item]
-    ],
-)
-def test_what_is_no_receipt(change, error):
-    with pytest.raises(error):
-        receipt.calibration({**RECEIPT, **change})

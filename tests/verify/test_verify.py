@@ -22,10 +22,10 @@ from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
 from kvplan.arch.layers import Attention, Layer
 from kvplan.arch.model import map_caches
 from kvplan.errors import CannotSplit, Unsupported, UsageError
+from kvplan.plan.calibration import calibration
 from kvplan.report.schema import VerifyReport
 from kvplan.verify import Options, default_model, verify
 from kvplan.verify.live import procedure
-from kvplan.verify.receipt import calibration
 
 pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[2]
@@ -165,9 +165,9 @@ def test_the_page_and_the_schema(tmp_path):
     assert receipt["schema"] == "kvplan.verify/1"
     assert receipt["versions"]["torch"]
     assert "embed_tokens_per_layer" in receipt["built"]["held"]
-    terms = calibration(receipt)
-    assert terms.bandwidth > 0
-    assert terms.gpu == receipt["machine"]["name"]
+    terms = calibration(receipt, "receipt.json")
+    assert terms.copy > 0
+    assert (terms.gpu, terms.driver_name) == (None, receipt["machine"]["name"])
 
 
 GLOO = """

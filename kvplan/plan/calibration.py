@@ -1,0 +1,152 @@
+"""What a plan takes from a receipt of `kvplan verify`: terms of `step_s_likely` that this machine's measurements replace.
+
+    weights of 16 bit   bytes / measured speed        from the intercept of the receipt's line, launches taken off
+    cache               bytes / measured speed        from its slope
+    overhead            layers x measured launches a layer
+    the rest            the table's fractions of the datasheet, but no faster than the receipt's copy
+
+`step_s_low` takes nothing of it: it stays the datasheet's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kvplan.errors import BadFile, UsageError
+from kvplan.hardware.gpu import Gpu
+from kvplan.plan.achieved import Achieved
+
+SCHEMA = "kvplan.verify/1"
+_HINT = "kvplan verify MODEL -o receipt.json writes one, on the GPU that is planned for"
+_LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What a receipt measured.
+
+    gpu: kvplan's id of its GPU, None for one it has no record of. driver_name: what its driver calls it. copy, cache,
+    weights: bytes/s of a copy, of reading the cache and of reading 16-bit weights; the last two None where no line could
+    be drawn. layer_s: seconds of a layer's launches. routed: whether those of experts are among them. source: in words.
+    """
+
+    gpu: str | None
+    driver_name: str
+    copy: float
+    cache: float | None
+    weights: float | None
+    layer_s: float
+    routed: bool
+    source: str
+
+    def is_of(self, gpu: Gpu) -> bool:
+        """Whether it was measured on such a GPU."""
+        names = {name.casefold() for name in (gpu.name, *gpu.driver_names)}
+        return self.gpu == gpu.id if self.gpu is not None else self.driver_name.casefold() in names
+
+    def check(self, gpu: Gpu) -> None:
+        """Raises: UsageError when it is of another GPU than the one planned for."""
+        if not self.is_of(gpu):
+            raise UsageError(
+                f"the receipt is of {self.gpu or self.driver_name}, and the plan is for {gpu.id}", cause=self.source,
+                hint=f"measure on that GPU: {_HINT}" if self.gpu is None else f"--gpu {self.gpu}, or a receipt of {gpu.id}",
+            )  # fmt: skip
+
+    def achieved(self, known: Achieved, bandwidth: int) -> Achieved:
+        """The table's row with what was measured in its place, as fractions of `bandwidth`, the planned-for bytes/s."""
+        most = self.copy / bandwidth
+        return replace(
+            known,
+            weights16=min(known.weights16, most) if self.weights is None else self.weights / bandwidth,
+            weights8=min(known.weights8, most),
+            weights4=min(known.weights4, most),
+            cache=min(known.cache, most) if self.cache is None else self.cache / bandwidth,
+            step_us=0.0,
+            layer_us=self.layer_s * 1e6,
+            expert_us=0.0 if self.routed else known.expert_us,
+            source=f"{self.source}; what it didn't measure: {known.source}",
+        )
+
+
+def calibration(raw: Mapping[str, object], name: str) -> Calibration:
+    """The terms in a receipt's JSON. name: of its file, for messages.
+
+    Raises: BadFile for what isn't a receipt, was refuted, or timed nothing.
+    """
+    if raw.get("schema") != SCHEMA:
+        said = raw.get("schema")
+        what = f"its schema is {said!r:.60}" if isinstance(said, str) else "it names no schema"
+        raise BadFile(f"{name} is not a receipt of kvplan verify", cause=f"{what}, not {SCHEMA!r}", hint=_HINT)
+    receipt = _Receipt(raw, name)
+    if raw.get("verdict") != "confirmed":
+        raise receipt.unusable(
+            f"its verdict is {raw.get('verdict')!r:.60}: a refuted prediction is no base for another"
+        )
+    if raw.get("machine") is None:
+        raise receipt.unusable("it compares with transformers on the meta device, where nothing can be timed")
+    driver_name, gpu, driver = (
+        receipt.text("machine.name"),
+        receipt.maybe("machine.gpu"),
+        receipt.maybe("machine.driver"),
+    )
+    if receipt.at("measured.copy_bytes_per_s") is None:
+        raise receipt.unusable("it timed no step: a larger --budget-s or --memory does")
+    layers = receipt.number("built.layers", least=1.0)
+    launches = receipt.number("measured.overhead_s", least=0.0)
+    parts = [driver_name, f"driver {driver}" if driver else "no driver named", receipt.text("date")]
+    return Calibration(
+        gpu=gpu, driver_name=driver_name, copy=receipt.number("measured.copy_bytes_per_s"),
+        cache=receipt.speed("measured.kv_bytes_per_s"), weights=receipt.speed("measured.weight_bytes_per_s"),
+        layer_s=launches / layers, routed=receipt.routed(), source=f"receipt of kvplan verify: {', '.join(parts)}",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Receipt:
+    """A receipt's JSON, read by path; whatever isn't what it should be is one kind of error."""
+
+    raw: Mapping[str, object]
+    name: str
+
+    def unusable(self, cause: str) -> BadFile:
+        return BadFile(f"{self.name} can't calibrate a plan", cause=cause, hint=_HINT)
+
+    def at(self, path: str) -> object:
+        found: object = self.raw
+        for step in path.split("."):
+            if not isinstance(found, Mapping):
+                raise self.unusable(f"{path} is missing")
+            found = found.get(step)
+        return found
+
+    def text(self, path: str) -> str:
+        found = self.maybe(path)
+        if found is None:
+            raise self.unusable(f"{path} is missing")
+        return found
+
+    def maybe(self, path: str) -> str | None:
+        found = self.at(path)
+        if found is None:
+            return None
+        if not isinstance(found, str) or not found.isprintable() or not 0 < len(found) <= _LONGEST:
+            raise self.unusable(f"{path} is {found!r:.60}, not a line of text")
+        return found
+
+    def number(self, path: str, least: float = 1.0) -> float:
+        found = self.at(path)
+        if found is None:
+            raise self.unusable(f"{path} is missing")
+        if isinstance(found, bool) or not isinstance(found, int | float) or not least <= found < 2**63:
+            raise self.unusable(f"{path} is {found!r:.60}, not a number from {least:g}")
+        return float(found)
+
+    def speed(self, path: str) -> float | None:
+        return None if self.at(path) is None else self.number(path)
+
+    def routed(self) -> bool:
+        steps = self.raw.get("steps")
+        return isinstance(steps, list) and any(
+            isinstance(step, Mapping) and step.get("distinct_experts") is not None for step in steps
+        )
