@@ -42,7 +42,10 @@ def tables(fields: Fields, layers: tuple[Layer, ...], dtype: Storage) -> Block:
     """The tables of a model; empty when it rotates nothing or states no length."""
     if fields.model_type in WITHOUT or fields.find("alibi") == ("alibi", True):
         return ()
-    if fields.find("position_embedding_type") == ("position_embedding_type", "nope"):
+    kind = fields.find("position_embedding_type")
+    if kind is not None and kind[1] == "nope":
+        return ()
+    if fields.model_type == "granitemoehybrid" and (kind is None or kind[1] != "rope"):
         return ()
     longer = fields.find("model_max_length") if fields.model_type in ("cohere", "cohere2") else None
     stated = longer or fields.find(

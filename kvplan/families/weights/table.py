@@ -296,11 +296,11 @@ FAMILIES: dict[str, Family] = {
     )),
     **dict.fromkeys(("minimax_m3_vl_text", "minimax_m3"), Family(
         attention=attention("", "", norm=(
-            f"{HEAD_NORM} indexer: self_attn.indexer.q_proj[sparse_attention_config.sparse_num_index_heads*sparse_attention_config.sparse_index_dim,H]?indexer"
+            f"{HEAD_NORM} indexer: self_attn.indexer.q_proj[~sparse_attention_config.sparse_num_index_heads*sparse_attention_config.sparse_index_dim,H]?indexer"
             " self_attn.indexer.k_proj[sparse_attention_config.sparse_index_dim,H]?indexer self_attn.indexer.q_norm[sparse_attention_config.sparse_index_dim]?indexer"
             " self_attn.indexer.k_norm[sparse_attention_config.sparse_index_dim]?indexer"
         )),
-        dense=gated("", width="dense_intermediate_size"), moe=f"{experts()} {shared()}", spelled=(("mlp.", "block_sparse_moe."),),
+        dense=gated("", width="dense_intermediate_size"), moe=f"{experts()} {shared()}", spelled=(("mlp.", "block_sparse_moe."), ("self_attn.indexer.", "self_attn.index_")),
     )),
     "mllama_text_model": Family(
         attention=NO_BIAS, dense=gated(""),

@@ -174,7 +174,7 @@ GEMMA4_AUDIO = Tower(
     given={"first": "subsampling_conv_channels.0", "second": "subsampling_conv_channels.1"},
 )
 GEMMA4_UNIFIED_VISION = Tower(
-    "pos_embedding(mm_posemb_size,2,mm_embed_dim) patch_ln1[patch]+ patch_dense[mm_embed_dim,patch]+ patch_ln2[mm_embed_dim]+"
+    "pos_embedding(mm_posemb_size,2,mm_embed_dim) patch_ln1[patch]+ patch_dense[~mm_embed_dim,patch]+ patch_ln2[mm_embed_dim]+"
     " pos_norm[mm_embed_dim]+",
     given={"patch": "3*model_patch_size*model_patch_size"},
 )
@@ -266,8 +266,8 @@ PROJECTORS: dict[str, str] = {
     "kimi_k25": "pre_norm[vision.H]+ in_proj[wide,wide]+ out_proj[text.H,wide]+",
     "step3p7": "projector[text.H,4*vision.H]+projector_bias",
     "minimax_m3_vl": (
-        "linear_1[projector_hidden_size,vision.H]+ linear_2[text.H,projector_hidden_size]+"
-        " merge_linear_1[projector_hidden_size,4*text.H]+ merge_linear_2[text.H,projector_hidden_size]+"
+        "linear_1[~projector_hidden_size,vision.H]+ linear_2[text.H,~projector_hidden_size]+"
+        " merge_linear_1[~projector_hidden_size,4*text.H]+ merge_linear_2[text.H,~projector_hidden_size]+"
     ),
     "mllama": "multi_modal_projector[text.H,vision.vision_output_dim]+",
     "llama4": "multi_modal_projector[text.H,vision.vision_output_dim]",
