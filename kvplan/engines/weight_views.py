@@ -21,6 +21,9 @@ WIDE_ROUTERS = frozenset((
 ))  # fmt: skip
 """Types whose router vLLM 0.33 keeps in fp32. Source: model_executor/models, GateLinear's params_dtype."""
 
+HYPER = ("attn_hc.", "ffn_hc.", "hc_head.")
+"""Beginnings of names of hyper-connections, which vLLM 0.33 keeps in fp32. Source: models/deepseek_v4."""
+
 BOTH = ".also_v"
 """End of the name of a key projection that gives the values too, which vLLM 0.33 stores twice (gemma4)."""
 
@@ -75,7 +78,8 @@ def vllm(family: str, gpu: Gpu | None = None) -> View:
         return shard
 
     def store(weight: Weight) -> Storage:
-        return FP32 if family in WIDE_ROUTERS and weight.component == "router" else weight.stored
+        wide = (family in WIDE_ROUTERS and weight.component == "router") or weight.name.startswith(HYPER)
+        return FP32 if wide else weight.stored
 
     ends: tuple[tuple[frozenset[str], Component], ...] = (
         (EMBEDDING_EVERYWHERE, "embedding"),
@@ -92,7 +96,7 @@ def _up(size: int, multiple: int) -> int:
 
 
 BY_TRANSFORMERS = frozenset((
-    "arcee", "cwm", "flex_olmo", "glm", "gpt_bigcode", "gpt_neox", "hunyuan_v1_dense", "hunyuan_v1_moe", "jais2", "kolibri1", "mellum",
+    "arcee", "cwm", "flex_olmo", "glm", "gpt_neox", "hunyuan_v1_dense", "hunyuan_v1_moe", "jais2", "kolibri1", "mellum",
     "nanbeige", "olmo", "olmo2", "olmo3", "phi", "seed_oss", "smollm3", "starcoder2", "vaultgemma", "dots1",
 ))  # fmt: skip
 """Types that vLLM 0.33 runs through transformers' own modules, which keep no tables of positions.
