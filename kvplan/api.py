@@ -18,13 +18,14 @@ from kvplan.arch.formats import KvFormat, parse_kv_format
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Engine, Options
-from kvplan.errors import CannotSplit, KvplanError, Unsupported, UsageError
+from kvplan.errors import CannotSplit, KvplanError, UnknownName, Unsupported, UsageError
 from kvplan.plan.request import NO_FLAGS, ONE_GPU, End, Request
 from kvplan.report import schema
 from kvplan.units import format_bytes
 
 if TYPE_CHECKING:
     from kvplan.hardware.gpu import Gpu
+    from kvplan.plan.calibration import Calibration
     from kvplan.plan.fit import Plan
 
 __all__ = [
@@ -46,6 +47,9 @@ class FitQuestion:
     context: tokens of one sequence, None for the model's own maximum. kv_dtype: None for auto. engine: a name, or
     `vllm@0.33`; None for vLLM. weights: bytes of the whole model instead of the computed ones. concurrency: sequences
     that must be admitted. batch: sequences of the decode step that is timed. end: what decides when it is uncertain.
+    calibration: a receipt of `kvplan verify` on such a GPU, or its file: its measurements make the likely time of a step.
+    emit: "vllm" or "k8s" for what to paste when it fits. called: what the model was called, which says which of its
+    repositories is served; None for the first.
     """
 
     context: int | None = None
@@ -57,6 +61,9 @@ class FitQuestion:
     concurrency: int | None = None
     batch: int | None = None
     end: End = "safe"
+    calibration: Calibration | str | None = None
+    emit: str | None = None
+    called: str | None = None
 
 
 PLAINLY = FitQuestion()
@@ -126,8 +133,11 @@ def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> 
     from kvplan.plan.suggest import suggest
     from kvplan.report.assemble.fit import fit_report
 
-    found, said = _plan(_request(_model(model), _gpu(gpu), question), question.engine)
-    return fit_report(found, suggest(found, () if found.fits else _all_gpus()), said)
+    found, said = _plan(_model(model), _gpu(gpu), question)
+    launch = _launch(found, question, said) if question.emit is not None else None
+    return fit_report(
+        found, suggest(found, () if found.fits else _all_gpus()), said, share=_share(found), launch=launch
+    )
 
 
 def fit_all(gpu: Gpu | str, question: FitQuestion = PLAINLY, names: Iterable[str] | None = None) -> schema.FitTable:
@@ -138,9 +148,10 @@ def fit_all(gpu: Gpu | str, question: FitQuestion = PLAINLY, names: Iterable[str
     from kvplan.report.assemble.fit import fit_report
 
     device, rows, skipped = _gpu(gpu), [], []
+    question = replace(question, calibration=_calibration(question.calibration, device))
     for name, model in _bundled(names):
         try:
-            found, said = _plan(_request(model, device, question), question.engine)
+            found, said = _plan(model, device, question)
         except KvplanError as error:
             skipped.append(schema.Skipped(name, error.problem.what))
         else:
@@ -277,12 +288,15 @@ def layout(parallel: Parallel, count: int | None, *, tp_given: bool) -> Parallel
 
 def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
     """What about a request deserves a word, whatever the answer. engine: as it was asked for."""
-    found, kv, own = [], request.kv_format, request.model.context.tokens
+    found, kv, own = [], request.kv_format, request.engine.longest_context(request.model)
     note = _note(engine)
     if note is not None:
         found.append(f"{note}.")
     if own is not None and request.context > own:
-        found.append(f"{request.context:,} tokens are more than the model's own maximum of {own:,}.")
+        refused = ""
+        if request.engine.name == "vllm":
+            refused = ": vLLM refuses such a max_model_len without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+        found.append(f"{request.context:,} tokens are more than the model's own maximum of {own:,}{refused}.")
     if kv.k.bits <= 4:
         found.append(
             f"{kv.k.name} keys: below 8 bits long-context recall degrades, and keys, with their outlier channels, are "
@@ -298,21 +312,85 @@ def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _plan(request: Request, asked: str | None) -> tuple[Plan, tuple[str, ...]]:
-    """The plan and what to say with it. A model that the default engine can't serve is planned by the formula.
-
-    asked: the engine that was named, None for the default.
-    """
+def _plan(model: Model, gpu: Gpu, question: FitQuestion) -> tuple[Plan, tuple[str, ...]]:
+    """The plan and what to say with it. A model that the default engine can't serve is planned by the formula."""
     from kvplan.engines.ideal import Ideal
     from kvplan.plan.fit import fit as plan
 
+    request = _request(model, gpu, question)
     try:
-        return plan(request), warnings(request, asked)
+        found, said = plan(request), warnings(request, question.engine)
     except Unsupported as refused:
-        if asked is not None:
+        if question.engine is not None:
             raise
-        simple = replace(request, engine=Ideal())
-        return plan(simple), (f"{refused.problem.what}: planned by the formula.", *warnings(simple, asked))
+        simple = _request(model, gpu, replace(question, engine=Ideal().name))
+        return plan(simple), (f"{refused.problem.what}: planned by the formula.", *warnings(simple, None))
+    if question.context is None:
+        return _with_length(found), (*_length_words(found.request), *said)
+    return found, said
+
+
+def _with_length(plan: Plan) -> Plan:
+    """The length that nobody gave, among the flags that were assumed."""
+    if plan.request.engine.name == "ideal":
+        return plan
+    assumed = (("max_model_len", str(plan.request.context)), *plan.budget.assumed)
+    return replace(plan, budget=replace(plan.budget, assumed=assumed))
+
+
+def _length_words(request: Request) -> tuple[str, ...]:
+    """What the engine's own default length is, where it isn't the model's maximum."""
+    own, used = request.model.context.tokens, request.engine.default_context(request.model)
+    if used.tokens == own:
+        return ()
+    beside = "" if own is None else f", not the model's own maximum of {own:,}"
+    return (f"Without --ctx {request.engine.name} serves {request.context:,} tokens{beside} ({used.reason}).",)
+
+
+def _share(plan: Plan) -> tuple[float | None, str | None]:
+    """The least gpu_memory_utilization that holds the concurrency asked for; None, and why, when none does."""
+    request = plan.request
+    if request.concurrency is None or request.options.kv_memory is not None or request.engine.name != "vllm":
+        return None, None
+    from kvplan.engines.vllm.inverse import utilization
+    from kvplan.engines.vllm.policy import Vllm
+
+    if not isinstance(request.engine, Vllm):
+        return None, None
+    asked = (request.model, request.gpu, request.parallel, plan.kv, request.options, request.context)
+    try:
+        return utilization(request.engine, *asked, request.concurrency, likely=request.end == "likely"), None
+    except KvplanError as no:
+        cause = f": {no.problem.cause}" if no.problem.cause else ""
+        return None, f"{no.problem.what}{cause}"
+
+
+EMITTED = ("vllm", "k8s")
+"""What FitQuestion.emit may ask for."""
+
+
+def _launch(plan: Plan, question: FitQuestion, said: tuple[str, ...]) -> str | None:
+    """What to paste; None when it doesn't fit.
+
+    Raises: UnknownName, UsageError for a plan that vLLM can't be told.
+    """
+    from kvplan.engines.vllm import emit
+    from kvplan.engines.vllm.policy import Vllm
+
+    request, form = plan.request, question.emit
+    if form not in EMITTED:
+        raise UnknownName(f"nothing called {form!r} can be emitted", hint=f"known: {', '.join(EMITTED)}")
+    if not isinstance(request.engine, Vllm):
+        raise UsageError(
+            f"--emit {form} needs a plan by vLLM's rules", cause=" ".join(said[:1]) or None, hint="--engine vllm"
+        )
+    if not plan.fits:
+        return None
+    from kvplan.sources.served import served_name
+
+    asked = (request.model, request.gpu, request.parallel, request.kv, request.options, request.context)
+    told = emit.launch(request.engine, *asked, served_name(request.model, question.called), remarks=said)
+    return emit.serve(told) if form == "vllm" else emit.pod(told)
 
 
 def _note(engine: str | None) -> str | None:
@@ -325,7 +403,8 @@ def _note(engine: str | None) -> str | None:
 
 
 def _request(model: Model, gpu: Gpu, question: FitQuestion) -> Request:
-    context = question.context or model.context.tokens
+    engine = _engine(question.engine or DEFAULT_ENGINE)
+    context = question.context or engine.default_context(model).tokens
     if context is None:
         raise UsageError(
             f"{model.origin.id} states no maximum context", cause=model.context.reason, hint="give one: --ctx 8k"
@@ -336,7 +415,7 @@ def _request(model: Model, gpu: Gpu, question: FitQuestion) -> Request:
     return Request(
         model=model,
         gpu=gpu,
-        engine=_engine(question.engine or DEFAULT_ENGINE),
+        engine=engine,
         context=context,
         parallel=parallel,
         kv=_format(question.kv_dtype),
@@ -344,7 +423,23 @@ def _request(model: Model, gpu: Gpu, question: FitQuestion) -> Request:
         concurrency=question.concurrency,
         batch=question.batch,
         end=question.end,
+        calibration=_calibration(question.calibration, gpu),
     )
+
+
+def _calibration(known: Calibration | str | None, gpu: Gpu) -> Calibration | None:
+    """What was measured, read from its file if that is what was given.
+
+    Raises: BadFile; UsageError for a receipt of another GPU.
+    """
+    if isinstance(known, str):
+        from kvplan.plan.calibration import calibration
+        from kvplan.sources.receipts import read_receipt
+
+        known = calibration(read_receipt(known), known)
+    if known is not None:
+        known.check(gpu)
+    return known
 
 
 def _engine(spec: str) -> Engine:

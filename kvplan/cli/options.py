@@ -66,9 +66,17 @@ ENFORCE_EAGER = Option("enforce_eager", "no CUDA graphs", switch)
 NO_ASYNC_SCHEDULING = Option("no_async_scheduling", "no asynchronous scheduling", switch)
 NO_HYBRID = Option("disable_hybrid_kv_cache_manager", "window layers keep every token", switch)
 SAFE = Option("safe", "the low end of an uncertain budget decides (the default)", switch)
+CALIBRATION = Option(
+    "calibration", "a receipt of kvplan verify on such a GPU: its speeds make the likely time of a step", str,
+    "RECEIPT.json", "speeds that others measured", completes="files",
+)  # fmt: skip
 LIKELY = Option("likely", "the likely value decides instead of the safe end", switch)
 
 # what is printed
+EMIT = Option(
+    "emit", "what to paste when it fits: vllm, the serve command, or k8s, a pod", str, "FORM", completes="forms",
+    settable=False,
+)  # fmt: skip
 EXPLAIN = Option("explain", "the tree of terms, formulas, inputs and sources", switch)
 JSON = Option("json", "one JSON document on stdout", switch)
 FORMAT = Option("format", "table, json, markdown, csv; several with commas", words, "F,F", "table", completes="formats")

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from kvplan.cli import asked
 from kvplan.cli import options as o
 from kvplan.cli.command import MODULES, Answer, Command
 from kvplan.cli.option import Argument, Values
+from kvplan.cli.streams import write_whole
+from kvplan.errors import DoesNotFit, UsageError
+
+if TYPE_CHECKING:
+    from kvplan.report.schema import FitReport
 
 
 def run(values: Values) -> Answer:
@@ -23,12 +31,38 @@ def run(values: Values) -> Answer:
         concurrency=values.get(o.CONCURRENCY),
         batch=values.get(o.BATCH),
         end=asked.end(values),
+        calibration=values.get(o.CALIBRATION),
+        emit=values.get(o.EMIT),
+        called=next(iter(values.arguments), None),
     )
     if not values.arguments:
+        if question.emit is not None:
+            raise UsageError("--emit needs a MODEL", hint="kvplan fit llama-3-70b --gpu h100x8 --emit vllm")
         table = api.fit_all(gpu, question)
         return Answer(table, exit_code=0 if any(row.verdict == "fits" for row in table.rows) else 1)
     report = api.fit(asked.model(values.arguments[0], values), gpu, question)
+    as_document = values.on(o.JSON) or values.was_given(o.FORMAT)
+    if question.emit is not None and not as_document:
+        return _emitted(report, values)
     return Answer(report, exit_code=0 if report.verdict == "fits" else 1)
+
+
+def _emitted(report: FitReport, values: Values) -> Answer:
+    """What to paste, on stdout or in the files asked for.
+
+    Raises: DoesNotFit.
+    """
+    if report.launch is None:
+        change = next(iter(report.suggestions), None)
+        raise DoesNotFit(
+            f"{report.model.id} does not fit: there is nothing to emit",
+            cause=report.reason or report.binding,
+            hint=None if change is None else f"{change.change}: {change.effect}",
+        )
+    files = values.all(o.OUTPUT)
+    for name in files:
+        write_whole(Path(name), report.launch)
+    return Answer(text="" if files else report.launch)
 
 
 COMMAND = Command(
@@ -40,6 +74,7 @@ COMMAND = Command(
         "kvplan fit llama-3-70b --gpu h100x8 --ctx 8k --concurrency 200 --kv-dtype fp8",
         "kvplan fit ./config.json --gpu auto --explain",
         "kvplan fit --gpu 4090 --ctx 8k",
+        "kvplan fit llama-3-70b --gpu h100 --tp 8 --ctx 8k --emit vllm",
         "kvplan fit llama-3-70b --gpu h100 --tp 8 --ctx 8k --format table,json -o plan.json",
     ),
     arguments=(
@@ -47,8 +82,8 @@ COMMAND = Command(
     ),
     options=(
         o.GPU, o.GPU_MEMORY, o.GPU_BANDWIDTH, *o.PARALLEL, o.CTX_ONE, o.CONCURRENCY, o.KV_DTYPE, o.ENGINE,
-        o.UTILIZATION, o.KV_MEMORY, o.WEIGHTS, o.OVERHEAD, o.BATCH, o.SAFE, o.LIKELY, *o.ENGINE_FLAGS, *o.FROM_HUB,
-        o.EXPLAIN, *o.PRINTING,
+        o.UTILIZATION, o.KV_MEMORY, o.WEIGHTS, o.OVERHEAD, o.BATCH, o.CALIBRATION, o.SAFE, o.LIKELY, *o.ENGINE_FLAGS,
+        *o.FROM_HUB, o.EXPLAIN, o.EMIT, *o.PRINTING,
     ),
     more="Exit code 1 means that it doesn't fit; without MODEL, that no bundled model does.",
 )  # fmt: skip

@@ -1,0 +1,144 @@
+"""What `kvplan fit --emit` prints, and what a plan says about flags that nobody gave."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from cli.running import run, run_json
+
+from kvplan import api
+from kvplan.errors import UsageError
+
+FITS = ("fit", "llama-3-70b", "--gpu", "h100", "--tp", "8", "--no-config")
+
+
+def test_the_serve_command():
+    result = run(*FITS, "--emit", "vllm", "--ctx", "8k", "--kv-dtype", "fp8", "--max-num-seqs", "64")
+    assert (result.code, result.err) == (0, "")
+    assert result.out == (
+        "vllm serve meta-llama/Meta-Llama-3-70B \\\n"
+        "  --max-model-len 8192 \\\n"
+        "  --tensor-parallel-size 8 \\\n"
+        "  --gpu-memory-utilization 0.92 \\\n"
+        "  --kv-cache-dtype fp8 \\\n"
+        "  --max-num-batched-tokens 8192 \\\n"
+        "  --max-num-seqs 64\n"
+    )
+
+
+def test_a_pod_goes_into_a_file(tmp_path):
+    assert run(*FITS, "--emit", "k8s", "-o", str(tmp_path / "pod.yaml")).out == ""
+    pod = yaml.safe_load((tmp_path / "pod.yaml").read_text())
+    assert pod["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": 8}
+
+
+def test_the_document_carries_it():
+    assert run_json(*FITS, "--emit", "vllm")["launch"].startswith("vllm serve meta-llama/Meta-Llama-3-70B ")
+    assert run_json(*FITS)["launch"] is None
+
+
+def test_what_vllm_must_be_told_to_allow_is_said():
+    first, second, *_ = run(*FITS, "--ctx", "16k", "--emit", "vllm").out.splitlines()
+    assert first.startswith("# 16,384 tokens are more than the model's own maximum of 8,192: vLLM refuses")
+    assert second.startswith("VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 vllm serve ")
+    pod = yaml.safe_load(run(*FITS, "--ctx", "16k", "--emit", "k8s").out)
+    assert pod["spec"]["containers"][0]["env"] == [{"name": "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "value": "1"}]
+
+
+def test_what_does_not_fit_is_not_emitted():
+    result = run("fit", "llama-3-70b", "--gpu", "h100", "--emit", "vllm", "--no-config")
+    assert (result.code, result.out) == (1, "")
+    assert "error: llama-3-70b does not fit" in result.err
+    assert "cause: its weights take" in result.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("fit", "llama-3-8b", "--gpu", "h100", "--emit", "slurm"), "known: vllm, k8s"),
+        (("fit", "llama-3-8b", "--gpu", "h100", "--emit", "vllm", "--engine", "ideal"), "--engine vllm"),
+        (("fit", "--gpu", "h100", "--emit", "vllm"), "needs a MODEL"),
+        (("fit", "llama-3-8b", "--gpu", "h100", "--dp", "16", "--emit", "k8s"), "a node has 8"),
+    ],
+)
+def test_what_cannot_be_emitted(words, said):
+    result = run(*words, "--no-config")
+    assert (result.code, result.out) == (2, "")
+    assert said in result.err
+
+
+def test_a_local_checkpoint_is_served_from_its_folder(tmp_path):
+    (tmp_path / "config.json").write_text(
+        '{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "hidden_size": 256, '
+        '"num_attention_heads": 4, "vocab_size": 1000, "intermediate_size": 512, "max_position_embeddings": 2048}'
+    )
+    for name in (tmp_path, tmp_path / "config.json"):
+        out = run("fit", str(name), "--gpu", "l4", "--emit", "vllm", "--no-config").out
+        assert f"vllm serve {tmp_path} " in out
+
+
+def test_the_repository_that_was_named_is_served():
+    question = api.FitQuestion(emit="vllm", called="Meta-Llama/meta-llama-3-70b-instruct", parallel=api.Parallel(tp=8))
+    launch = api.fit("llama-3-70b", "h100", question).launch
+    assert launch is not None
+    assert launch.startswith("vllm serve meta-llama/Meta-Llama-3-70B-Instruct ")
+
+
+def test_prefix_caching_is_left_to_the_engine_unless_switched_off(monkeypatch):
+    asked = []
+
+    def fit(_model, _gpu, question):
+        asked.append(question.options.prefix_caching)
+        raise UsageError("seen enough")
+
+    monkeypatch.setattr(api, "fit", fit)
+    run(*FITS)
+    run(*FITS, "--no-prefix-caching")
+    assert asked == [None, False]
+
+
+def test_recurrent_state_is_copied_for_prefixes_only_where_the_version_does():
+    words = ("fit", "qwen3-next-80b-a3b", "--gpu", "h100", "--tp", "4", "--ctx", "32k")
+    new, old = (run_json(*words, "--engine", f"vllm@{version}") for version in ("0.33.0", "0.19.0"))
+    names = [[reason["name"] for reason in report["reserved"]["gap"]] for report in (new, old)]
+    assert ["copies of recurrent state" in each for each in names] == [True, False]
+
+
+def test_the_least_utilization_for_a_concurrency():
+    report = run_json("fit", "llama-3-70b", "--gpu", "h100", "--tp", "4", "--concurrency", "40")
+    share = report["utilization_needed"]
+    again = ("fit", "llama-3-70b", "--gpu", "h100", "--tp", "4", "--utilization")
+    assert run_json(*again, f"{share}")["reserved"]["max_sequences"] >= 40
+    assert run_json(*again, f"{share - 0.002}")["reserved"]["max_sequences"] < 40
+    assert "--utilization 0.8" in run(*again[:-1], "--concurrency", "40", "--no-config").out
+
+
+def test_no_utilization_is_enough():
+    report = run_json("fit", "llama-3-70b", "--gpu", "h100", "--tp", "4", "--concurrency", "400")
+    assert report["utilization_needed"] is None
+    assert "400 requests of 8,192 tokens need" in report["utilization_reason"]
+    assert report["engine_error"] is None
+
+
+def test_what_vllm_would_print_instead_of_starting():
+    long = run_json("fit", "gemma-3-27b", "--gpu", "h100", "--ctx", "128k")
+    assert long["engine_error"].startswith(
+        "To serve at least one request with the model's max seq len (131072), (17.98 GiB"
+    )
+    assert f"estimated maximum model length is {long['max_context']}." in long["engine_error"]
+    none = run_json("fit", "llama-3-70b", "--gpu", "h100", "--tp", "2")
+    assert none["engine_error"].startswith("No available memory for the cache blocks")
+    assert "out of memory" in run_json("fit", "llama-3-70b", "--gpu", "4090")["engine_error"]
+
+
+def test_the_length_that_vllm_takes_itself():
+    report = run_json("fit", "phi-4-mini", "--gpu", "l4")
+    assert report["context"] == 4096
+    assert report["per_gpu"]["assumed"]["max_model_len"] == "4096"
+    assert any(
+        "serves 4,096 tokens, not the model's own maximum of 131,072" in warning for warning in report["warnings"]
+    )
+    assert (
+        run_json("fit", "phi-4-mini", "--gpu", "l4", "--engine", "ideal", "--kv-memory", "400GiB")["context"] == 131_072
+    )
+    assert "max_model_len" not in run_json("fit", "phi-4-mini", "--gpu", "l4", "--ctx", "8k")["per_gpu"]["assumed"]
