@@ -21,8 +21,14 @@ warnings.filterwarnings("ignore")
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForImageTextToText
-from transformers import AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSpeechSeq2Seq,
+)
 
 transformers.logging.set_verbosity_error()
 torch.nn.init.trunc_normal_ = lambda tensor, *_args, **_kwargs: tensor
@@ -38,7 +44,7 @@ def parameters(raw: dict[str, Any]) -> int:
         try:
             with torch.device("meta"):
                 model = kind.from_config(config, dtype=torch.bfloat16)
-        except Exception as error:  # noqa: BLE001, PERF203 - the next kind may be the one
+        except Exception as error:
             errors.append(f"{type(error).__name__}: {str(error)[:100]}")
             continue
         return sum(tensor.numel() for tensor in {id(tensor): tensor for tensor in model.parameters()}.values())
@@ -51,7 +57,7 @@ def main(paths: list[str]) -> None:
     for path in sorted(paths):
         try:
             print(f"{Path(path).stem}\t{parameters(json.loads(Path(path).read_text())['config'])}", flush=True)
-        except Exception as error:  # noqa: BLE001, PERF203 - a model less, and said so
+        except Exception as error:
             print(f"{Path(path).stem}: {type(error).__name__}: {str(error)[:120]}", file=sys.stderr)
 
 
