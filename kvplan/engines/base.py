@@ -133,6 +133,10 @@ class Engine(Protocol):
     def version(self) -> str | None:
         """The version whose rules are used; None for the formula."""
 
+    @property
+    def verified(self) -> bool:
+        """Whether the rules used are those of the version that was asked for."""
+
     def default_context(self, model: Model) -> Context:
         """Tokens of the longest request when nobody says, and why so many; None where they must be given."""
 

@@ -63,6 +63,7 @@ class Ideal:
 
     name: str = "ideal"
     version: str | None = None
+    verified: bool = True
 
     def default_context(self, model: Model) -> Context:
         """The model's own maximum."""
@@ -165,8 +166,9 @@ def weights_term(model: Model, parallel: Parallel, options: Options) -> Term:
             hint="--weights 140GB (all checkpoint files together), or --kv-memory 40GiB (the cache alone, per GPU)",
         )
     size = model.weights.bytes_fullest(parallel)
-    if model.weights.exact:
-        return Term("weights", Range.exactly(size), _layout(size, model, parallel), _COUNTED)
+    if model.weights.whole:
+        source = model.weights.method if model.weights.basis == "headers" else _COUNTED
+        return Term("weights", Range.exactly(size), _layout(size, model, parallel), source)
     missing = ", ".join(model.weights.missing)
     spare = Range(size, size, size + size * UNKNOWN_PARTS // 100)
     return Term(

@@ -60,7 +60,7 @@ def _about_ideal() -> About:
 
 def _vllm(version: str | None) -> Found:
     from kvplan.engines.vllm.policy import Vllm
-    from kvplan.engines.vllm.versions import NEWEST, OLDEST, parse, text
+    from kvplan.engines.vllm.versions import NEWEST, OLDEST, early, parse, text
 
     if version is None:
         return Found(Vllm())
@@ -71,7 +71,10 @@ def _vllm(version: str | None) -> Found:
         )
     if asked > NEWEST:
         note = f"vLLM {text(asked)} is newer than the rules kvplan knows: planned as {text(NEWEST)}, unverified"
-        return Found(Vllm(NEWEST), verified=False, note=note)
+        return Found(Vllm(NEWEST, verified=False), verified=False, note=note)
+    if early(version):
+        note = f"vLLM {version} came before its release: planned as {text(asked)}, unverified"
+        return Found(Vllm(asked, verified=False), verified=False, note=note)
     return Found(Vllm(asked))
 
 
@@ -93,7 +96,7 @@ def find(spec: str) -> Found:
 
     Raises: UnknownName, with the nearest name.
     """
-    name, at, version = spec.strip().lower().partition("@")
+    name, at, version = (part.strip() for part in spec.lower().partition("@"))
     entry = _ENGINES.get(name)
     if entry is None:
         near = get_close_matches(name, _ENGINES, n=1)

@@ -142,3 +142,40 @@ def test_the_length_that_vllm_takes_itself():
         run_json("fit", "phi-4-mini", "--gpu", "l4", "--engine", "ideal", "--kv-memory", "400GiB")["context"] == 131_072
     )
     assert "max_model_len" not in run_json("fit", "phi-4-mini", "--gpu", "l4", "--ctx", "8k")["per_gpu"]["assumed"]
+
+
+def test_rules_of_another_version_are_marked():
+    words = ("fit", "llama-3-8b", "--gpu", "h100", "--engine", "vllm@0.40.0")
+    report = run_json(*words)
+    assert (report["verified"], report["engine"]["version"]) == (False, "0.33.0")
+    assert report["warnings"][0] == "vLLM 0.40.0 is newer than the rules kvplan knows: planned as 0.33.0, unverified."
+    assert "by vllm 0.33.0 (unverified)" in run(*words, "--no-config").out
+    assert run_json(*words[:-1], "vllm@0.33.0")["verified"] is True
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        (("gemma-3-27b", "--tp", "2", "--ctx", "128k"), {"window reserve for steps in flight", "rounding to whole blocks", "padding of layer groups"}),
+        (("gpt-oss-120b", "--tp", "2", "--ctx", "32k"), {"window reserve for steps in flight", "rounding to whole blocks"}),
+        (("qwen3-next-80b-a3b", "--tp", "4", "--ctx", "32k"), {"copies of recurrent state", "padding of pages", "rounding to whole blocks", "replication over tensor ranks"}),
+        (("llama-3-70b", "--tp", "16"), {"replication over tensor ranks"}),
+        (("deepseek-v3", "--tp", "16", "--ctx", "32k"), {"replication over tensor ranks"}),
+    ],
+)  # fmt: skip
+def test_the_gap_is_named_and_adds_up(asked, names):
+    tree = run_json("fit", *asked, "--gpu", "h100")["explain"]
+    formula = next(node for node in tree["children"] if node["name"].startswith("one sequence on the fullest GPU"))
+    engine = next(node for node in tree["children"] if node["name"] == "vllm reserves")["children"][0]
+    assert names <= {child["name"] for node in (formula, engine) for child in node["children"]}
+    assert engine["children"][0]["value"] == formula["value"]
+    assert sum(child["value"] for child in engine["children"]) == engine["value"]
+    assert all(child["formula"] for child in engine["children"])
+
+
+def test_latents_are_copied_to_every_rank():
+    """DeepSeek-V3 on 16 ranks: each holds all 61 x 1,152 B a token, 15/16 of which are others' too."""
+    tree = run_json("fit", "deepseek-v3", "--gpu", "h100", "--tp", "16", "--ctx", "32k")["explain"]
+    formula = next(node for node in tree["children"] if node["name"].startswith("one sequence on the fullest GPU"))
+    copies = next(child for child in formula["children"] if child["name"] == "replication over tensor ranks")
+    assert copies["value"] == 32_768 * 61 * 1_152 * 15 // 16

@@ -42,6 +42,13 @@ def test_scaled_lengths(rope, new, old):
     assert OLD.default_context(found).tokens == old
 
 
+def test_the_releases_that_changed_it():
+    yarn = model(rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16384})
+    assert [Vllm((0, minor, 0)).default_context(yarn).tokens for minor in (29, 30)] == [65_536, 32_768]
+    phi = load_model("phi-4-mini")
+    assert [Vllm(release).default_context(phi).tokens for release in ((0, 11, 0), (0, 11, 1))] == [131_072, 4096]
+
+
 def test_longrope_starts_short_and_takes_more():
     factors = {"rope_type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}
     found = model(rope_scaling=factors, original_max_position_embeddings=4096)

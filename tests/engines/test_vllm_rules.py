@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvplan.arch.formats import parse_kv_format
+from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.engines import registry
 from kvplan.engines.base import Capacity, Options, Refusal
@@ -19,6 +20,7 @@ from kvplan.engines.vllm.settings import default_batches
 from kvplan.engines.vllm.specs import Demand, Spec
 from kvplan.engines.vllm.versions import CHANGES, NEWEST, OLDEST, Batches, parse, rules, text
 from kvplan.errors import CannotSplit, KvplanError, UnknownName, Unsupported, UsageError
+from kvplan.families import read
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
 from kvplan.units import GIB
@@ -51,6 +53,19 @@ def test_a_newer_version_is_marked():
     assert not found.verified
     assert "0.99.0" in found.note
     assert found.engine.version == text(NEWEST)
+    assert not found.engine.verified
+
+
+@pytest.mark.parametrize(
+    ("spec", "version", "verified"),
+    [
+        ("vllm@0.6.4.post1", "0.6.4", True), ("VLLM @ v0.19", "0.19.0", True), ("vllm@0.20.1+cu129", "0.20.1", True),
+        ("vllm@0.19.0rc1", "0.19.0", False), ("vllm@0.20.2.dev5+g0a1b2c", "0.20.2", False),
+    ],
+)  # fmt: skip
+def test_versions_as_vllm_prints_them(spec, version, verified):
+    found = registry.find(spec)
+    assert (found.engine.version, found.verified, found.note is None) == (version, verified, verified)
 
 
 @pytest.mark.parametrize(("spec", "near"), [("vlm", "vllm"), ("idael", "ideal")])
@@ -60,7 +75,10 @@ def test_a_misspelt_engine_names_the_nearest(spec, near):
     assert near in str(caught.value.problem.hint)
 
 
-@pytest.mark.parametrize("spec", ["vllm@", "vllm@latest", "vllm@1", "vllm@0.19.0.1", "ideal@2"])
+@pytest.mark.parametrize(
+    "spec",
+    ["vllm@", "vllm@latest", "vllm@1", "vllm@0.19.0.1", "vllm@0.19.0@3", "vllm@-1.2", "vllm@٣.٤", "@0.3", "ideal@2"],
+)
 def test_what_is_no_version_is_refused(spec):
     with pytest.raises(KvplanError):
         registry.engine(spec)
@@ -207,6 +225,38 @@ def test_what_does_not_divide(name, parallel, words):
     with pytest.raises(CannotSplit) as caught:
         plan(name, parallel)
     assert words in str(caught.value.problem.cause)
+
+
+BLOCKS = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
+
+
+@pytest.mark.parametrize(
+    ("wide", "tp", "said"),
+    [
+        (2048, 16, None),
+        # asked of vLLM's own planner: rows that a shared expert's ranks would cut inside a block
+        (768, 2, None),
+        (768, 4, "input_size_per_partition = 192 is not divisible by weight quantization block_k = 128"),
+        (768, 8, "input_size_per_partition = 96 is not divisible by weight quantization block_k = 128"),
+        (768, 16, "48 is not divisible by weight quantization"),
+    ],
+)
+def test_scales_of_blocks_are_not_cut(wide, tp, said):
+    config = {
+        "model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "num_hidden_layers": 2,
+        "first_k_dense_replace": 1, "hidden_size": 7168, "intermediate_size": 18432, "moe_intermediate_size": wide,
+        "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 8, "num_attention_heads": 128,
+        "num_key_value_heads": 128, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128,
+        "v_head_dim": 128, "vocab_size": 129280, "max_position_embeddings": 4096, "quantization_config": BLOCKS,
+    }  # fmt: skip
+    model, own = read(config, Origin("test", "test")), Vllm()
+    kv = own.kv_format(model, None, H100)
+    if said is None:
+        own.plan(model, H100, Parallel(tp=tp), kv, Options(), 4096)
+        return
+    with pytest.raises(CannotSplit) as caught:
+        own.plan(model, H100, Parallel(tp=tp), kv, Options(), 4096)
+    assert said in str(caught.value.problem.cause)
 
 
 def test_a_class_that_is_not_served():

@@ -83,7 +83,7 @@ SUPPORTED_UNTIL = {
     "MotifForCausalLM": "0.10.2", "Phi3SmallForCausalLM": "0.9.2", "Phi4FlashForCausalLM": "0.10.2",
     "JAISLMHeadModel": "0.22.0", "QWenLMHeadModel": "0.23.0", "QwenVLForConditionalGeneration": "0.23.0",
     "InternLMForCausalLM": "0.23.0", "InternLM2VEForCausalLM": "0.23.0", "XverseForCausalLM": "0.23.0",
-    "MiniMaxText01ForCausalLM": "0.23.0", "MiniMaxM1ForCausalLM": "0.23.0",
+    "BambaForCausalLM": "0.23.0", "MiniMaxText01ForCausalLM": "0.23.0", "MiniMaxM1ForCausalLM": "0.23.0",
     "MiniMaxVL01ForConditionalGeneration": "0.23.0", "BaiChuanForCausalLM": "0.23.0", "BaichuanForCausalLM": "0.23.0",
     "AquilaModel": "0.24.0", "AquilaForCausalLM": "0.24.0", "Grok1ModelForCausalLM": "0.24.0",
     "Grok1ForCausalLM": "0.24.0", "TeleChatForCausalLM": "0.25.0", "Plamo2ForCausalLM": "0.26.0",

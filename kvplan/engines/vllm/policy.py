@@ -22,9 +22,10 @@ from kvplan.hardware.gpu import Gpu
 
 @dataclass(frozen=True, slots=True)
 class Vllm:
-    """vLLM at one version."""
+    """VLLM at one version. verified: whether its rules were read, and not those of the newest known one are used instead."""
 
     release: Version = NEWEST
+    verified: bool = True
 
     @property
     def name(self) -> str:

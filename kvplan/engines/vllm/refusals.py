@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from itertools import accumulate
+from math import gcd
 
 from kvplan.arch.layers import Attention, Latent, Recurrent
 from kvplan.arch.model import Model
@@ -58,6 +59,7 @@ def check(model: Model, settings: Settings, rules: Rules) -> None:
     _pipeline(model, settings)
     _sharing(model, settings)
     _context_parallel(model, settings)
+    _weight_blocks(model, settings)
 
 
 def _known(model: Model, rules: Rules) -> None:
@@ -150,3 +152,36 @@ def _context_parallel(model: Model, settings: Settings) -> None:
                 f"the {group} query heads of each",
                 hint="--dcp 1",
             )
+
+
+def _weight_blocks(model: Model, settings: Settings) -> None:
+    """Matrices whose scales stand for blocks are cut between blocks only; experts' blocks may be refined down to 32.
+
+    Matrices that are merged into one (queries with keys and values, gates with ups) are excused.
+    Source: layers/quantization/utils/fp8_utils.py validate_fp8_block_shape, fused_moe/oracle/fp8.py.
+    """
+    if model.weights is None or settings.parallel.gpus == 1:
+        return
+    layers = {id(layer): layer for layer in model.weights.layers}.values()
+    for weight in (weight for layer in layers for weight in layer if weight.linear and weight.stored.group_rows > 1):
+        if weight.split is None:
+            continue
+        block = weight.stored.group_rows if weight.split == 0 else weight.stored.group
+        share = weight.on_rank(settings.parallel)[0][weight.split]
+        if share == weight.shape[weight.split] or not share % block:
+            continue
+        if gcd(share, block) < REFINED if weight.routed else weight.split or weight.name.endswith(UNMERGED):
+            side = "output_partition_size" if weight.split == 0 else "input_size_per_partition"
+            raise CannotSplit(
+                f"vLLM can't split {model.origin.id} by --tp {settings.parallel.tp}",
+                cause=f"Weight {side} = {share} is not divisible by weight quantization "
+                f"{'block_n' if weight.split == 0 else 'block_k'} = {block} ({weight.name})",
+                hint="fewer tensor ranks, --ep for experts, or a checkpoint without blocks",
+            )
+
+
+REFINED = 32
+"""Least block that experts' scales are refined to."""
+
+UNMERGED = ("q_b_proj", "kv_b_proj", "g_proj")
+"""Matrices cut by outputs that vLLM merges with no others."""

@@ -5,6 +5,7 @@ Every release named here was unpacked and read on both sides of the change, exce
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -110,10 +111,10 @@ CHANGES: tuple[Change, ...] = (
            "v1/core/kv_cache_utils.py", (("groups", True), ("token_line", "smallest_group")), sure=False),
     Change((0, 11, 0), "rooms that 8-bit experts gather tokens in stay allocated", "layers/fused_moe/modular_kernel.py; public logs",
            (("rooms", frozenset({8})),), sure=False),
+    Change((0, 11, 1), "without --max-model-len, a model of longrope gets its original length", "config/model.py",
+           (("longrope_original", True),)),
     Change((0, 12, 0), "groups take the larger kind's layers up to 1.25 times the smaller kind's",
            "v1/core/kv_cache_utils.py", (("unbalanced", 1.25),)),
-    Change((0, 12, 0), "without --max-model-len, a model of longrope gets its original length", "config/model.py",
-           (("longrope_original", True),), sure=False),
     Change((0, 14, 0), "the longest request is checked group by group, padding included; chunked attention has groups",
            "v1/core/kv_cache_utils.py, envs.py", (("by_layer", False), ("chunk_groups", True))),
     Change((0, 14, 0), "rooms that 16-bit experts gather tokens in stay allocated too", "v1/worker/workspace.py; public logs",
@@ -137,27 +138,38 @@ CHANGES: tuple[Change, ...] = (
     Change((0, 29, 0), "one block is withheld when the longest request is checked; pages of all sizes are packed; every "
            "model runs a second step while one is in flight", "v1/core/kv_cache_planning.py, config/vllm.py",
            (("null_block", True), ("tuples", False), ("overlap", "always"))),
+    Change((0, 30, 0), "yarn's factor is taken to be in the stated length already", "config/model.py",
+           (("yarn_stretches", False),)),
     Change((0, 32, 0), "Mamba-2 prefills export one more state for prefix caching",
            "layers/mamba/mamba_mixer2.py", (("checkpoints", (("mamba2", 1),)),)),
     Change((0, 33, 0), "gated delta nets export one more state too, at multiples of 64 tokens; windows pick their own block; a GB10 is given a "
            "small GPU's steps",
            "layers/mamba/gdn/qwen_gdn_linear_attn.py, layers/attention/attention.py, engine/arg_utils.py",
            (("checkpoints", (("mamba2", 1), ("gated delta net", 64))), ("window_blocks", True), ("slow_capabilities", frozenset({(12, 1)})))),
-    Change((0, 33, 0), "yarn's factor is taken to be in the stated length already", "config/model.py",
-           (("yarn_stretches", False),), sure=False),
 )  # fmt: skip
 
 
+_WRITTEN = re.compile(
+    r"v?(?P<major>\d+)\.(?P<minor>\d+)(\.(?P<patch>\d+))?(?P<before>\.?(rc|a|b|dev)\d*)?(\.?post\d+)?(\.dev\d+)?(\+[a-z0-9.]+)?",
+    re.ASCII,
+)
+"""A release as people type it, and as `vllm --version` prints it."""
+
+
 def parse(name: str) -> Version:
-    """`0.19.0` or `0.19` as numbers.
+    """`0.19.0`, `0.19` or `v0.6.4.post1+cu121` as numbers: of the release that it belongs to.
 
     Raises: UnknownName.
     """
-    parts = name.removeprefix("v").split(".")
-    if not 2 <= len(parts) <= 3 or not all(part.isdigit() for part in parts):
+    found = _WRITTEN.fullmatch(name.strip().lower())
+    if found is None:
         raise UnknownName(f"{name!r} is not a vLLM version", hint="write it like vllm@0.33.0")
-    major, minor, patch = (*map(int, parts), 0)[:3]
-    return major, minor, patch
+    return int(found["major"]), int(found["minor"]), int(found["patch"] or 0)
+
+
+def early(name: str) -> bool:
+    """Whether a version is from before its release: a candidate or a build of the day."""
+    return re.search(r"rc|dev|\d[ab]\d", name.lower().partition("+")[0]) is not None
 
 
 def text(version: Version) -> str:

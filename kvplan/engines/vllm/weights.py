@@ -45,17 +45,16 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options) -> Ter
         size += model.weights.draft_bytes_on_rank(parallel, view)
     ranks = parallel.tp * parallel.pp
     formula = f"{model.weights.total:,} parameters, tensor by tensor, the fullest of {ranks} ranks"
-    if model.weights.missing:
+    if not model.weights.whole:
         formula += f"; without {', '.join(model.weights.missing)}, which the config doesn't describe"
     high = round(size * (1 + _more(model.weights, gpu)))
-    return Term(
-        "weights", Range(size, size, high), formula, "tensors of the config, padded and copied as vLLM 0.33 does"
-    )
+    origin = model.weights.method if model.weights.basis == "headers" else "tensors of the config"
+    return Term("weights", Range(size, size, high), formula, f"{origin}, padded and copied as vLLM 0.33 does")
 
 
 def _more(weights: Weights, gpu: Gpu) -> float:
     """Share that kernels may add by padding and repacking."""
-    if weights.missing:
+    if not weights.whole:
         return UNCOUNTED
     found = [weight for block in {id(block): block for block in weights.layers}.values() for weight in block]
     bits = min((weight.stored.bits for weight in found), default=PLAIN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
+from kvplan.arch.weights import Weights
 from kvplan.engines.base import Engine
 from kvplan.plan.explain import Node
 from kvplan.report.schema import common as schema
@@ -21,10 +22,11 @@ def model_info(model: Model) -> schema.ModelInfo:
         max_context=model.context.tokens,
         max_context_reason=model.context.reason,
         parameters=parameters(model),
+        weights=None if weights is None else weights_info(weights),
         defaulted=tuple(
             schema.Defaulted(default.field, _scalar(default.value), default.source) for default in model.defaulted
         ),
-        notes=model.notes + (() if weights is None or weights.exact else (_missing(weights.missing),)),
+        notes=model.notes + (() if weights is None or weights.exact else (_missing(weights),)),
     )
 
 
@@ -34,6 +36,13 @@ def parameters(model: Model) -> schema.Parameters:
     if weights is None:
         return schema.Parameters(None, None, exact=False)
     return schema.Parameters(weights.total, weights.active, exact=weights.exact)
+
+
+def weights_info(weights: Weights) -> schema.WeightsInfo:
+    """Bytes, and what they stand on."""
+    return schema.WeightsInfo(
+        weights.bytes, weights.basis, weights.method, weights.formula_bytes, weights.missing, weights.draft_total
+    )
 
 
 def kv_dtype(kv: KvFormat) -> schema.KvDtype:
@@ -57,8 +66,9 @@ def explained(node: Node) -> schema.Explained:
     return schema.Explained(node.name, node.value, node.unit, node.formula, dict(node.inputs), node.source, children)
 
 
-def _missing(parts: tuple[str, ...]) -> str:
-    return f"weights are a lower bound: {', '.join(parts)} can't be counted from the config"
+def _missing(weights: Weights) -> str:
+    what = "parameters" if weights.whole else "weights"
+    return f"{what} are a lower bound: {', '.join(weights.missing)} can't be counted from the config"
 
 
 def _scalar(value: object) -> schema.Scalar:

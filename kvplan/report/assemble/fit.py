@@ -53,6 +53,7 @@ def fit_report(
         suggestions=tuple(schema.Change(found.change, found.effect) for found in suggestions),
         explain=explained(explain_plan(plan)) if explain else None,
         warnings=tuple(warnings),
+        verified=request.engine.verified,
         engine_error=_engine_error(plan),
         utilization_needed=share[0],
         utilization_reason=share[1],
@@ -152,4 +153,7 @@ def _decode(step: Decode) -> schema.DecodeInfo:
         crossover_context=step.crossover_context,
         tokens_per_s=step.tokens_per_s,
         fractions=f"weights {step.weight_fraction:.4g}, cache {reached.cache:.4g} of the datasheet: {reached.source}",
+        weight_bytes=step.weight_bytes.likely,
+        weight_bytes_low=step.weight_bytes.low,
+        weight_bytes_high=step.weight_bytes.high,
     )

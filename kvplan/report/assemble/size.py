@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from kvplan.arch.model import LayerCount
-from kvplan.plan.explain import Node, explain_sequence, explain_work
+from kvplan.plan.explain import Node, explain_sequence, explain_weights, explain_work
 from kvplan.plan.size import Sizing
 from kvplan.report.assemble.common import engine_info, explained, kv_dtype, layout, model_info
 from kvplan.report.schema import schema_id
 from kvplan.report.schema import size as schema
+from kvplan.report.schema.common import WeightReads
 
 RULE_OF_THUMB = "a GQA model of about 8B costs 100-150 KiB/token at 16 bit; add 15 % overhead"
 
 
-def size_report(sizing: Sizing, prompt: int | None) -> schema.SizeReport:
-    """The document of a sizing. prompt: tokens of the longest length that are the prompt, half when not said."""
+def size_report(sizing: Sizing, prompt: int | None, batch: int = 1) -> schema.SizeReport:
+    """The document of a sizing. prompt: tokens of the longest length that are the prompt, half when not said.
+
+    batch: sequences of the step whose reading of weights is told.
+    """
     request = sizing.request
     longest = max(request.lengths)
     given = min(prompt, longest - 1) if prompt is not None else longest // 2
     work, tree = explain_work(given, longest - given), explain_sequence(request.model, sizing.kv, longest)
+    reads = None if request.model.weights is None else request.model.weights.read_bytes(batch)
+    more = () if request.model.weights is None else (explain_weights(request.model.weights, batch),)
     return schema.SizeReport(
         schema=schema_id("size"),
         model=model_info(request.model),
@@ -40,9 +46,11 @@ def size_report(sizing: Sizing, prompt: int | None) -> schema.SizeReport:
         same_shape=_same_shape(sizing, longest),
         work=_work(work, given, longest - given),
         rule_of_thumb=RULE_OF_THUMB,
+        weight_reads=None if reads is None else WeightReads(batch, *reads),
         explain=explained(
-            Node("size", tree.value, "bytes", "", children=(tree, work)),
+            Node("size", tree.value, "bytes", "", children=(tree, work, *more)),
         ),
+        verified=request.engine.verified,
     )
 
 

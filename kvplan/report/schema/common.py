@@ -27,6 +27,36 @@ class Parameters:
 
 
 @dataclass
+class WeightsInfo:
+    """Bytes of one copy of the weights, draft layers not included.
+
+    basis: config, headers (the checkpoint's own) or what_if (--weight-dtype). method: the quantization, the headers read,
+    or the format asked about. formula_bytes: what the config gives where headers gave bytes, else null. missing: parts
+    that the config doesn't describe. draft: parameters of prediction layers, which are in no other count.
+    """
+
+    bytes: int
+    basis: str
+    method: str
+    formula_bytes: int | None
+    missing: tuple[str, ...]
+    draft: int
+
+
+@dataclass
+class WeightReads:
+    """Bytes of weights that a decode step of `batch` sequences reads, all GPUs of a stage and all stages together.
+
+    low: one token's experts. likely: the distinct experts expected if routing is uniform. high: as many as can be chosen.
+    """
+
+    batch: int
+    low: int
+    likely: int
+    high: int
+
+
+@dataclass
 class ModelInfo:
     """Which model was read, from where. max_context: tokens, null when the config justifies none (the reason says why)."""
 
@@ -37,6 +67,7 @@ class ModelInfo:
     max_context: int | None
     max_context_reason: str
     parameters: Parameters
+    weights: WeightsInfo | None
     defaulted: tuple[Defaulted, ...]
     notes: tuple[str, ...]
 

@@ -87,6 +87,9 @@ class Reserved:
 class DecodeInfo:
     """One decode step. Reads are at the datasheet's bandwidth; weight_read_s counts the distinct experts expected.
 
+    weight_bytes: what weight_read_s reads: by one rank of each pipeline stage; low and high: one token's experts, and all
+    that the batch can choose.
+
     step_s_low: what no public measurement beats. step_s_likely: an estimate; `fractions` says with which achieved
     fractions and whose. tokens_per_s: all sequences together, at step_s_likely.
     """
@@ -106,6 +109,9 @@ class DecodeInfo:
     crossover_context: int | None
     tokens_per_s: float
     fractions: str
+    weight_bytes: int
+    weight_bytes_low: int
+    weight_bytes_high: int
 
 
 @dataclass
@@ -120,8 +126,9 @@ class Change:
 class FitReport:
     """`kvplan fit MODEL`. short_by_bytes: missing on the fullest GPU when it does not fit, else null.
 
-    engine_error: what the engine prints instead of starting. utilization_needed: the least share of memory with which the
-    concurrency asked for fits at the context asked for; utilization_reason: why there is none. launch: what to paste.
+    verified: whether the rules are those of the version asked for. engine_error: what the engine prints instead of
+    starting. utilization_needed: the least share of memory with which the concurrency asked for fits; utilization_reason:
+    why there is none. launch: what to paste.
     """
 
     schema: str
@@ -144,6 +151,7 @@ class FitReport:
     suggestions: tuple[Change, ...]
     explain: Explained | None
     warnings: tuple[str, ...]
+    verified: bool
     engine_error: str | None
     utilization_needed: float | None
     utilization_reason: str | None

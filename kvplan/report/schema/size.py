@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvplan.report.schema.common import EngineInfo, Explained, KvDtype, Layout, ModelInfo
+from kvplan.report.schema.common import EngineInfo, Explained, KvDtype, Layout, ModelInfo, WeightReads
 
 
 @dataclass
@@ -91,7 +91,9 @@ class Work:
 
 @dataclass
 class SizeReport:
-    """`kvplan size`."""
+    """`kvplan size`. weight_reads: of one copy, null where weights aren't known. verified: whether the rules are those of
+    the engine's version asked for.
+    """
 
     schema: str
     model: ModelInfo
@@ -104,4 +106,6 @@ class SizeReport:
     same_shape: tuple[SameShape, ...]
     work: Work
     rule_of_thumb: str
+    weight_reads: WeightReads | None
     explain: Explained
+    verified: bool

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from kvplan.report.blocks import Bar, Block, Column, Facts, Heading, Note, Table, Verdict
 from kvplan.report.schema import fit as schema
+from kvplan.report.schema.common import WeightReads
 from kvplan.report.views import words
 from kvplan.report.views.size import notes
 from kvplan.units import format_bytes
@@ -32,6 +33,8 @@ def _blocks(report: schema.FitReport) -> Iterator[Block]:
     yield Heading(f"Memory of one GPU, {format_bytes(report.per_gpu.memory_bytes)} visible")
     yield _bar(report.per_gpu)
     yield _memory(report.per_gpu)
+    if report.model.weights is not None:
+        yield Facts((("the whole model", words.weights_text(report.model.weights)),))
     yield Heading("What it holds")
     yield Facts(tuple(_capacity(report)))
     if report.decode is not None:
@@ -51,7 +54,7 @@ def _question(report: schema.FitReport) -> str:
 
 
 def _answer(report: schema.FitReport) -> str:
-    holder = words.engine_text(report.engine)
+    holder = words.engine_text(report.engine) + ("" if report.verified else " (unverified)")
     if report.verdict == "fits":
         admitted = report.reserved.max_sequences if report.reserved is not None else report.ideal.max_sequences
         sequences = words.plural(admitted, "sequence")
@@ -134,7 +137,7 @@ def _reserved(reserved: schema.Reserved) -> str:
 def _decode(step: schema.DecodeInfo) -> Iterator[tuple[str, str]]:
     low = f"at least {words.seconds(step.weight_read_s_low)}, " if step.weight_read_s_low < step.weight_read_s else ""
     expected = " with the experts that uniform routing touches" if low else ""
-    yield "weights read", f"{low}{words.seconds(step.weight_read_s)}{expected}"
+    yield "weights read", f"{low}{words.seconds(step.weight_read_s)}{expected}: {_weight_bytes(step)} per GPU"
     yield "cache read", f"{words.seconds(step.kv_read_s)}, {words.share(step.kv_share)} of the reading"
     yield (
         "a step takes",
@@ -157,6 +160,11 @@ def _decode(step: schema.DecodeInfo) -> Iterator[tuple[str, str]]:
     )
     context = "" if step.crossover_context is None else f", or this many from {step.crossover_context:,} tokens each"
     yield "cache over weights", batch + context
+
+
+def _weight_bytes(step: schema.DecodeInfo) -> str:
+    reads = WeightReads(step.batch, step.weight_bytes_low, step.weight_bytes, step.weight_bytes_high)
+    return words.reads_text(reads)
 
 
 def _notes(report: schema.FitReport) -> Iterator[str]:

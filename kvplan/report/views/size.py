@@ -47,6 +47,10 @@ def _facts(report: schema.SizeReport) -> Iterator[tuple[str, str]]:
     model, cache = report.model, report.cache
     yield "source", model.source + (f" @ {model.revision}" if model.revision else "")
     yield "attention", f"{cache.attention}, {sum(group.layers for group in cache.groups):,} caching layers"
+    if model.weights is not None:
+        yield "weights", words.weights_text(model.weights)
+    if report.weight_reads is not None:
+        yield f"a step of {report.weight_reads.batch:,} reads", f"{words.reads_text(report.weight_reads)} of them"
     yield "cache format", words.kv_text(report.kv_dtype)
     yield "per token", words.exact(cache.bytes_per_token)
     if cache.bytes_per_token_full != cache.bytes_per_token:
@@ -64,7 +68,8 @@ def _lengths(report: schema.SizeReport) -> Table:
     columns = [Column("tokens"), Column("one sequence"), Column("bytes"), Column("next token adds")]
     split, engine = bool(layout), report.engine.name != "ideal"
     columns += [Column(f"per GPU ({layout})")] if split else []
-    columns += [Column(f"{words.engine_text(report.engine)} takes per GPU")] if engine else []
+    doubt = "" if report.verified else " (unverified)"
+    columns += [Column(f"{words.engine_text(report.engine)}{doubt} takes per GPU")] if engine else []
     rows = []
     for row in report.sequences:
         cells = [f"{row.tokens:,}", format_bytes(row.bytes), f"{row.bytes:,}", format_bytes(row.slope_bytes)]

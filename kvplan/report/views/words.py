@@ -28,6 +28,33 @@ def parameter_text(count: int) -> str:
     return f"{count / 1e9:.1f}B" if count >= 10**9 else f"{count / 1e6:.0f}M"
 
 
+def weights_text(weights: schema.WeightsInfo) -> str:
+    """`14.96 GiB (16,060,522,496 B) by its headers, the config's formula 0.02 % less`."""
+    text = exact(weights.bytes)
+    if weights.basis == "what_if":
+        return f"{text} {weights.method}"
+    if weights.formula_bytes is None:
+        kept = f" ({weights.method})" if weights.method else ""
+        return f"{text} by the config{kept}" + (", at least" if weights.missing else "")
+    return f"{text} by {weights.method}; the config's formula {apart(weights.formula_bytes, weights.bytes)}"
+
+
+def apart(size: int, other: int) -> str:
+    """How far `size` is from `other`: `agrees to the byte`, `gives 0.02 % less`."""
+    if size == other:
+        return "agrees to the byte"
+    share_apart = abs(size - other) / other * 100 if other else 100.0
+    return f"gives {share_apart:.2g} % {'less' if size < other else 'more'}"
+
+
+def reads_text(reads: schema.WeightReads) -> str:
+    """`25.51 GB`, or `at least 12.80 GiB, likely 80.10 GiB, at most 87.00 GiB`."""
+    if reads.low == reads.high:
+        return format_bytes(reads.likely)
+    low, likely, high = (format_bytes(size) for size in (reads.low, reads.likely, reads.high))
+    return f"at least {low}, likely {likely}, at most {high}"
+
+
 def layout_text(parallel: schema.Layout) -> str:
     """`TP 8 x PP 2`; empty for one GPU."""
     sizes = (("TP", parallel.tp), ("PP", parallel.pp), ("DP", parallel.dp), ("EP", parallel.ep), ("DCP", parallel.dcp))
