@@ -107,7 +107,13 @@ def draft_count(fields: Fields) -> int:
         "_num_mtp_layers",
         "mtp_num_layers",
     )
-    return fields.whole(*names, least=0) or 0
+    count = fields.whole(*names, least=0) or 0
+    if count > MOST_DRAFTS:
+        raise BadField(fields.path + names[0], count, f"a number of prediction layers up to {MOST_DRAFTS}")
+    return count
+
+
+MOST_DRAFTS = 64
 
 
 def _letters(fields: Fields, count: int) -> tuple[str, ...] | None:
