@@ -123,6 +123,12 @@ def test_check_reads_what_was_emitted(made):
         assert int(read["max_num_seqs"]) == made.chosen.sequences
 
 
+def test_check_reads_that_a_longer_length_is_allowed():
+    for text, name in ((emit.serve(told(context=16384)), "run.sh"), (emit.pod(told(context=16384)), "pod.yaml")):
+        (command,) = parse(text, name, WorkingTree()).commands
+        assert {key[-1]: placed.value for key, placed in command.layer.items()}["allow_long_max_model_len"] == "true"
+
+
 @pytest.mark.parametrize("name", ["llama-3-8b", "gemma-3-27b", "qwen3.5-35b-a3b", "deepseek-v2-lite"])
 @pytest.mark.parametrize("likely", [False, True])
 def test_utilization_is_the_least_that_holds_so_many(name, likely):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kvplan.check.budget import Unread
 from kvplan.check.serving.command import Configured
 from kvplan.check.serving.containers import Container, Served, served_by
-from kvplan.check.serving.words import Word, commands
+from kvplan.check.serving.words import Word, assigned, commands
 from kvplan.check.tree import Tree, beside, read_text
 from kvplan.errors import BadFile
 
@@ -17,13 +17,13 @@ _HELM = re.compile(r"\{\{-?\s*(?:[^}]*\.(?:Values|Release|Chart|Capabilities)\b|
 
 def served(text: str, file: str, tree: Tree) -> Served:
     """What the script serves: one command a line, called by its line."""
-    found = Served()
+    found, variables = Served(), assigned(text)
     for words in commands(text):
-        found += served_by(_process(words, file, tree))
+        found += served_by(_process(words, file, tree, variables))
     return found
 
 
-def _process(words: list[Word], file: str, tree: Tree) -> Container:
+def _process(words: list[Word], file: str, tree: Tree, variables: Mapping[str, str]) -> Container:
     line = words[0].line
 
     def find(path: str) -> Configured | None:
@@ -34,7 +34,7 @@ def _process(words: list[Word], file: str, tree: Tree) -> Container:
                 continue
         return None
 
-    return Container(f"line {line}", file, line, tuple(words), find=find)
+    return Container(f"line {line}", file, line, tuple(words), variables=variables, find=find)
 
 
 def templates(text: str, file: str) -> Iterator[Unread]:

@@ -280,6 +280,13 @@ def commands(script: str, line: int = 1, variables: Mapping[str, str] | None = N
     return _Scanner(script, line, dict(variables or {})).run()
 
 
+def assigned(script: str) -> dict[str, str]:
+    """What a script sets variables to, those before a command included, where it is known."""
+    scanner = _Scanner(script, 1, {})
+    scanner.run()
+    return {name: value for name, value in scanner.variables.items() if isinstance(value, str)}
+
+
 def _closing(text: str, start: int, opening: str, closing: str) -> int:
     """Length up to and including the bracket that closes the one at `start`; all of it when none does."""
     depth, quote = 0, ""
