@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         models,
         size,
         to_json,
+        weigh,
     )
     from kvplan.arch.model import Model
     from kvplan.arch.parallel import Parallel
@@ -53,6 +54,7 @@ __all__ = [
     "models",
     "size",
     "to_json",
+    "weigh",
 ]
 
 

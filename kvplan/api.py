@@ -1,6 +1,7 @@
 """The public functions: what `import kvplan` offers and every command calls.
 
     load_model, load_gpu           descriptions from wherever they are
+    weigh                          a model with the bytes of its checkpoint's own headers
     size, fit, fit_all, compare    answers, as the documents that --json prints (kvplan.report.schema)
     models, gpus, engines, env     what kvplan knows and where it runs
     to_json                        a document as the command line prints it
@@ -24,13 +25,15 @@ from kvplan.report import schema
 from kvplan.units import format_bytes
 
 if TYPE_CHECKING:
+    from kvplan.arch.storage import Storage
     from kvplan.hardware.gpu import Gpu
     from kvplan.plan.calibration import Calibration
     from kvplan.plan.fit import Plan
+    from kvplan.sources.headers import Progress
 
 __all__ = [
     "FitQuestion", "KvplanError", "Model", "Options", "Parallel", "compare", "engines", "env", "fit", "fit_all", "gpus",
-    "load_gpu", "load_model", "models", "size", "to_json",
+    "load_gpu", "load_model", "models", "size", "to_json", "weigh",
 ]  # fmt: skip
 
 PACKAGES = ("pydantic", "huggingface_hub", "pyyaml", "nvidia-ml-py", "torch", "transformers", "vllm", "sglang")
@@ -45,8 +48,8 @@ class FitQuestion:
     """What `fit` and `fit_all` ask besides model and GPU.
 
     context: tokens of one sequence, None for the model's own maximum. kv_dtype: None for auto. engine: a name, or
-    `vllm@0.33`; None for vLLM. weights: bytes of the whole model instead of the computed ones. concurrency: sequences
-    that must be admitted. batch: sequences of the decode step that is timed. end: what decides when it is uncertain.
+    `vllm@0.33`; None for vLLM. weights: bytes of the whole model instead of the computed ones. weight_dtype: the format
+    they would be kept in, None for the checkpoint's own. concurrency: sequences that must be admitted. batch: sequences of the decode step that is timed. end: what decides when it is uncertain.
     calibration: a receipt of `kvplan verify` on such a GPU, or its file: its measurements make the likely time of a step.
     emit: "vllm" or "k8s" for what to paste when it fits. called: what the model was called, which says which of its
     repositories is served; None for the first.
@@ -58,6 +61,7 @@ class FitQuestion:
     engine: str | None = None
     options: Options = NO_FLAGS
     weights: int | None = None
+    weight_dtype: Storage | str | None = None
     concurrency: int | None = None
     batch: int | None = None
     end: End = "safe"
@@ -84,6 +88,26 @@ def load_model(name: str, *, revision: str | None = None, offline: bool = False)
     return load(name, revision=revision, offline=offline)
 
 
+def has_headers(model: Model) -> bool:
+    """Whether a checkpoint may lie where the model's description came from; a bundled model has none."""
+    return not model.origin.source.startswith("bundled: ")
+
+
+def weigh(model: Model, *, offline: bool = False, progress: Progress | None = None) -> Model:
+    """The model with the bytes of its checkpoint's own headers, and as it was, with a note, where they can't be had.
+
+    They are those of the files beside its config.json, or of its Hub repository, by range requests.
+    progress: called with the number of files done and of files in all.
+
+    Raises: ConfigError for a local file that contradicts itself.
+    """
+    if not has_headers(model):
+        return model
+    from kvplan.sources.weighing import weigh as by_headers
+
+    return by_headers(model, offline=offline, progress=progress)
+
+
 def load_gpu(name: str, *, memory: int | None = None, bandwidth: int | None = None) -> Gpu:
     """The GPU of that name, its visible memory (bytes) and bandwidth (bytes/s) replaced if given.
 
@@ -105,11 +129,14 @@ def size(
     gpu: Gpu | str | None = None,
     options: Options = NO_FLAGS,
     prompt: int | None = None,
+    weight_dtype: Storage | str | None = None,
+    batch: int = 1,
 ) -> schema.SizeReport:
     """What sequences of `contexts` tokens keep; by default one of the model's own maximum.
 
     gpu: for engines whose rules depend on it. prompt: how many of the longest context's tokens are the prompt, for the
-    arithmetic of what the cache saves.
+    arithmetic of what the cache saves. weight_dtype: a format that the weights would be kept in. batch: sequences of the
+    step whose reading of weights is told.
 
     Raises: CannotSplit, UnknownName; ConfigError and SourceError when the model has to be loaded.
     """
@@ -117,12 +144,12 @@ def size(
     from kvplan.plan.size import size as plan
     from kvplan.report.assemble.size import size_report
 
-    known = _model(model)
+    known = _stored(_model(model), weight_dtype)
     lengths = tuple(contexts) or (default_length(known),)
     request = SizeRequest(
         known, _engine(engine), lengths, parallel, _format(kv_dtype), options, None if gpu is None else _gpu(gpu)
     )
-    return size_report(plan(request), prompt)
+    return size_report(plan(request), prompt, batch)
 
 
 def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> schema.FitReport:
@@ -317,6 +344,11 @@ def _plan(model: Model, gpu: Gpu, question: FitQuestion) -> tuple[Plan, tuple[st
     from kvplan.engines.ideal import Ideal
     from kvplan.plan.fit import fit as plan
 
+    if question.weight_dtype is not None and question.weights is not None:
+        raise UsageError(
+            "the weights' bytes and their format are both given", hint="leave --weights or --weight-dtype out"
+        )
+    model = _stored(model, question.weight_dtype)
     request = _request(model, gpu, question)
     try:
         found, said = plan(request), warnings(request, question.engine)
@@ -472,6 +504,24 @@ def _bundled(names: Iterable[str] | None) -> Iterator[tuple[str, Model]]:
 
 def _gpu(gpu: Gpu | str) -> Gpu:
     return load_gpu(gpu) if isinstance(gpu, str) else gpu
+
+
+def _stored(model: Model, dtype: Storage | str | None) -> Model:
+    """The model with its weights kept otherwise, and a note of what they are.
+
+    Raises: UnknownName; UsageError where the weights aren't known.
+    """
+    if dtype is None:
+        return model
+    from kvplan.arch.storage import storage_named
+
+    if model.weights is None:
+        raise UsageError(f"the weights of {model.origin.id} aren't known", hint="--weights 140GB instead of a format")
+    storage = storage_named(dtype) if isinstance(dtype, str) else dtype
+    changed = model.weights.stored_as(storage)
+    own = f"{format_bytes(model.weights.bytes)} as published"
+    note = f"What if: weights in {storage.name} take {format_bytes(changed.bytes)}; {own}."
+    return replace(model, weights=changed, notes=(*model.notes, note))
 
 
 def _format(kv: KvFormat | str | None) -> KvFormat | None:

@@ -18,7 +18,7 @@ from kvplan.arch.parallel import Parallel, stage_layers
 from kvplan.arch.storage import BF16, DTYPES, FP16, FP32, Storage
 
 __all__ = [
-    "BF16", "DTYPES", "FP16", "FP32", "HEAD", "PLAIN", "TOWERS", "Block", "Component", "Reads", "Storage", "View", "Weight", "Weights",
+    "BF16", "DTYPES", "FP16", "FP32", "HEAD", "PLAIN", "TOWERS", "Basis", "Block", "Component", "Reads", "Storage", "View", "Weight", "Weights",
 ]  # fmt: skip
 
 Component = Literal[
@@ -28,6 +28,12 @@ Component = Literal[
 
 HEAD = "lm_head"
 """Name of the output projection, which a tied model shares with its embedding."""
+
+Basis = Literal["config", "headers", "what_if"]
+"""What bytes are worked out from: the config, the checkpoint's own headers, or a format that was asked about."""
+
+WHAT_IF = "what if "
+"""Beginning of the method of weights in another format than their own."""
 
 TOWERS: frozenset[Component] = frozenset(("encoder", "vision", "audio", "projector"))
 """Components that work on a request's input once, before decoding, and that no decode step reads."""
@@ -165,6 +171,18 @@ class Weights:
         return not self.missing
 
     @property
+    def basis(self) -> Basis:
+        """What the bytes are worked out from."""
+        if self.formula_bytes is not None:
+            return "headers"
+        return "what_if" if self.method.startswith(WHAT_IF) else "config"
+
+    @property
+    def whole(self) -> bool:
+        """Whether the bytes are all there: headers have those of parts that the config doesn't describe."""
+        return self.exact or self.basis == "headers"
+
+    @property
     def total(self) -> int:
         """Parameters, a tied head counted once, draft layers not at all."""
         return sum(weight.parameters * count for weight, count in self._once())
@@ -271,7 +289,7 @@ class Weights:
             quantizable = weight.linear and weight.component not in ("embedding", "head", "router", *TOWERS)
             return replace(weight, stored=storage) if plain or quantizable else weight
 
-        return replace(self.map(change), method=storage.name)
+        return replace(self.map(change), method=WHAT_IF + storage.name, formula_bytes=None)
 
     def map(self, change: Callable[[Weight], Weight]) -> Weights:
         """The same model with each weight replaced; equal layers stay one tuple."""

@@ -26,6 +26,22 @@ def model(name: str, values: Values) -> Model:
     return api.load_model(name, revision=values.get(o.REVISION), offline=values.on(o.OFFLINE))
 
 
+def weighed(name: str, values: Values) -> Model:
+    """The model that was named, its weights by the checkpoint's own headers where they can be reached and are wanted.
+
+    Raises: UnknownName, ConfigError, SourceError.
+    """
+    from kvplan import api
+
+    found = model(name, values)
+    if values.was_given(o.WEIGHT_DTYPE) or values.get(o.WEIGHTS) is not None or not api.has_headers(found):
+        return found
+    from kvplan.cli.progress import Progress
+
+    with Progress("headers of the checkpoint") as progress:
+        return api.weigh(found, offline=values.on(o.OFFLINE), progress=progress)
+
+
 def parallel(values: Values) -> Parallel:
     """The parallel sizes.
 

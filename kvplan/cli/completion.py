@@ -53,6 +53,12 @@ def _dtypes() -> Iterable[str]:
     return ("auto", *FORMATS)
 
 
+def _weight_dtypes() -> Iterable[str]:
+    from kvplan.arch.storage import NAMED
+
+    return (name.replace("_", "-") if name.startswith(("fp8", "int")) else name for name in NAMED)
+
+
 def _engines() -> Iterable[str]:
     from kvplan.engines.registry import names
 
@@ -75,6 +81,7 @@ VALUES: dict[str, Callable[[], Iterable[str]]] = {
     "models": _models,
     "gpus": _gpus,
     "dtypes": _dtypes,
+    "weight_dtypes": _weight_dtypes,
     "engines": _engines,
     "formats": _formats,
     "schemas": _schemas,

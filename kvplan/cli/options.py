@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvplan.arch.formats import KvFormat, parse_kv_format
+from kvplan.arch.storage import storage_named
 from kvplan.cli.option import Option, fraction, natural, switch, whole, words
 from kvplan.units import parse_bandwidth, parse_bytes, parse_token_list, parse_tokens
 
@@ -30,9 +31,14 @@ CTX_ONE = Option(
 PROMPT = Option("prompt", "of those tokens, how many are the prompt (for --explain)", parse_tokens, "TOKENS", "half")
 CONCURRENCY = Option("concurrency", "sequences that must be admitted at once", whole, "N", "as many as fit")
 BATCH = Option("batch", "sequences of the decode step that is timed", whole, "N", "as many as fit")
+BATCH_READ = Option("batch", "sequences of the decode step whose reading of weights is shown", whole, "N", "1")
 KV_DTYPE = Option(
     "kv_dtype", "cache format: bf16, fp8, int8, nvfp4, q8_0, q4_0 ..., or K:V", kv_dtype, "T", "auto",
     completes="dtypes",
+)  # fmt: skip
+WEIGHT_DTYPE = Option(
+    "weight_dtype", "what if the weights were kept in bf16, fp8, fp8-block, int4, nvfp4, mxfp4, q4_k_m ...", storage_named, "T",
+    "the checkpoint's own", completes="weight_dtypes",
 )  # fmt: skip
 KV_DTYPES = Option("kv_dtype", "cache formats to compare: bf16,fp8,q8_0:q4_0", words, "T,T", "auto", completes="dtypes")
 ATTENTION = Option(

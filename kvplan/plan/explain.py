@@ -7,6 +7,7 @@ from typing import NamedTuple
 from kvplan.arch.curve import StateGroup
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import LayerCount, Model
+from kvplan.arch.weights import Weights
 
 Scalar = int | float | str | None
 
@@ -57,6 +58,40 @@ def explain_work(prompt: int, output: int) -> Node:
         ),
         "prefill writes the cache, decode reads it: with one, every token is run once",
     )
+
+
+ROUTING = "experts: E x (1 - (1 - k/E)^batch) distinct ones of E if each token chooses k uniformly and independently"
+
+
+def explain_weights(weights: Weights, batch: int) -> Node:
+    """Bytes of one copy of the weights, by what stores them, and what a step of `batch` sequences reads of them."""
+    counts, reads = weights.by_component(), weights.read_bytes(batch)
+    known: tuple[tuple[str, Scalar], ...] = (
+        ("parameters", weights.total),
+        ("active per token", weights.active),
+        ("by the config's formula", weights.formula_bytes),
+        ("missing", ", ".join(weights.missing) or None),
+    )
+    parts = tuple(
+        Node(name, count, "parameters", "", source="counted from the config") for name, count in counts.items()
+    )
+    read = Node(
+        f"weights that a step of {batch:,} reads", reads.likely, "bytes", "dense weights once, a row of the embedding a sequence, experts",
+        (("at least", reads.low), ("at most", reads.high)), ROUTING,
+    )  # fmt: skip
+    return Node("weights", weights.bytes, "bytes", stored_text(weights), known, _BASES[weights.basis], (*parts, read))
+
+
+def stored_text(weights: Weights) -> str:
+    """What the bytes stand on: `fp8, from the config`, `headers of 4 files`."""
+    return f"{weights.method or 'dtype as stated'}, from the config" if weights.basis == "config" else weights.method
+
+
+_BASES = {
+    "config": "tensor shapes that follow from the config, in the checkpoint's own formats",
+    "headers": "the checkpoint's own headers, every tensor's bytes",
+    "what_if": "tensor shapes that follow from the config, in the format asked about",
+}
 
 
 def explain_group(count: LayerCount, tokens: int) -> Node:

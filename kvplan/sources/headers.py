@@ -6,12 +6,14 @@ The weights themselves are never read. A terabyte on the Hub costs one index and
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable
 from math import prod
 from pathlib import Path, PurePosixPath
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from kvplan.errors import BadFile, KvplanError, UsageError
+from kvplan.errors import BadFile, KvplanError, Unreachable, UsageError
 from kvplan.sources import gguf, safetensors
 from kvplan.sources.strict import parse_json_object
 from kvplan.sources.tensors import Headers, Tensor, joined
@@ -26,9 +28,16 @@ Progress = Callable[[int, int], None]
 INDEX = "model.safetensors.index.json"
 MOST_INDEX_BYTES = 64 * MIB
 WORKERS = 8
+PATIENCE_S = 30.0
+"""Seconds without an answer after which the Hub is given up."""
+VARIABLE = "HF_HUB_ETAG_TIMEOUT"
 HUB_FIRST_BYTES = 100_001
 """Bytes that huggingface_hub asks of each file first; 97 % of headers are shorter. Source: its hf_api.py."""
 _SPLIT = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5})\.gguf", re.ASCII)
+
+
+class Incomplete(BadFile):
+    """Files of a checkpoint are not there: what is there may be right, but isn't all."""
 
 
 def folder_headers(folder: Path, progress: Progress | None = None) -> Headers | None:
@@ -37,17 +46,30 @@ def folder_headers(folder: Path, progress: Progress | None = None) -> Headers | 
     An index names the files; without one, all safetensors files count, without what looks like a second copy of them.
     A projector's GGUF file is no part of the language model's.
 
-    Raises: BadFile, Unsupported; UsageError if it holds several GGUF models.
+    Raises: Incomplete where files are missing or only Git LFS's pointers to them are there; BadFile, Unsupported;
+    UsageError if it holds several GGUF models.
     """
     names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
     index, read = _index(folder, names)
     if index:
+        _no_pointers(folder, index)
         return joined(_each(index, lambda name: safetensors.read_file(folder / name), progress), str(folder), read)
     ggufs = [name for name in names if name.lower().endswith(".gguf") and not name.lower().startswith("mmproj")]
     models = sorted({gguf_parts(name)[0] for name in ggufs})
     if len(models) > 1:
         raise UsageError(f"{folder} holds {len(models)} GGUF models", hint=f"name one of them: {folder / models[0]}")
     return gguf_headers(folder / models[0], progress) if models else None
+
+
+def _no_pointers(folder: Path, names: Iterable[str]) -> None:
+    """Raises: Incomplete for what `git clone` leaves without Git LFS."""
+    for name in names:
+        path = folder / name
+        if path.stat().st_size < LFS_BYTES and path.read_bytes().startswith(LFS):
+            raise Incomplete(f"{name} is Git LFS's pointer to a file, not the file", hint="git lfs pull")
+
+
+LFS, LFS_BYTES = b"version https://git-lfs", 1024
 
 
 def _index(folder: Path, names: list[str]) -> tuple[list[str], int]:
@@ -61,7 +83,7 @@ def _index(folder: Path, names: list[str]) -> tuple[list[str], int]:
     files = _shards(text, str(path))
     missing = [name for name in files if name not in names]
     if missing:
-        raise BadFile(
+        raise Incomplete(
             f"{len(missing)} of {len(files)} files of the checkpoint in {folder} are missing",
             cause=f"{INDEX} names {missing[0]}",
             hint="download them, or remove the index",
@@ -99,7 +121,7 @@ def gguf_headers(path: Path, progress: Progress | None = None) -> Headers:
     names = gguf_parts(path.name)
     missing = [name for name in names if not (path.parent / name).is_file()]
     if missing:
-        raise BadFile(
+        raise Incomplete(
             f"{len(missing)} of {len(names)} parts of {path.name} are missing", cause=f"there is no {missing[0]}"
         )
     return joined(_each(names, lambda name: gguf.read_file(path.parent / name), progress), str(path))
@@ -127,26 +149,56 @@ def hub_headers(repo: str, revision: str | None = None, progress: Progress | Non
 
     Raises: NotFound, Gated, Unreachable, Offline; BadFile for headers that contradict themselves.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
     from huggingface_hub import HfApi
 
+    from kvplan.sources.hub import in_time, quiet
     from kvplan.sources.hub_errors import explained
 
     api = HfApi(library_name="kvplan")
     try:
-        files, read = _hub_files(api, repo, revision)
-        done: list[Headers] = []
-        with ThreadPoolExecutor(WORKERS) as pool:
-            for found in pool.map(lambda name: _hub_file(api, repo, revision, name), files):
-                done.append(found)
-                if progress is not None:
-                    progress(len(done), len(files))
+        with quiet():
+            files, read = in_time(lambda: _hub_files(api, repo, revision), PATIENCE_S, VARIABLE)
+            done = _at_once(files, lambda name: _hub_file(api, repo, revision, name), progress)
     except KvplanError:
         raise
     except Exception as error:  # every way to fail becomes one clear error
         raise explained(error, repo, revision) from None
     return joined(done, f"https://huggingface.co/{repo}", read) if files else None
+
+
+def _at_once(names: list[str], read: Callable[[str], Headers], progress: Progress | None) -> list[Headers]:
+    """Headers of each file, several at a time, in threads that never keep the process alive.
+
+    Raises: what `read` raises; Unreachable when no file comes for PATIENCE_S.
+    """
+    left, found = iter(names), SimpleQueue[tuple[str, Headers | Exception]]()
+    given_up = threading.Event()
+
+    def work() -> None:
+        for name in left:  # each name to one thread: advancing a list's iterator is one step of the interpreter
+            if given_up.is_set():
+                return
+            try:
+                found.put((name, read(name)))
+            except Exception as error:  # handed to the caller
+                found.put((name, error))
+
+    for _ in range(min(WORKERS, len(names))):
+        threading.Thread(target=work, name="kvplan-hub", daemon=True).start()
+    done: dict[str, Headers] = {}
+    try:
+        while len(done) < len(names):
+            name, answer = found.get(timeout=PATIENCE_S)
+            if isinstance(answer, Exception):
+                raise answer
+            done[name] = answer
+            if progress is not None:
+                progress(len(done), len(names))
+    except Empty:
+        raise Unreachable(f"the Hub took longer than {PATIENCE_S:g} s for a file's header") from None
+    finally:
+        given_up.set()
+    return [done[name] for name in names]
 
 
 def _hub_files(api: HfApi, repo: str, revision: str | None) -> tuple[list[str], int]:
@@ -155,6 +207,8 @@ def _hub_files(api: HfApi, repo: str, revision: str | None) -> tuple[list[str], 
     if INDEX not in names:
         return _one_copy(name for name in names if name.endswith(".safetensors") and "/" not in name), 0
     path = Path(api.hf_hub_download(repo, INDEX, revision=revision))
+    if path.stat().st_size > MOST_INDEX_BYTES:
+        raise BadFile(f"{INDEX} of {repo} is too large", cause=f"an index has at most {MOST_INDEX_BYTES // MIB} MiB")
     text = path.read_text(encoding="utf-8", errors="replace")
     return _shards(text, f"{repo}/{INDEX}"), len(text)
 

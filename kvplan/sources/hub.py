@@ -10,6 +10,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -94,7 +95,7 @@ def _fetched(name: HubName, filename: str, *, offline: bool) -> _File | None:
     if offline or constants.HF_HUB_OFFLINE:
         return cached or _raise(_offline_error(name, filename, "--offline" if offline else "HF_HUB_OFFLINE"))
     try:
-        found = _in_time(
+        found = in_time(
             lambda: get_hf_file_metadata(
                 hf_hub_url(name.repo, filename, revision=name.revision),
                 timeout=constants.HF_HUB_ETAG_TIMEOUT,
@@ -106,7 +107,7 @@ def _fetched(name: HubName, filename: str, *, offline: bool) -> _File | None:
         _check(found, name, filename)
         if cached is not None and cached.commit == found.commit_hash:
             return cached
-        path = _in_time(
+        path = in_time(
             lambda: hf_hub_download(name.repo, filename, revision=name.revision, library_name="kvplan"),
             _patience(),
             "HF_HUB_DOWNLOAD_TIMEOUT",
@@ -170,7 +171,7 @@ def _patience() -> float:
     return constants.HF_HUB_ETAG_TIMEOUT + 3 * constants.HF_HUB_DOWNLOAD_TIMEOUT
 
 
-def _in_time(call: Callable[[], _T], seconds: float, variable: str) -> _T:
+def in_time(call: Callable[[], _T], seconds: float, variable: str) -> _T:
     """The call's result, or Unreachable when it takes longer; the abandoned thread ends with the process."""
     results: list[_T] = []
     errors: list[BaseException] = []
@@ -208,7 +209,7 @@ def _companions(name: HubName, *, asked: bool) -> tuple[dict[str, Mapping[str, o
             continue
         if path is None:
             try:
-                path = _in_time(
+                path = in_time(
                     lambda filename=filename: hf_hub_download(  # type: ignore[misc]
                         name.repo, filename, revision=name.revision, library_name="kvplan"
                     ),
@@ -256,7 +257,7 @@ def _listing(name: HubName) -> list[str]:
         return answer.json()
 
     try:
-        answer = _in_time(ask, 2 * constants.HF_HUB_ETAG_TIMEOUT, "HF_HUB_ETAG_TIMEOUT")
+        answer = in_time(ask, 2 * constants.HF_HUB_ETAG_TIMEOUT, "HF_HUB_ETAG_TIMEOUT")
     except Exception as error:  # as in _fetched
         problem = error if isinstance(error, KvplanError) else explained(error, name.repo, name.revision)
         raise problem from None
@@ -337,3 +338,8 @@ def _switch_bars(switch: Callable[[], object]) -> None:
 
 
 _QUIET = _Quiet()
+
+
+def quiet() -> AbstractContextManager[None]:
+    """While it is entered huggingface_hub draws no progress bars."""
+    return _QUIET

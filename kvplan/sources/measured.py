@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from kvplan.arch.storage import Storage
-from kvplan.arch.weights import Block, Weight, Weights
+from kvplan.arch.weights import HEAD, ONE_GPU, Block, Weight, Weights
 from kvplan.families.quantization import bare
 from kvplan.sources.tensors import Headers, Tensor, layer_of
 
@@ -60,6 +60,8 @@ def measured(weights: Weights, headers: Headers) -> Weights:
         else:
             layers[number].append(tensor)
     first, last = _ends(weights, ends)
+    if weights.tied:  # a head that isn't in the files is a copy of the embedding wherever there has to be one
+        last = tuple(_like_embedding(weight, first) for weight in last)
     same: dict[tuple[int, tuple[tuple[str, int], ...]], Block] = {}
     blocks = []
     for number, block in enumerate(weights.layers):
@@ -73,12 +75,25 @@ def measured(weights: Weights, headers: Headers) -> Weights:
     )  # fmt: skip
 
 
+def accounts_for(weights: Weights, headers: Headers) -> bool:
+    """Whether the weights have the bytes of the files, up to 1 %: not so where tensors have names that say no layer."""
+    found = weights.bytes + sum(weight.bytes_on_rank(ONE_GPU) for weight in weights.draft)
+    if weights.tied:
+        found += sum(tensor.bytes for tensor in headers.tensors if _key(_module(tensor.name)[0])[1] == HEAD)
+    return abs(found - headers.bytes) * 100 <= headers.bytes
+
+
 def _ends(weights: Weights, tensors: list[Tensor]) -> tuple[Block, Block]:
     """Embeddings before the layers, norm and head after them: told apart by what the inventory has there."""
     before = {_key(weight.name) for weight in weights.first}
     mine = [tensor for tensor in tensors if _keys(tensor.name)[0] in before]
     rest = [tensor for tensor in tensors if _keys(tensor.name)[0] not in before]
     return _fitted(weights.first, mine), _fitted(weights.last, rest)
+
+
+def _like_embedding(weight: Weight, first: Block) -> Weight:
+    same = next((other for other in first if other.shape == weight.shape), None)
+    return weight if weight.name != HEAD or same is None else replace(weight, stored=same.stored)
 
 
 def _module(name: str) -> tuple[str, str]:
@@ -121,7 +136,7 @@ def _fitted(block: Block, tensors: Iterable[Tensor]) -> Block:
     result = list(block)
     taken = {index for group in sizes for index in group}
     free = tuple(index for index in range(len(block)) if index not in taken)
-    if left and free:
+    if free and (left or taken):  # what has no counterpart by name shares what is left; when nothing is, it isn't there
         sizes[free] += left
         left = 0
     for group, size in _disjoint(sizes).items():

@@ -28,6 +28,7 @@ def run(values: Values) -> Answer:
         engine=values.get(o.ENGINE),
         options=asked.engine_options(values),
         weights=values.get(o.WEIGHTS),
+        weight_dtype=values.get(o.WEIGHT_DTYPE),
         concurrency=values.get(o.CONCURRENCY),
         batch=values.get(o.BATCH),
         end=asked.end(values),
@@ -40,7 +41,7 @@ def run(values: Values) -> Answer:
             raise UsageError("--emit needs a MODEL", hint="kvplan fit llama-3-70b --gpu h100x8 --emit vllm")
         table = api.fit_all(gpu, question)
         return Answer(table, exit_code=0 if any(row.verdict == "fits" for row in table.rows) else 1)
-    report = api.fit(asked.model(values.arguments[0], values), gpu, question)
+    report = api.fit(asked.weighed(values.arguments[0], values), gpu, question)
     as_document = values.on(o.JSON) or values.was_given(o.FORMAT)
     if question.emit is not None and not as_document:
         return _emitted(report, values)
@@ -81,7 +82,7 @@ COMMAND = Command(
         Argument("MODEL", "a bundled name, Hub id, path, folder, YAML or -; none: every bundled model", completes="models"),
     ),
     options=(
-        o.GPU, o.GPU_MEMORY, o.GPU_BANDWIDTH, *o.PARALLEL, o.CTX_ONE, o.CONCURRENCY, o.KV_DTYPE, o.ENGINE,
+        o.GPU, o.GPU_MEMORY, o.GPU_BANDWIDTH, *o.PARALLEL, o.CTX_ONE, o.CONCURRENCY, o.KV_DTYPE, o.WEIGHT_DTYPE, o.ENGINE,
         o.UTILIZATION, o.KV_MEMORY, o.WEIGHTS, o.OVERHEAD, o.BATCH, o.CALIBRATION, o.SAFE, o.LIKELY, *o.ENGINE_FLAGS,
         *o.FROM_HUB, o.EXPLAIN, o.EMIT, *o.PRINTING,
     ),

@@ -14,7 +14,7 @@ def run(values: Values) -> Answer:
     """Size one model."""
     from kvplan import api
 
-    model, window, sinks = asked.model(values.arguments[0], values), values.get(o.WINDOW), values.get(o.SINKS)
+    model, window, sinks = asked.weighed(values.arguments[0], values), values.get(o.WINDOW), values.get(o.SINKS)
     if window is None and sinks:
         raise UsageError("--sinks needs --window", hint="--sinks 4 --window 1020 keeps 1,024 tokens")
     report = api.size(
@@ -26,6 +26,8 @@ def run(values: Values) -> Answer:
         gpu=asked.gpu(values)[0] if values.was_given(o.GPU) else None,
         options=asked.engine_options(values),
         prompt=values.get(o.PROMPT),
+        weight_dtype=values.get(o.WEIGHT_DTYPE),
+        batch=values.get(o.BATCH) or 1,
     )
     return Answer(report)
 
@@ -43,7 +45,7 @@ COMMAND = Command(
     ),
     arguments=(Argument("MODEL", "a bundled name, Hub id, path, folder, YAML or -", least=1, completes="models"),),
     options=(
-        o.CTX, o.KV_DTYPE, *o.PARALLEL, o.ENGINE, o.GPU, o.WINDOW, o.SINKS, o.PROMPT, *o.ENGINE_FLAGS, *o.FROM_HUB,
+        o.CTX, o.KV_DTYPE, o.WEIGHT_DTYPE, *o.PARALLEL, o.ENGINE, o.GPU, o.BATCH_READ, o.WINDOW, o.SINKS, o.PROMPT, *o.ENGINE_FLAGS, *o.FROM_HUB,
         o.EXPLAIN, *o.PRINTING,
     ),
 )  # fmt: skip

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kvplan.report.schema.common import Layout as Layout
     from kvplan.report.schema.common import ModelInfo as ModelInfo
     from kvplan.report.schema.common import Parameters as Parameters
+    from kvplan.report.schema.common import WeightReads as WeightReads
+    from kvplan.report.schema.common import WeightsInfo as WeightsInfo
     from kvplan.report.schema.compare import Compared as Compared
     from kvplan.report.schema.compare import CompareReport as CompareReport
     from kvplan.report.schema.fit import Change as Change
@@ -70,7 +72,17 @@ if TYPE_CHECKING:
     )
 
 HOMES = {
-    "common": ("Defaulted", "Parameters", "ModelInfo", "KvDtype", "Layout", "EngineInfo", "Explained"),
+    "common": (
+        "Defaulted",
+        "Parameters",
+        "WeightsInfo",
+        "WeightReads",
+        "ModelInfo",
+        "KvDtype",
+        "Layout",
+        "EngineInfo",
+        "Explained",
+    ),
     "size": ("Group", "CacheInfo", "Sequence", "Rung", "SameShape", "Work", "SizeReport"),
     "fit": (
         "GpuInfo",

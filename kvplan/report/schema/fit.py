@@ -88,10 +88,8 @@ class DecodeInfo:
     """One decode step. Reads are at the datasheet's bandwidth; weight_read_s counts the distinct experts expected.
 
     weight_bytes: what weight_read_s reads: by one rank of each pipeline stage; low and high: one token's experts, and all
-    that the batch can choose.
-
-    step_s_low: what no public measurement beats. step_s_likely: an estimate; `fractions` says with which achieved
-    fractions and whose. tokens_per_s: all sequences together, at step_s_likely.
+    that the batch can choose. step_s_low: what no public measurement beats. step_s_likely: an estimate; `fractions` says
+    with which achieved fractions and whose. tokens_per_s: all sequences together, at step_s_likely.
     """
 
     batch: int

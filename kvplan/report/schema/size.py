@@ -91,8 +91,9 @@ class Work:
 
 @dataclass
 class SizeReport:
-    """`kvplan size`. weight_reads: of one copy, null where weights aren't known. verified: whether the rules are those of
-    the engine's version asked for.
+    """`kvplan size`. verified: whether the rules are those of the engine's version asked for.
+
+    weight_reads: of one copy of the model; null where its weights aren't known.
     """
 
     schema: str

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from kvplan.report.blocks import Bar, Block, Column, Facts, Heading, Note, Table, Verdict
 from kvplan.report.schema import fit as schema
-from kvplan.report.schema.common import WeightReads
 from kvplan.report.views import words
 from kvplan.report.views.size import notes
 from kvplan.units import format_bytes
@@ -137,7 +136,7 @@ def _reserved(reserved: schema.Reserved) -> str:
 def _decode(step: schema.DecodeInfo) -> Iterator[tuple[str, str]]:
     low = f"at least {words.seconds(step.weight_read_s_low)}, " if step.weight_read_s_low < step.weight_read_s else ""
     expected = " with the experts that uniform routing touches" if low else ""
-    yield "weights read", f"{low}{words.seconds(step.weight_read_s)}{expected}: {_weight_bytes(step)} per GPU"
+    yield "weights read", f"{_weight_bytes(step)} per GPU: {low}{words.seconds(step.weight_read_s)}{expected}"
     yield "cache read", f"{words.seconds(step.kv_read_s)}, {words.share(step.kv_share)} of the reading"
     yield (
         "a step takes",
@@ -163,8 +162,8 @@ def _decode(step: schema.DecodeInfo) -> Iterator[tuple[str, str]]:
 
 
 def _weight_bytes(step: schema.DecodeInfo) -> str:
-    reads = WeightReads(step.batch, step.weight_bytes_low, step.weight_bytes, step.weight_bytes_high)
-    return words.reads_text(reads)
+    low, likely, high = map(format_bytes, (step.weight_bytes_low, step.weight_bytes, step.weight_bytes_high))
+    return likely if low == high else f"{likely} ({low} to {high})"
 
 
 def _notes(report: schema.FitReport) -> Iterator[str]:

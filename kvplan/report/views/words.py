@@ -28,11 +28,15 @@ def parameter_text(count: int) -> str:
     return f"{count / 1e9:.1f}B" if count >= 10**9 else f"{count / 1e6:.0f}M"
 
 
+TEN = 10
+"""Per cent from which on no fractions are shown."""
+
+
 def weights_text(weights: schema.WeightsInfo) -> str:
     """`14.96 GiB (16,060,522,496 B) by its headers, the config's formula 0.02 % less`."""
     text = exact(weights.bytes)
     if weights.basis == "what_if":
-        return f"{text} {weights.method}"
+        return f"{text} if kept in {weights.method.removeprefix('what if ')}"
     if weights.formula_bytes is None:
         kept = f" ({weights.method})" if weights.method else ""
         return f"{text} by the config{kept}" + (", at least" if weights.missing else "")
@@ -44,7 +48,8 @@ def apart(size: int, other: int) -> str:
     if size == other:
         return "agrees to the byte"
     share_apart = abs(size - other) / other * 100 if other else 100.0
-    return f"gives {share_apart:.2g} % {'less' if size < other else 'more'}"
+    figures = f"{share_apart:.0f}" if share_apart >= TEN else f"{share_apart:.2g}"
+    return f"gives {figures} % {'less' if size < other else 'more'}"
 
 
 def reads_text(reads: schema.WeightReads) -> str:
