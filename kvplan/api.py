@@ -52,7 +52,7 @@ class FitQuestion:
     they would be kept in, None for the checkpoint's own. concurrency: sequences that must be admitted. batch: sequences of the decode step that is timed. end: what decides when it is uncertain.
     calibration: a receipt of `kvplan verify` on such a GPU, or its file: its measurements make the likely time of a step.
     emit: "vllm" or "k8s" for what to paste when it fits. called: what the model was called, which says which of its
-    repositories is served; None for the first.
+    repositories is served; None for the first. draft: a model that drafts for it; adapters are among the options.
     """
 
     context: int | None = None
@@ -68,6 +68,7 @@ class FitQuestion:
     calibration: Calibration | str | None = None
     emit: str | None = None
     called: str | None = None
+    draft: Model | str | None = None
 
 
 PLAINLY = FitQuestion()
@@ -348,7 +349,7 @@ def _plan(model: Model, gpu: Gpu, question: FitQuestion) -> tuple[Plan, tuple[st
         raise UsageError(
             "the weights' bytes and their format are both given", hint="leave --weights or --weight-dtype out"
         )
-    model = _stored(model, question.weight_dtype)
+    model, question = _with_draft(_stored(model, question.weight_dtype), question)
     request = _request(model, gpu, question)
     try:
         found, said = plan(request), warnings(request, question.engine)
@@ -504,6 +505,25 @@ def _bundled(names: Iterable[str] | None) -> Iterator[tuple[str, Model]]:
 
 def _gpu(gpu: Gpu | str) -> Gpu:
     return load_gpu(gpu) if isinstance(gpu, str) else gpu
+
+
+DRAFTED = 3
+"""Tokens that a draft model guesses each step unless somebody says; what it takes hardly depends on it."""
+
+
+def _with_draft(model: Model, question: FitQuestion) -> tuple[Model, FitQuestion]:
+    """The model with the one that drafts for it.
+
+    Raises: CannotSplit; UsageError where the weights of either aren't known.
+    """
+    if question.draft is None:
+        return model, question
+    from kvplan.arch.extras import with_draft
+
+    draft, options, parallel = _model(question.draft), question.options, question.parallel
+    draft.check_split(Parallel(tp=parallel.tp, dcp=parallel.dcp))
+    told = replace(options, draft=draft.origin.id, speculative_tokens=options.speculative_tokens or DRAFTED)
+    return with_draft(model, draft), replace(question, options=told)
 
 
 def _stored(model: Model, dtype: Storage | str | None) -> Model:

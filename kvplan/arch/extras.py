@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvplan.arch.curve import Curve
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import BF16, Storage
-from kvplan.arch.weights import TOWERS, Block, Weight, Weights
+from kvplan.arch.weights import HEAD, TOWERS, Block, Weight, Weights
 from kvplan.errors import UnknownName, UsageError
 
 
@@ -77,6 +77,32 @@ def _pair(weight: Weight, rank: int, resident: int, stored: Storage) -> tuple[We
     up = Weight(f"{weight.name}.lora_B", (outputs, rank), weight.component, stored, 0 if weight.split == 0 else None,
                 weight.units if weight.split == 0 else 0, copies, picked, linear=True)  # fmt: skip
     return down, up
+
+
+DRAFT_MODEL = "draft_model"
+"""Trait of a model whose drafts another model makes."""
+
+
+def with_draft(model: Model, draft: Model) -> Model:
+    """The model with another one to draft for it: its layers keep a cache, all its weights are the draft's.
+
+    Raises: UsageError if the weights of either aren't known.
+    """
+    for one in (model, draft):
+        if one.weights is None:
+            raise UsageError(
+                f"the weights of {one.origin.id} aren't known", hint="give a model with a full config.json"
+            )
+    own, small = model.weights, draft.weights
+    assert own is not None and small is not None  # noqa: S101, PT018 - looked at above
+    last = (weight for weight in small.last if not (small.tied and weight.name == HEAD))
+    every = (*small.first, *(weight for layer in small.layers for weight in layer), *last, *small.towers)
+    return replace(
+        model,
+        draft_layers=draft.layers,
+        weights=replace(own, draft=every),
+        traits=(*model.traits, DRAFT_MODEL),
+    )
 
 
 @dataclass(frozen=True, slots=True)

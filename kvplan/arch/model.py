@@ -112,13 +112,14 @@ class Model:
             start += count
         return tuple(stages)
 
-    def rank_curves(self, parallel: Parallel, kv: KvFormat) -> tuple[Curve, ...]:
-        """What one tensor rank of each pipeline stage keeps for a sequence.
+    def rank_curves(self, parallel: Parallel, kv: KvFormat, drafting: tuple[Layer, ...] = ()) -> tuple[Curve, ...]:
+        """What one tensor rank of each pipeline stage keeps for a sequence. drafting: layers beside the last stage's.
 
         Raises: CannotSplit.
         """
         self.check_split(parallel)
-        return tuple(self.curve(kv, parallel.shard, stage) for stage in self.stages(parallel))
+        *stages, last = self.stages(parallel)
+        return tuple(self.curve(kv, parallel.shard, stage) for stage in (*stages, (*last, *drafting)))
 
     def curve(self, kv: KvFormat, shard: Shard = WHOLE, layers: tuple[Layer, ...] | None = None) -> Curve:
         """What a sequence keeps in `layers` (all of them) on one rank."""

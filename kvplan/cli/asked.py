@@ -105,4 +105,32 @@ def engine_options(values: Values) -> Options:
         async_scheduling=not values.on(o.NO_ASYNC_SCHEDULING),
         hybrid_manager=not values.on(o.NO_HYBRID),
         speculative_tokens=values.get(o.SPECULATIVE_TOKENS) or 0,
+        max_loras=_loras(values),
+        max_lora_rank=values.get(o.MAX_LORA_RANK) or LORA_RANK,
+        lora_targets=values.get(o.LORA_TARGETS),
     )
+
+
+LORA_RANK = 16
+"""vLLM's own default of --max-lora-rank."""
+
+
+def _loras(values: Values) -> int:
+    """Adapters at once: as said; one where only their rank or their targets are."""
+    given = values.get(o.MAX_LORAS)
+    if given is not None:
+        return given
+    return 1 if values.get(o.MAX_LORA_RANK) is not None or values.get(o.LORA_TARGETS) is not None else 0
+
+
+def draft(values: Values) -> Model | None:
+    """The model that drafts, if one was named.
+
+    Raises: UnknownName, ConfigError, SourceError.
+    """
+    name = values.get(o.DRAFT)
+    if name is None:
+        return None
+    from kvplan import api
+
+    return api.load_model(name, offline=values.on(o.OFFLINE))

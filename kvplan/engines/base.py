@@ -39,12 +39,16 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One named part of the budget of one GPU, in bytes, with the formula (numbers in) and the source."""
+    """One named part of the budget of one GPU, in bytes, with the formula (numbers in) and the source.
+
+    parts: what of it has a name of its own.
+    """
 
     name: str
     bytes: Range
     formula: str
     source: str
+    parts: tuple[Term, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,9 @@ class Options:
 
     utilization: share of memory it may use. kv_memory: cache bytes per GPU given by hand. weights, overhead: bytes per
     GPU that replace what kvplan would compute. graphs: whether CUDA graphs are captured. speculative_tokens: drafted by
-    the model's own multi-token-prediction layers each step; 0 leaves those layers out.
+    the model's own multi-token-prediction layers, or by the model called `draft`, each step; 0 leaves those layers out.
+    max_loras, max_lora_rank: LoRA adapters resident at once, 0 for none, and the rank that each may have. lora_targets:
+    last steps of the modules they adapt, None for every linear layer.
     """
 
     utilization: float | None = None
@@ -68,6 +74,10 @@ class Options:
     async_scheduling: bool = True
     hybrid_manager: bool = True
     speculative_tokens: int = 0
+    draft: str | None = None
+    max_loras: int = 0
+    max_lora_rank: int = 16
+    lora_targets: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 
 from kvplan.arch.curve import LONGEST, Curve
 from kvplan.arch.formats import KvFormat
+from kvplan.arch.layers import Layer
 from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Budget, Capacity, Options, Range, Refusal, Term
+from kvplan.engines.extras import beside, held
 from kvplan.errors import UsageError
 from kvplan.units import GIB, MIB, format_bytes
 
@@ -108,7 +110,8 @@ class Ideal:
         kv_bytes: int,
     ) -> Capacity | Refusal:
         """Whole sequences of `context` tokens in `kv_bytes` on each GPU: the least of all stages, times the replicas."""
-        found = formula(model.rank_curves(parallel, kv), parallel.dp, context, kv_bytes)
+        curves = model.rank_curves(parallel, kv, drafting(model, options))
+        found = formula(curves, parallel.dp, context, kv_bytes)
         if found.max_sequences == 0:
             need = self.reserved(model, gpu, parallel, kv, options, context)
             said = f"one sequence of {context:,} tokens needs {format_bytes(need)} on the fullest GPU"
@@ -127,7 +130,12 @@ class Ideal:
         tokens: int,
     ) -> int:
         """Exactly what the sequence holds on the fullest GPU."""
-        return max(curve.bytes_at(tokens) for curve in model.rank_curves(parallel, kv))
+        return max(curve.bytes_at(tokens) for curve in model.rank_curves(parallel, kv, drafting(model, options)))
+
+
+def drafting(model: Model, options: Options) -> tuple[Layer, ...]:
+    """Layers that keep a cache to draft with; none unless drafts are asked for."""
+    return model.draft_layers if options.speculative_tokens else ()
 
 
 def formula(curves: tuple[Curve, ...], replicas: int, context: int, kv_bytes: int) -> Capacity:
@@ -156,7 +164,9 @@ def weights_term(model: Model, parallel: Parallel, options: Options) -> Term:
     Raises: UsageError if they are neither known nor given, unless the cache's memory is given and nobody needs them.
     """
     if options.weights is not None:
-        return Term("weights", Range.exactly(options.weights), f"{options.weights:,} B per GPU", _GIVEN)
+        more = beside(model, parallel, options)
+        size = options.weights + sum(term.bytes.likely for term in more)
+        return Term("weights", Range.exactly(size), f"{options.weights:,} B per GPU", _GIVEN, more)
     if model.weights is None:
         if options.kv_memory is not None:
             return Term("weights", Range.exactly(0), "not needed: the cache's memory is given", _GIVEN)
@@ -165,15 +175,15 @@ def weights_term(model: Model, parallel: Parallel, options: Options) -> Term:
             cause="its description doesn't say enough to count its parameters",
             hint="--weights 140GB (all checkpoint files together), or --kv-memory 40GiB (the cache alone, per GPU)",
         )
-    size = model.weights.bytes_fullest(parallel)
+    own, parts = found = held(model.weights, parallel, options)
+    size = found.bytes
     if model.weights.whole:
         source = model.weights.method if model.weights.basis == "headers" else _COUNTED
-        return Term("weights", Range.exactly(size), _layout(size, model, parallel), source)
+        return Term("weights", Range.exactly(size), _layout(own, model, parallel), source, parts)
     missing = ", ".join(model.weights.missing)
     spare = Range(size, size, size + size * UNKNOWN_PARTS // 100)
-    return Term(
-        "weights", spare, f"{_layout(size, model, parallel)}, up to {UNKNOWN_PARTS} % more for {missing}", _COUNTED
-    )
+    layout = f"{_layout(own, model, parallel)}, up to {UNKNOWN_PARTS} % more for {missing}"
+    return Term("weights", spare, layout, _COUNTED, parts)
 
 
 def _layout(size: int, model: Model, parallel: Parallel) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from kvplan.arch.layers import Layer
 from kvplan.engines.base import Capacity, Term
+from kvplan.engines.ideal import drafting
 from kvplan.plan.explain import Node, Scalar, explain_group
 from kvplan.plan.fit import Plan
 from kvplan.plan.roofline import Decode
@@ -33,11 +35,13 @@ def explain_plan(plan: Plan) -> Node:
 def _sequence_on_gpu(plan: Plan) -> Node:
     request = plan.request
     stages = request.model.stages(request.parallel)
-    curves = request.model.rank_curves(request.parallel, plan.kv)
+    extra = drafting(request.model, request.options)
+    stages = (*stages[:-1], (*stages[-1], *extra))
+    curves = request.model.rank_curves(request.parallel, plan.kv, extra)
     stage = max(range(len(curves)), key=lambda index: curves[index].bytes_at(request.context))
     parts = request.model.parts(plan.kv, request.parallel.shard, stages[stage])
     groups = tuple(explain_group(count, request.context) for count in parts)
-    copies = _copies(plan, stage, curves[stage].bytes_at(request.context))
+    copies = _copies(plan, stages[stage], curves[stage].bytes_at(request.context))
     where = f", stage {stage + 1} of {len(curves)}" if len(curves) > 1 else ""
     return Node(
         f"one sequence on the fullest GPU{where}",
@@ -50,10 +54,10 @@ def _sequence_on_gpu(plan: Plan) -> Node:
     )
 
 
-def _copies(plan: Plan, stage: int, held: int) -> tuple[Node, ...]:
+def _copies(plan: Plan, stage: tuple[Layer, ...], held: int) -> tuple[Node, ...]:
     """What a rank holds beyond its share, where tensor ranks keep the same heads or latents; counted above already."""
     request, tp = plan.request, plan.request.parallel.tp
-    whole = request.model.curve(plan.kv, layers=request.model.stages(request.parallel)[stage]).bytes_at(request.context)
+    whole = request.model.curve(plan.kv, layers=stage).bytes_at(request.context)
     more = held - -(-whole // tp)
     if more <= 0:
         return ()
@@ -84,7 +88,7 @@ def _budget(plan: Plan) -> Node:
         " - ".join(f"{number:,}" for number in numbers),
         tuple(("assumed " + name, value) for name, value in budget.assumed),
         "usable - weights - activations - runtime, on the fullest GPU",
-        (_term(budget.usable, (_term(budget.memory),)), *(_term(term) for term in terms[1:])),
+        (_term(budget.usable, (_term(budget.memory),)), *(_term(term, tuple(map(_term, term.parts))) for term in terms[1:])),
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kvplan.arch.curve import LONGEST
 from kvplan.arch.formats import KvFormat
 from kvplan.engines.base import Budget, Capacity, Refusal
-from kvplan.engines.ideal import formula
+from kvplan.engines.ideal import drafting, formula
 from kvplan.errors import UsageError
 from kvplan.plan.request import Request
 from kvplan.plan.roofline import Decode, decode
@@ -89,7 +89,7 @@ def fit(request: Request) -> Plan:
     """
     model, parallel, options = request.model, request.parallel, request.options
     engine, context, kv = request.engine, request.context, request.kv_format
-    curves = model.rank_curves(parallel, kv)
+    curves = model.rank_curves(parallel, kv, drafting(model, options))
     _check_weights(request)
     budget = engine.budget(model, request.gpu, parallel, options, context)
     kv_bytes = request.decide(budget.kv)

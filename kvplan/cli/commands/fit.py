@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvplan.cli import asked
 from kvplan.cli import options as o
 from kvplan.cli.command import MODULES, Answer, Command
 from kvplan.cli.option import Argument, Values
-from kvplan.cli.streams import write_whole
 from kvplan.errors import DoesNotFit, UsageError
 
 if TYPE_CHECKING:
@@ -35,6 +33,7 @@ def run(values: Values) -> Answer:
         calibration=values.get(o.CALIBRATION),
         emit=values.get(o.EMIT),
         called=next(iter(values.arguments), None),
+        draft=asked.draft(values),
     )
     if not values.arguments:
         if question.emit is not None:
@@ -61,8 +60,10 @@ def _emitted(report: FitReport, values: Values) -> Answer:
             hint=None if change is None else f"{change.change}: {change.effect}",
         )
     files = values.all(o.OUTPUT)
-    for name in files:
-        write_whole(Path(name), report.launch)
+    if files:
+        from kvplan.cli.files import write_all
+
+        write_all(dict.fromkeys(files, report.launch))
     return Answer(text="" if files else report.launch)
 
 
@@ -76,6 +77,7 @@ COMMAND = Command(
         "kvplan fit ./config.json --gpu auto --explain",
         "kvplan fit --gpu 4090 --ctx 8k",
         "kvplan fit llama-3-70b --gpu h100 --tp 8 --ctx 8k --emit vllm",
+        "kvplan fit llama-3-70b --gpu h100 --tp 8 --max-loras 4 --max-lora-rank 64 --draft llama-3.2-1b",
         "kvplan fit llama-3-70b --gpu h100 --tp 8 --ctx 8k --format table,json -o plan.json",
     ),
     arguments=(
@@ -83,7 +85,7 @@ COMMAND = Command(
     ),
     options=(
         o.GPU, o.GPU_MEMORY, o.GPU_BANDWIDTH, *o.PARALLEL, o.CTX_ONE, o.CONCURRENCY, o.KV_DTYPE, o.WEIGHT_DTYPE, o.ENGINE,
-        o.UTILIZATION, o.KV_MEMORY, o.WEIGHTS, o.OVERHEAD, o.BATCH, o.CALIBRATION, o.SAFE, o.LIKELY, *o.ENGINE_FLAGS,
+        o.UTILIZATION, o.KV_MEMORY, o.WEIGHTS, o.OVERHEAD, o.BATCH, o.CALIBRATION, o.SAFE, o.LIKELY, *o.ENGINE_FLAGS, *o.BESIDE,
         *o.FROM_HUB, o.EXPLAIN, o.EMIT, *o.PRINTING,
     ),
     more="Exit code 1 means that it doesn't fit; without MODEL, that no bundled model does.",

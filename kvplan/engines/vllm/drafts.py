@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from kvplan.arch.extras import DRAFT_MODEL
 from kvplan.arch.layers import Attention, Cache, Compressed, Indexer, Latent, Layer
 from kvplan.arch.model import Model
 from kvplan.engines.vllm.architectures import DRAFT_LIKE_FIRST, DRAFT_UNSTATED, named
 
 
 def draft_layers(model: Model) -> tuple[Layer, ...]:
-    """Layers of the checkpoint's own draft modules; empty when it has none."""
+    """Layers of the draft model, or of the checkpoint's own draft modules; empty when it has none."""
     stated = model.draft_layers
+    if DRAFT_MODEL in model.traits:
+        return stated
     if not stated and model.family.startswith(DRAFT_UNSTATED):
         stated = tuple(_first(model, full=True))
     if stated and named(model, DRAFT_LIKE_FIRST):

@@ -204,13 +204,25 @@ def _cache(told: Launch) -> Iterator[Flag]:
         yield "--disable-hybrid-kv-cache-manager", None
 
 
+LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""What --max-lora-rank may be. Source: vLLM 0.33 config/lora.py."""
+
+
 def _scheduler(told: Launch) -> Iterator[Flag]:
     yield "--max-num-batched-tokens", str(told.chosen.tokens)
     yield "--max-num-seqs", str(told.chosen.sequences)
     if not told.options.async_scheduling:
         yield "--no-async-scheduling", None
+    if told.options.max_loras:
+        yield "--enable-lora", None
+        yield "--max-loras", str(told.options.max_loras)
+        yield (
+            "--max-lora-rank",
+            str(next((rank for rank in LORA_RANKS if rank >= told.options.max_lora_rank), LORA_RANKS[-1])),
+        )
     if told.options.speculative_tokens:
-        drafts = {"method": "mtp", "num_speculative_tokens": told.options.speculative_tokens}
+        whose = {"method": "mtp"} if told.options.draft is None else {"model": told.options.draft}
+        drafts = {**whose, "num_speculative_tokens": told.options.speculative_tokens}
         yield "--speculative-config", json.dumps(drafts)
 
 

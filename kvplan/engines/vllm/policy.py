@@ -9,6 +9,7 @@ from kvplan.arch.formats import FORMATS, KvFormat
 from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Budget, Capacity, Options, Refusal
+from kvplan.engines.ideal import drafting
 from kvplan.engines.vllm import allocate, lengths
 from kvplan.engines.vllm import budget as budgets
 from kvplan.engines.vllm.architectures import FP8_ON_BLACKWELL, compresses, named
@@ -95,7 +96,7 @@ class Vllm:
             return found
         together = int(found.concurrency)
         allowed = min(together, made.settings.sequences)
-        rank = model.rank_curves(parallel, kv)[fullest(made)]
+        rank = model.rank_curves(parallel, kv, drafting(model, options))[fullest(made)]
         notes = difference(made, context, rank.bytes_at(context))
         return Capacity(
             kv_bytes=kv_bytes,

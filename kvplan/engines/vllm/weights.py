@@ -6,6 +6,7 @@ from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import Weights
 from kvplan.engines.base import Options, Range, Term
+from kvplan.engines.extras import beside, held
 from kvplan.engines.weight_views import view_of
 from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu
@@ -26,8 +27,10 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options) -> Ter
     Raises: UsageError when they are neither known nor given, unless the cache's memory is given and nobody needs them.
     """
     if options.weights is not None:
+        more = beside(model, parallel, options)
+        given = options.weights + sum(term.bytes.likely for term in more)
         return Term(
-            "weights", Range.exactly(options.weights), f"{options.weights:,} B per GPU", "given on the command line"
+            "weights", Range.exactly(given), f"{options.weights:,} B per GPU", "given on the command line", more
         )
     if model.weights is None:
         if options.kv_memory is not None:
@@ -40,16 +43,15 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options) -> Ter
             hint="--weights 140GB (all checkpoint files together), or --kv-memory 40GiB (the cache alone, per GPU)",
         )
     view = view_of("vllm", model, gpu)
-    size = model.weights.bytes_fullest(parallel, view)
-    if options.speculative_tokens:
-        size += model.weights.draft_bytes_on_rank(parallel, view)
+    found = held(model.weights, parallel, options, view)
+    size = found.bytes
     ranks = parallel.tp * parallel.pp
     formula = f"{model.weights.total:,} parameters, tensor by tensor, the fullest of {ranks} ranks"
     if not model.weights.whole:
         formula += f"; without {', '.join(model.weights.missing)}, which the config doesn't describe"
     high = round(size * (1 + _more(model.weights, gpu)))
     origin = model.weights.method if model.weights.basis == "headers" else "tensors of the config"
-    return Term("weights", Range(size, size, high), formula, f"{origin}, padded and copied as vLLM 0.33 does")
+    return Term("weights", Range(size, size, high), formula, f"{origin}, padded and copied as vLLM 0.33 does", found.extras)
 
 
 def _more(weights: Weights, gpu: Gpu) -> float:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kvplan.arch.curve import LONGEST
-from kvplan.engines.base import Budget, Capacity, Range, Refusal
+from kvplan.engines.base import Budget, Capacity, Range, Refusal, Term
+from kvplan.engines.extras import DRAFT
+from kvplan.engines.ideal import drafting
 from kvplan.errors import KvplanError
 from kvplan.hardware.gpu import Gpu
 from kvplan.plan.explain_plan import explain_plan
@@ -58,6 +60,7 @@ def fit_report(
         utilization_needed=share[0],
         utilization_reason=share[1],
         launch=launch,
+        extras=tuple(_extra(term, plan) for term in plan.budget.weights.parts),
     )
 
 
@@ -77,6 +80,14 @@ def _engine_error(plan: Plan) -> str | None:
     except KvplanError as error:
         return error.problem.cause or error.problem.what
     return found.message if isinstance(found, Refusal) else None
+
+
+def _extra(term: Term, plan: Plan) -> schema.Extra:
+    """Adapters or a draft; what a draft keeps for a sequence is in that sequence's bytes already."""
+    request = plan.request
+    layers = drafting(request.model, request.options) if term.name == DRAFT else ()
+    kept = request.model.curve(plan.kv, request.parallel.shard, layers).bytes_at(request.context) if layers else 0
+    return schema.Extra(term.name, term.bytes.likely, term.formula, kept)
 
 
 def gpu_info(gpu: Gpu, count: int) -> schema.GpuInfo:

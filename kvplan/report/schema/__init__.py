@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kvplan.report.schema.compare import CompareReport as CompareReport
     from kvplan.report.schema.fit import Change as Change
     from kvplan.report.schema.fit import DecodeInfo as DecodeInfo
+    from kvplan.report.schema.fit import Extra as Extra
     from kvplan.report.schema.fit import FitReport as FitReport
     from kvplan.report.schema.fit import FitTable as FitTable
     from kvplan.report.schema.fit import GpuInfo as GpuInfo
@@ -93,6 +94,7 @@ HOMES = {
         "Reserved",
         "DecodeInfo",
         "Change",
+        "Extra",
         "FitReport",
         "Skipped",
         "FitTable",

@@ -121,6 +121,19 @@ class Change:
 
 
 @dataclass
+class Extra:
+    """What is served beside the model: `adapters`, or `draft`. bytes: on the fullest GPU, part of weights_bytes.
+
+    formula: of the bytes. cache_bytes: that a sequence of the context keeps for it on the last stage's GPU.
+    """
+
+    name: str
+    bytes: int
+    formula: str
+    cache_bytes: int
+
+
+@dataclass
 class FitReport:
     """`kvplan fit MODEL`. short_by_bytes: missing on the fullest GPU when it does not fit, else null.
 
@@ -154,6 +167,7 @@ class FitReport:
     utilization_needed: float | None
     utilization_reason: str | None
     launch: str | None
+    extras: tuple[Extra, ...]
 
 
 @dataclass

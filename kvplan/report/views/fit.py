@@ -32,8 +32,7 @@ def _blocks(report: schema.FitReport) -> Iterator[Block]:
     yield Heading(f"Memory of one GPU, {format_bytes(report.per_gpu.memory_bytes)} visible")
     yield _bar(report.per_gpu)
     yield _memory(report.per_gpu)
-    if report.model.weights is not None:
-        yield Facts((("the whole model", words.weights_text(report.model.weights)),))
+    yield Facts(tuple(_weights(report)))
     yield Heading("What it holds")
     yield Facts(tuple(_capacity(report)))
     if report.decode is not None:
@@ -98,6 +97,14 @@ def _memory(memory: schema.PerGpu) -> Table:
     if memory.low == memory.high:
         return Table((Column("", right=False), Column("per GPU")), tuple(row[:2] for row in rows))
     return Table((Column("", right=False), Column(safe), Column(likely), Column("at best")), tuple(rows))
+
+
+def _weights(report: schema.FitReport) -> Iterator[tuple[str, str]]:
+    if report.model.weights is not None:
+        yield "the whole model", words.weights_text(report.model.weights)
+    for extra in report.extras:
+        cache = f", and {format_bytes(extra.cache_bytes)} of cache a sequence" if extra.cache_bytes else ""
+        yield f"beside it {extra.name}", f"{format_bytes(extra.bytes)} on a GPU{cache}: {extra.formula}"
 
 
 def _capacity(report: schema.FitReport) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,100 @@
+"""LoRA adapters and drafts in a plan: weights and cache that they add, by hand."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from cli.running import run, run_json
+
+LLAMA_8B = ("fit", "llama-3-8b", "--gpu", "h100", "--ctx", "8k")
+SIDES = 2 * 8192 + 2 * 5120 + 3 * 18432
+"""Inputs and outputs of the seven linear layers of a layer of Llama 3 8B, together."""
+
+
+def extras(report: dict) -> dict[str, dict]:
+    return {extra["name"]: extra for extra in report["extras"]}
+
+
+@pytest.mark.parametrize("engine", ["ideal", "vllm"])
+def test_adapters_take_their_slots(engine: str):
+    plain = run_json(*LLAMA_8B, "--engine", engine)
+    tuned = run_json(*LLAMA_8B, "--engine", engine, "--max-loras", "4", "--max-lora-rank", "64")
+    added = 4 * 2 * 32 * 64 * SIDES
+    assert plain["extras"] == []
+    assert extras(tuned)["adapters"]["bytes"] == added
+    assert tuned["per_gpu"]["weights_bytes"] - plain["per_gpu"]["weights_bytes"] == added
+    assert plain["per_gpu"]["kv_bytes"] - tuned["per_gpu"]["kv_bytes"] >= added
+    weights = tuned["explain"]["children"][0]["children"][1]
+    assert [child["name"] for child in weights["children"]] == ["adapters"]
+
+
+def test_only_the_modules_named_are_adapted():
+    tuned = run_json(*LLAMA_8B, "--lora-targets", "q_proj,v_proj")  # one adapter of rank 16
+    assert extras(tuned)["adapters"]["bytes"] == 2 * 32 * 16 * (8192 + 5120)
+    refused = run(*LLAMA_8B, "--lora-targets", "c_attn", "--no-config")
+    assert refused.code == 2
+    assert "q_proj" in refused.err
+
+
+def test_adapters_are_split_over_ranks():
+    tuned = run_json(*LLAMA_8B, "--tp", "2", "--max-loras", "1", "--lora-targets", "q_proj,down_proj")
+    assert extras(tuned)["adapters"]["bytes"] == 2 * 32 * 16 * (4096 + 2048 + 7168 + 4096)
+
+
+@pytest.mark.parametrize("engine", ["ideal", "vllm"])
+def test_a_draft_model_adds_weights_and_cache(engine: str):
+    plain = run_json("fit", "llama-3-70b", "--gpu", "h100x8", "--ctx", "8k", "--engine", engine)
+    drafted = run_json(
+        "fit", "llama-3-70b", "--gpu", "h100x8", "--ctx", "8k", "--engine", engine, "--draft", "llama-3.2-1b"
+    )
+    draft = extras(drafted)["draft"]
+    split = (128_256 * 2048 + 16 * (2 * 2048 * 2048 + 2 * 512 * 2048 + 3 * 8192 * 2048)) // 8
+    norms = 33 * 2048
+    assert draft["bytes"] == 2 * (split + norms)
+    assert draft["cache_bytes"] == 16 * 2 * 64 * 2 * 8192  # a KV head of 64 a rank, in 16 layers
+    sequence = drafted["explain"]["children"][1]["value"] - plain["explain"]["children"][1]["value"]
+    assert sequence == draft["cache_bytes"]
+    assert drafted["per_gpu"]["weights_bytes"] - plain["per_gpu"]["weights_bytes"] == draft["bytes"]
+    assert "llama-3.2-1b" in draft["formula"]
+
+
+def test_the_model_s_own_prediction_layers():
+    asked = ("fit", "deepseek-v3", "--gpu", "h200x8", "--ctx", "8k", "--engine", "ideal")
+    plain, drafted = run_json(*asked), run_json(*asked, "--speculative-tokens", "1")
+    draft = extras(drafted)["draft"]
+    assert draft["cache_bytes"] == 576 * 2 * 8192
+    assert drafted["per_gpu"]["weights_bytes"] - plain["per_gpu"]["weights_bytes"] == draft["bytes"] > 10**9
+    assert drafted["explain"]["children"][1]["value"] == 62 * 576 * 2 * 8192
+
+
+def test_a_draft_sits_on_the_last_stage():
+    asked = ("fit", "llama-3-70b", "--gpu", "h100x8", "--pp", "2", "--ctx", "8k", "--engine", "ideal")
+    drafted = run_json(*asked, "--draft", "llama-3.2-1b")
+    assert drafted["explain"]["children"][1]["name"] == "one sequence on the fullest GPU, stage 2 of 2"
+    assert drafted["explain"]["children"][1]["value"] == (40 * 2 * 2 * 128 * 2 + 16 * 2 * 2 * 64 * 2) * 8192
+
+
+def test_they_are_what_vllm_is_told():
+    emitted = run(
+        *LLAMA_8B,
+        "--max-loras",
+        "2",
+        "--max-lora-rank",
+        "20",
+        "--draft",
+        "llama-3.2-1b",
+        "--emit",
+        "vllm",
+        "--no-config",
+    ).out
+    words = " ".join(emitted.split())
+    assert "--enable-lora" in words
+    assert "--max-loras 2" in words
+    assert "--max-lora-rank 32" in words  # the next that vLLM knows
+    assert json.dumps({"model": "llama-3.2-1b", "num_speculative_tokens": 3}) in words
+
+
+def test_weights_given_by_hand_still_have_adapters_beside_them():
+    tuned = run_json(*LLAMA_8B, "--weights", "16GB", "--max-loras", "1")
+    assert tuned["per_gpu"]["weights_bytes"] == 16 * 10**9 + 2 * 32 * 16 * SIDES
