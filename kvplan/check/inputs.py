@@ -14,15 +14,15 @@ from kvplan.check.build import deployment
 from kvplan.check.merge import Key, Placed, merged
 from kvplan.check.messages import BudgetFault
 from kvplan.check.reader import aliased, parse_budget
-from kvplan.check.serving import STDIN
+from kvplan.check.serving import STDIN, is_dockerfile
 from kvplan.check.tree import MAX_BYTES, Tree, read_text
-from kvplan.errors import BadFile, UsageError
+from kvplan.errors import BadFile, Problem, UsageError
 
 BUDGETS = ("kvplan-budget.yaml", "kvplan-budget.yml")
 """Names that are looked for when none is given."""
 
 _BUDGET = re.compile(r"^[\"']?kvplan-budget[\"']?\s*:", re.MULTILINE)
-_SERVING = (".yaml", ".yml", ".sh")
+_SERVING = (".yaml", ".yml", ".sh", ".service")
 _SKIPPED = frozenset({"node_modules", "__pycache__", "venv"})
 MOST_FILES = 5000
 
@@ -47,12 +47,16 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One file: what it gave, and whether it is a budget. commands: serve commands, not yet deployments."""
+    """One file: what it gave, and whether it is a budget.
+
+    commands: serve commands, not yet deployments. faults: why it can't be read, each with its place.
+    """
 
     name: str
     budget: bool
     reading: Reading
     commands: tuple[serving.Command, ...] = ()
+    faults: tuple[tuple[Place, Problem], ...] = ()
 
 
 def default_files() -> tuple[str, ...]:
@@ -69,61 +73,85 @@ def default_files() -> tuple[str, ...]:
     return found[:1]
 
 
-def read_inputs(names: tuple[str, ...], tree: Tree, asked: Asked) -> tuple[Input, ...]:
+def read_inputs(names: tuple[str, ...], tree: Tree, asked: Asked, *, allow_nothing: bool = False) -> tuple[Input, ...]:
     """Every file that was named, and those with serve commands in every folder that was.
 
-    Raises: BadFile for a named file that can't be read; BudgetFault for a budget.
+    allow_nothing: whether a named file may have nothing to do with serving, as any file of a folder may.
+
+    Raises: BadFile for a named file that can't be opened. What is wrong in a file is among its faults.
     """
     found: list[Input] = []
     for name in dict.fromkeys(names):
         if name != STDIN and tree.path(name).is_dir():
-            found += _folder(name, tree)
+            found += (_file(file, tree, alone=False) for file in _walk(name, tree.path(name)))
         else:
-            found.append(_file(name, tree))
+            found.append(_file(name, tree, alone=not allow_nothing))
     models = {alias: source for given in found for alias, source in given.reading.models.items()}
     return tuple(_built(given, tree, asked, models) for given in found)
 
 
-def _folder(name: str, tree: Tree) -> Iterator[Input]:
-    """Files of a folder that may serve something; one that isn't what its name says is listed, not an error."""
-    for path in _walk(tree.path(name)):
-        file = (Path(name) / path.relative_to(tree.path(name))).as_posix()
-        try:
-            read = _file(file, tree, alone=False)
-        except BudgetFault:
-            raise
-        except BadFile as error:
-            problem = error.problem
-            why = f"{problem.what}: {problem.cause}" if problem.cause else problem.what
-            read = Input(file, budget=False, reading=Reading(unread=(Unread(file, why, Place(file, 1)),)))
-        yield read
-
-
-def _walk(folder: Path) -> Iterator[Path]:
+def _walk(name: str, folder: Path) -> Iterator[str]:
+    """Files of a folder that may serve something."""
     count = 0
     for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder).parts
-        hidden = any(part.startswith(".") or part in _SKIPPED for part in inside)
-        if path.suffix.lower() in _SERVING and not hidden and path.is_file():
+        inside = path.relative_to(folder)
+        hidden = any(part.startswith(".") or part in _SKIPPED for part in inside.parts)
+        wanted = path.suffix.lower() in _SERVING or is_dockerfile(path.name)
+        if wanted and not hidden and path.is_file():
             count += 1
             if count > MOST_FILES:
                 raise UsageError(
                     f"{folder} has more than {MOST_FILES:,} files", hint="name the folder with the manifests"
                 )
-            yield path
+            yield (Path(name) / inside).as_posix()
 
 
-def _file(name: str, tree: Tree, *, alone: bool = True) -> Input:
-    text = _stdin() if name == STDIN else read_text(tree, name)
-    if Path(name).name in BUDGETS or (_BUDGET.search(text) and name.endswith((".yaml", ".yml"))):
-        return Input(name, budget=True, reading=parse_budget(text, name, tree))
-    if not alone and "vllm" not in text:
+def _file(name: str, tree: Tree, *, alone: bool) -> Input:
+    """alone: whether a person named it, and so expects something in it."""
+    try:
+        text = _stdin() if name == STDIN else read_text(tree, name)
+    except BadFile as error:
+        if alone:
+            raise
+        return _listed(name, error)
+    budget = Path(name).name in BUDGETS or bool(_BUDGET.search(text) and name.endswith((".yaml", ".yml")))
+    if not alone and not budget and "vllm" not in text.lower():
         return Input(name, budget=False, reading=Reading())
+    try:
+        return _parsed(text, name, tree, budget=budget, alone=alone)
+    except BudgetFault as error:
+        return Input(name, budget=budget, reading=Reading(), faults=error.faults)
+    except BadFile as error:
+        if not alone and not budget:
+            return _listed(name, error)
+        return Input(name, budget=budget, reading=Reading(), faults=((_place(name, error), error.problem),))
+
+
+def _parsed(text: str, name: str, tree: Tree, *, budget: bool, alone: bool) -> Input:
+    if budget:
+        return Input(name, budget=True, reading=parse_budget(text, name, tree))
     served = serving.parse(text, name, tree)
     unread = served.unread
     if not served.commands and not unread and alone:
         unread = (Unread(name, "it has no serve command of vLLM", Place(name, 1)),)
     return Input(name, budget=False, reading=Reading(unread=unread), commands=served.commands)
+
+
+def _listed(name: str, error: BadFile) -> Input:
+    """A file that isn't what its name says, which is nobody's error where nobody named it."""
+    problem = error.problem
+    why = f"{problem.what}: {problem.cause}" if problem.cause else problem.what
+    return Input(name, budget=False, reading=Reading(unread=(Unread(name, why, _place(name, error)),)))
+
+
+_LINE = re.compile(r"\bline (\d+)")
+
+
+def _place(name: str, error: BadFile) -> Place:
+    """The line that an error names."""
+    problem = error.problem
+    match = _LINE.search(f"{problem.what} {problem.cause or ''}")
+    return Place(name, int(match[1]) if match is not None else 1)
 
 
 def _built(given: Input, tree: Tree, asked: Asked, models: Mapping[str, tuple[str, Place]]) -> Input:

@@ -1,19 +1,21 @@
-"""The formats of `kvplan check`, and files written all or none."""
+"""The formats of `kvplan check`, and where each of them goes."""
 
 from __future__ import annotations
 
 import os
 import re
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvplan.check.diff import DRIFT
 from kvplan.check.metrics import METRICS, STARTS
-from kvplan.errors import BadFile, UnknownName, UsageError
+from kvplan.check.tree import WorkingTree
+from kvplan.errors import UnknownName, UsageError
+from kvplan.report.blocks import Block, Facts, Heading, Note, Table
 from kvplan.report.schema.check import CheckReport
+from kvplan.sources.files import CONFIG_NAMES
 
 if TYPE_CHECKING:
     from kvplan.report.canvas import Canvas
@@ -55,11 +57,11 @@ def parse_output(text: str, formats: tuple[str, ...]) -> Output:
     if equals and name in FORMATS:
         if not path:
             raise UsageError(f"-o {text} names no file")
-        return Output(name, path)
+        return Output(name, None if path == "-" else path)
     ending = ENDINGS.get(Path(text).suffix.lower())
     if ending is None and len(formats) != 1:
         raise UsageError(f"-o {text}: which format?", hint=f"end it in {', '.join(ENDINGS)}, or write FORMAT=FILE")
-    return Output(ending or formats[0], text)
+    return Output(ending or formats[0], None if text == "-" else text)
 
 
 def destinations(formats: tuple[str, ...], files: tuple[str, ...]) -> tuple[Output, ...]:
@@ -73,6 +75,8 @@ def destinations(formats: tuple[str, ...], files: tuple[str, ...]) -> tuple[Outp
     outputs = [parse_output(text, formats) for text in files]
     taken = {output.format for output in outputs}
     screen = [name for name in formats if name not in taken] if formats or files else ["table"]
+    screen += [output.format for output in outputs if output.path is None]
+    outputs = [output for output in outputs if output.path is not None]
     if len(screen) > 1 and ONE_DOCUMENT.intersection(screen):
         raise UsageError(
             f"{' and '.join(screen)} can't share standard output", hint=f"send one to a file: -o {screen[-1]}=FILE"
@@ -92,7 +96,7 @@ def rendered(report: CheckReport, name: str, canvas: Canvas) -> str:
         case "json":
             return data.as_json(report)
         case "markdown":
-            return markdown.draw(check.view(report, most=check.MOST_IN_COMMENT))
+            return harmless(markdown.draw(_on_lines(check.view(report, most=check.MOST_IN_COMMENT))))
         case "github":
             return github.commands(findings.findings(report), in_repository)
         case "junit":
@@ -100,7 +104,7 @@ def rendered(report: CheckReport, name: str, canvas: Canvas) -> str:
         case "sarif":
             complete = not report.summary.unanswered
             return sarif.sarif(findings.findings(report), RULES, report.kvplan, in_repository, complete=complete)
-    return harmless(text.draw(check.view(report), canvas))
+    return harmless(text.draw(_on_lines(check.view(report)), canvas))
 
 
 _STEERING = re.compile(
@@ -111,6 +115,31 @@ _STEERING = re.compile(
 def harmless(page: str) -> str:
     """A page whose quotations from manifests can't steer a terminal; colours stay."""
     return _STEERING.sub("?", page)
+
+
+def _on_lines(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """Blocks whose texts keep to their line and mean nothing to a terminal, whatever manifests call things."""
+    found: list[Block] = []
+    for block in blocks:
+        match block:
+            case Facts(pairs):
+                found.append(Facts(tuple((_line(name), _line(value)) for name, value in pairs)))
+            case Table():
+                found.append(block._replace(rows=tuple(tuple(map(_line, row)) for row in block.rows)))
+            case Heading(text):
+                found.append(Heading(_line(text)))
+            case Note(text):
+                found.append(Note(_line(text)))
+            case _:
+                found.append(block)
+    return tuple(found)
+
+
+def _line(text: str) -> str:
+    return _CONTROL.sub("?", " ".join(text.split()))
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def in_repository(file: str) -> str:
@@ -132,45 +161,14 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def write_all(texts: Mapping[str, str]) -> None:
-    """Write every file, or none: all are drafted beside their places before the first takes its place.
+def check_targets(paths: Iterable[str], tree: WorkingTree) -> None:
+    """Refuse to write a report over anything that this run reads, locks included.
 
-    Raises: BadFile.
+    Raises: UsageError.
     """
-    drafts: list[tuple[str, str]] = []
-    try:
-        for path, content in texts.items():
-            drafts.append((_draft(path, content), os.path.realpath(path)))
-        while drafts:
-            draft, target = drafts[0]
-            Path(draft).replace(target)
-            drafts.pop(0)
-    except OSError as error:
-        raise BadFile(f"{error.filename2 or error.filename} can't be written", cause=error.strerror) from None
-    finally:
-        for draft, _ in drafts:
-            Path(draft).unlink(missing_ok=True)
-
-
-def _draft(path: str, content: str) -> str:
-    """A finished copy beside the file, with the mode that the file has or would get."""
-    target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise BadFile(f"{path} can't be written", cause="it is a folder")
-    if not target.parent.is_dir():
-        raise BadFile(f"{path} can't be written", cause=f"there is no folder {target.parent}")
-    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(content)
-        Path(draft).chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
-    except OSError:
-        Path(draft).unlink(missing_ok=True)
-        raise
-    return draft
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    read = {os.path.realpath(name) for name in tree.seen}
+    for path in paths:
+        target = os.path.realpath(path)
+        model = os.path.dirname(target) in read and os.path.basename(target) in CONFIG_NAMES  # noqa: PTH119, PTH120
+        if (target in read or model) and Path(target).is_file():
+            raise UsageError(f"-o {path} would overwrite what this check reads", hint="name another file")

@@ -110,7 +110,11 @@ class _Reader:
         file, _, wanted = str(placed.value).partition("#")
         name = beside(self.source.name, file)
         if name not in served:
-            served[name] = read_served(name, self.tree)
+            try:
+                served[name] = read_served(name, self.tree)
+            except BadFile as error:
+                problem = error.problem
+                raise fault(placed.place, problem.what, cause=problem.cause, hint=problem.hint) from None
         return _only(served[name], wanted, placed.place, file)
 
     def renamed(self, command: Command) -> Layer:

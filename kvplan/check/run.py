@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from kvplan.check import diff, lock
-from kvplan.check.budget import Deployment, Unread
+from kvplan.check.budget import Deployment, Place, Unread
 from kvplan.check.inputs import Asked, Input, default_files, read_inputs
 from kvplan.check.judge import at, judge
 from kvplan.check.planning import Planner
+from kvplan.check.serving import STDIN
 from kvplan.check.tree import Tree, WorkingTree, read_text
-from kvplan.errors import BadFile, UsageError
+from kvplan.errors import BadFile, Problem, UsageError
 from kvplan.report.schema.check import SCHEMA, CheckReport, Compared, NotRead, Result, Summary, Trouble
 
 FailOn = Literal["error", "warn"]
@@ -23,7 +27,8 @@ FailOn = Literal["error", "warn"]
 class Run:
     """What to do. files: none for the budget of the current folder. lock: one for all files, instead of one a budget.
 
-    update: write the locks. base: a git revision to compare with, instead of the locks.
+    update: write the locks. base: a git revision to compare with, instead of the locks. allow_nothing: files that have
+    nothing to do with serving are no reason to complain.
     """
 
     files: tuple[str, ...] = ()
@@ -31,6 +36,7 @@ class Run:
     lock: str | None = None
     update: bool = False
     base: str | None = None
+    allow_nothing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +49,27 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One deployment of the run. own: its name in its file; the deployment's name is unique in the run."""
+    """One deployment of the run. own: its name in its file; the deployment's name is unique in the run.
+
+    key: what it is in its file, whichever line it stands on.
+    """
 
     deployment: Deployment
     own: str
     given: Input
+    key: str
 
 
 def run(wanted: Run, planner: Planner, tree: Tree | None = None) -> Done:
     """Check everything that was asked for.
 
-    Raises: BadFile, BudgetFault, UsageError for what can't be read at all.
+    Raises: BadFile, UsageError for what can't be opened at all.
     """
     if wanted.update and wanted.base is not None:
         raise UsageError("--update and --base don't go together", hint="update the lock, or compare with a revision")
     tree = tree or WorkingTree()
-    inputs = read_inputs(wanted.files or default_files(), tree, wanted.asked)
+    inputs = read_inputs(wanted.files or default_files(), tree, wanted.asked, allow_nothing=wanted.allow_nothing)
+    _check_locks(wanted, inputs, tree)
     items = _items(inputs)
     judged = [judge(item.deployment, planner) for item in items]
     if wanted.base is not None:
@@ -66,20 +77,21 @@ def run(wanted: Run, planner: Planner, tree: Tree | None = None) -> Done:
     else:
         judged, comparisons = _since_locks(wanted, inputs, items, judged, tree)
     unread = [entry for given in inputs for entry in given.reading.unread]
-    results = (*judged, *(_unplanned(entry) for entry in unread if entry.found))
+    faults = tuple(_faulty(given.name, *fault) for given in inputs for fault in given.faults)
+    results = (*judged, *(_unplanned(entry) for entry in unread if entry.found), *faults)
     rest = tuple(NotRead(entry.what, entry.why, at(entry.place)) for entry in unread if not entry.found)
     locks = _locks_to_write(wanted, inputs, items, results) if wanted.update else {}
     return Done(_report(results, rest, comparisons, tuple(locks)), locks)
 
 
-def exit_code(report: CheckReport, fail_on: FailOn) -> int:
+def exit_code(report: CheckReport, fail_on: FailOn, *, allow_nothing: bool = False) -> int:
     """0 all kept, 1 a limit is broken (or, failing on warnings, anything warned), 2 or 3 when there is no answer.
 
-    A definite no outweighs a missing answer. Nothing checked is 2.
+    A definite no outweighs a missing answer. Nothing checked is 2, unless that is allowed.
     """
     answered = [result for result in report.results if result.error is None]
-    codes = {result.error.exit_code for result in report.results if result.error is not None}
-    if not answered:
+    codes = _missing(report)
+    if not answered and (codes or not allow_nothing):
         return 3 if 3 in codes else 2
     summary = report.summary
     removed = any(compared.removed for compared in report.compared if compared.kind == "lock")
@@ -89,29 +101,49 @@ def exit_code(report: CheckReport, fail_on: FailOn) -> int:
     return max(codes, default=0)
 
 
-def forgiving(code: int) -> int:
+def _missing(report: CheckReport) -> set[int]:
+    return {result.error.exit_code for result in report.results if result.error is not None}
+
+
+def forgiving(report: CheckReport, code: int) -> int:
     """The exit code of a report that fails nobody: broken limits are told and pass; a missing answer stays one."""
-    return 0 if code == 1 else code
+    return max(_missing(report), default=0) if code == 1 else code
 
 
 def _items(inputs: Iterable[Input]) -> list[Item]:
     """Every deployment; the second of a name is told apart by its file. Budgets come first: their names are agreed."""
     found: dict[str, Item] = {}
     for given in sorted(inputs, key=lambda given: not given.budget):
+        keys: Counter[str] = Counter()
         for deployment in given.reading.deployments:
+            key = deployment.question.model if _LINE.fullmatch(deployment.name) else deployment.name
+            keys[key] += 1
+            key = key if keys[key] == 1 else f"{key} ({keys[key]})"
             name, number = deployment.name, 2
             if name in found:
                 name = f"{deployment.name} ({given.name})"
             while name in found:
                 name, number = f"{deployment.name} ({given.name}, {number})", number + 1
-            found[name] = Item(replace(deployment, name=name), deployment.name, given)
+            found[name] = Item(replace(deployment, name=name), deployment.name, given, key)
     return list(found.values())
+
+
+_LINE = re.compile(r"line \d+")
+"""The name of a command in a script, which moves with every line above it."""
 
 
 def _unplanned(entry: Unread) -> Result:
     return Result(
         name=entry.what, status="error", at=at(entry.place), subject=None, numbers=None, checks=(),
         error=Trouble(entry.why, None, None, 2), change=None, moved=(), warnings=(),
+    )  # fmt: skip
+
+
+def _faulty(name: str, place: Place, problem: Problem) -> Result:
+    """Something in a file that can't be read, as a result without an answer."""
+    return Result(
+        name=name, status="error", at=at(place), subject=None, numbers=None, checks=(),
+        error=Trouble(problem.what, problem.cause, problem.hint, 2), change=None, moved=(), warnings=(),
     )  # fmt: skip
 
 
@@ -126,9 +158,25 @@ def _lock_of(wanted: Run, given: Input) -> str | None:
     return lock_path(given.name) if given.budget else None
 
 
+def _check_locks(wanted: Run, inputs: Iterable[Input], tree: Tree) -> None:
+    """Refuse a lock that would be written over a file that is checked, and one that was named and isn't there.
+
+    Raises: UsageError.
+    """
+    for path in _lock_paths(wanted, inputs):
+        if wanted.update and any(os.path.realpath(given.name) == os.path.realpath(path) for given in inputs):
+            raise UsageError(f"the lock {path} would overwrite a file that is checked", hint="name another with --lock")
+    if wanted.lock is not None and not wanted.update and wanted.base is None and not tree.path(wanted.lock).is_file():
+        raise UsageError(f"there is no lock {wanted.lock}", hint="kvplan check --update writes it")
+
+
 def _key(wanted: Run, item: Item) -> str:
-    """Its name in a lock: its own, or in one lock for several files the run's."""
-    return item.own if wanted.lock is None else item.deployment.name
+    """Its name in a lock: its own, and in one lock for several files with its file, as that may be found from the lock."""
+    if wanted.lock is None:
+        return item.key
+    folder = Path(os.path.realpath(wanted.lock)).parent
+    file = item.given.name if item.given.name == STDIN else os.path.relpath(os.path.realpath(item.given.name), folder)
+    return f"{Path(file).as_posix()}#{item.key}"
 
 
 def _lock_paths(wanted: Run, inputs: Iterable[Input]) -> tuple[str, ...]:
@@ -150,7 +198,8 @@ def _since_locks(
                 names.add(_key(wanted, item))
                 result = diff.compared(judged[index], item.deployment, before.get(_key(wanted, item)))
                 judged[index] = result if wanted.update else diff.drift(result, path)
-        gone = () if wanted.update else tuple(sorted(before.keys() - names))
+        unknown = any(given.faults for given in inputs if _lock_of(wanted, given) == path)
+        gone = () if wanted.update or unknown else tuple(sorted(before.keys() - names))
         comparisons.append(Compared("lock", path, None, gone))
     return judged, tuple(comparisons)
 
@@ -177,31 +226,33 @@ def _since_base(
 
     with revision(base) as tree:
         old, note = _at_base(tuple(given.name for given in inputs), tree, asked)
-        before = {(item.given.name, item.own): judge(item.deployment, planner) for item in old}
+        before = {(item.given.name, item.key): judge(item.deployment, planner) for item in old}
         commit = tree.commit
     known = {key: snapshot for key, result in before.items() if (snapshot := lock.entry(result)) is not None}
     judged = [
-        diff.compared(result, item.deployment, known.get((item.given.name, item.own)))
+        diff.compared(result, item.deployment, known.get((item.given.name, item.key)))
         for item, result in zip(items, judged, strict=True)
     ]
-    gone = known.keys() - {(item.given.name, item.own) for item in items}
+    unknown = {given.name for given in inputs if given.faults}
+    gone = {key for key in known if key[0] not in unknown} - {(item.given.name, item.key) for item in items}
     return judged, (Compared("git", base, commit, tuple(sorted(own for _, own in gone)), note),)
 
 
 def _at_base(names: tuple[str, ...], tree: Tree, asked: Asked) -> tuple[list[Item], str | None]:
     """The other revision's deployments, and what of it can't be read; a budget that is being mended is no reason to stop."""
+    there = tuple(name for name in names if tree.path(name).is_file())
+    notes = [f"{name} isn't there" for name in names if name not in there]
     readable: list[str] = []
-    notes: list[str] = []
-    for name in names:
-        if not tree.path(name).is_file():
-            notes.append(f"{name} isn't there")
-            continue
+    for name in there:
         try:
-            read_inputs((name,), tree, asked)
+            read_text(tree, name)
             readable.append(name)
         except BadFile as error:
             notes.append(f"{name} can't be read there: {error.problem.what}")
-    return _items(read_inputs(tuple(readable), tree, asked)), "; ".join(notes) or None
+    inputs = read_inputs(tuple(readable), tree, asked)
+    notes += [f"{given.name} can't be read there: {place}: {problem.what}"
+              for given in inputs for place, problem in given.faults[:1]]  # fmt: skip
+    return _items(inputs), "; ".join(notes) or None
 
 
 def _locks_to_write(

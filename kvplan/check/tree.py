@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -11,6 +11,10 @@ from kvplan.units import MIB
 
 MAX_BYTES = 4 * MIB
 """Of a budget, manifest or lock. 500 deployments take a tenth of a megabyte."""
+
+
+_STREAMS = ("/dev/", "/proc/")
+"""Where a shell puts what it pipes in, as in `kvplan check <(helm template CHART)`."""
 
 
 class Tree(Protocol):
@@ -22,10 +26,13 @@ class Tree(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkingTree:
-    """The files as they are."""
+    """The files as they are. seen: names that were looked for, for whoever is about to write something."""
+
+    seen: set[str] = field(default_factory=set, compare=False)
 
     def path(self, name: str) -> Path:
         """The same name."""
+        self.seen.add(name)
         return Path(name)
 
 
@@ -36,7 +43,10 @@ def read_text(tree: Tree, name: str) -> str:
     """
     from kvplan.sources.files import read_bytes
 
-    raw = read_bytes(tree.path(name), name, MAX_BYTES)
+    path = tree.path(name)
+    if path.exists() and not path.is_file() and not str(path).startswith(_STREAMS):
+        raise BadFile(f"{name} can't be read", cause="it is not a regular file")
+    raw = read_bytes(path, name, MAX_BYTES)
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -11,7 +11,7 @@ from typing import TextIO
 from kvplan.cli import options
 from kvplan.cli.command import Answer
 from kvplan.cli.option import Values
-from kvplan.errors import BadFile, KvplanError, UnknownName, UsageError
+from kvplan.errors import KvplanError, UnknownName, UsageError
 from kvplan.report.canvas import Canvas
 
 COLOURS = ("auto", "always", "never")
@@ -25,6 +25,7 @@ def deliver(answer: Answer, values: Values) -> None:
     if answer.document is None:
         say(answer.text)
         return
+    from kvplan.cli.files import write_all
     from kvplan.report.render import render
 
     colour = values.get(options.COLOUR) or "auto"
@@ -36,13 +37,11 @@ def deliver(answer: Answer, values: Values) -> None:
     explain = values.on(options.EXPLAIN)
     page = Canvas(sys.stdout, colour)
     pages = [render(answer.document, name, page, explain=explain) for name in on_screen]
-    written = [(path, render(answer.document, name, Canvas(), explain=explain)) for path, name in files]
-    for path, text in written:
-        write_whole(path, text)
+    write_all({path: render(answer.document, name, Canvas(), explain=explain) for path, name in files})
     say("\n".join(pages))
 
 
-def destinations(values: Values) -> tuple[tuple[str, ...], tuple[tuple[Path, str], ...]]:
+def destinations(values: Values) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
     """Formats for stdout, and files with theirs.
 
     A file takes the format of its ending. What --format names and no file took goes to stdout; --json is stdout's.
@@ -58,11 +57,11 @@ def destinations(values: Values) -> tuple[tuple[str, ...], tuple[tuple[Path, str
             raise UnknownName(f"--format: there is no format {name!r}", hint="known: " + ", ".join(FORMATS))
     files = []
     for text in values.all(options.OUTPUT):
-        path = Path(text)
-        ending = ENDINGS.get(path.suffix.lower())
+        ending = ENDINGS.get(Path(text).suffix.lower())
         if ending is None and len(named) != 1:
             raise UsageError(f"-o {text}: which format?", hint=f"end it in {', '.join(ENDINGS)}, or give one --format")
-        files.append((path, ending or named[0]))
+        if text != "-":  # stdout, where the format goes anyway
+            files.append((text, ending or named[0]))
     if as_json:
         if named and named != ("json",):
             raise UsageError("--json and --format say different things", hint="leave one of them out")
@@ -71,31 +70,6 @@ def destinations(values: Values) -> tuple[tuple[str, ...], tuple[tuple[Path, str
     if not named and not files:
         return ("table",), ()
     return tuple(name for name in named if name not in taken), tuple(files)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that nobody ever sees half of it.
-
-    Raises: BadFile.
-    """
-    import tempfile
-
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
-        ) as file:
-            draft = Path(file.name)
-            file.write(text)
-        draft.chmod(0o666 & ~_umask())
-        draft.replace(path)
-    except OSError as error:
-        raise BadFile(f"{path} can't be written", cause=error.strerror) from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def say(text: str) -> None:

@@ -33,6 +33,11 @@ def findings(report: CheckReport) -> tuple[Finding, ...]:
         Finding("not-read", "note", entry.what, f"{entry.what} was not read: {entry.why}", entry.at, entry.what)
         for entry in report.unread
     ]
+    found += [
+        Finding("lock-drift", "warning", name, f"{name} is in {compared.name} and no longer checked; kvplan check --update "
+                "takes it out", At(compared.name, 1), f"{name}/removed")
+        for compared in report.compared if compared.kind == "lock" for name in compared.removed
+    ]  # fmt: skip
     order = ("error", "warning", "note")
     return tuple(sorted(found, key=lambda one: (order.index(one.severity), one.at.file, one.at.line, one.subject)))
 

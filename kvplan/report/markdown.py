@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,9 @@ def _tree(node: Explained, depth: int) -> Iterator[str]:
 
 
 def escape(text: str) -> str:
-    """Text that no table or emphasis is made of."""
-    for sign in "\\|*_<>":
+    """Text that no table, emphasis, link, image, code, mention or web address is made of."""
+    text = text.replace("&", "&amp;")
+    for sign in "\\|*_<>[]`~":
         text = text.replace(sign, "\\" + sign)
-    return text.replace("\n", " ")
+    text = text.replace("://", "\\://").replace("www.", "www\\.")
+    return re.sub(r"@(?=\w)", "@\u2060", text).replace("\n", " ")

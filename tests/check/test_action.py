@@ -146,23 +146,60 @@ EVIL = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", EVIL)
-def test_inputs_are_only_ever_text(runner: Runner, text: str):
-    """With a kvplan that only notes its arguments: each input is one of them, to the letter, and nothing was run."""
+def test_inputs_are_only_ever_text(runner: Runner):
+    """With a kvplan that only notes its arguments: each input is one of them, to the letter, and nothing was run.
+
+    One shell runs the step for every text, each in a shell of its own, with the texts in files.
+    """
     noted = runner.noting(runner.temp / "kvplan-venv" / "bin" / "kvplan")
     before = runner.files()
-    paths = dict.fromkeys(("sarif", "junit", "json", "markdown"), text)
-    done = runner.run(gpu=text, engine=text, base=text, fail_on=text, files=f"{text}\n", **paths)
-    assert (done.returncode, done.stderr) == (0, "")
+    (step,) = [step for step in STEPS if step.get("id") == "check"]
+    given = {name: str(entry.get("default", "")) for name, entry in ACTION["inputs"].items()}
+    fixed = {name: _evaluated(text, given) for name, text in step["env"].items()}
+    texts = ("GPU", "ENGINE", "BASE", "FAIL_ON", "FILES", "SARIF", "JUNIT", "JSON", "MARKDOWN")
+    (runner.temp / "step.sh").write_text(step["run"])
+    for number, text in enumerate(EVIL):
+        (runner.temp / f"text{number}").write_text(text + "x")
+    driver = f"""
+for number in $(seq 0 {len(EVIL) - 1}); do
+  text=$(cat "$RUNNER_TEMP/text$number"); text=${{text%x}}
+  for name in {" ".join(texts)}; do export "CHECK_$name=$text"; done
+  (eval "$STEP") > "$RUNNER_TEMP/out$number" 2> "$RUNNER_TEMP/err$number" || echo "$number failed"
+  mv '{noted}' "$RUNNER_TEMP/noted$number"
+done
+"""
+    done = subprocess.run(
+        [*SHELL, "-c", driver], capture_output=True, check=True, cwd=runner.work, text=True, timeout=60,
+        env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(runner.temp), "RUNNER_TEMP": str(runner.temp),
+             "GITHUB_OUTPUT": str(runner.output), "GITHUB_STEP_SUMMARY": str(runner.summary), "STEP": step["run"], **fixed},
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("", "")
     assert runner.files() == before
-    given = noted.read_text().split("\0")[:-1]
-    end = given.index("--")
-    assert [word for word in given[:end] if word.startswith("--")] == [
-        f"--fail-on={text}", f"--gpu={text}", f"--engine={text}", f"--base={text}", "--format=github",
-    ]  # fmt: skip
-    outputs = [after for word, after in itertools.pairwise(given) if word == "-o"]
-    assert outputs[3:] == [f"{name}={text}" for name in paths]
-    assert given[end + 1 :] == [line for line in text.split("\n") if line]
+    for number, text in enumerate(EVIL):
+        assert (runner.temp / f"err{number}").read_text() == ""
+        words = (runner.temp / f"noted{number}").read_text().split("\0")[:-1]
+        end = words.index("--")
+        assert [word for word in words[:end] if word.startswith("--")] == [
+            f"--fail-on={text}", f"--gpu={text}", f"--engine={text}", f"--base={text}", "--format=github",
+        ]  # fmt: skip
+        outputs = [after for word, after in itertools.pairwise(words) if word == "-o"]
+        assert outputs[3:] == [f"{name}={text}" for name in ("sarif", "junit", "json", "markdown")]
+        assert words[end + 1 :] == [line.strip() for line in text.split("\n") if line.strip()]
+
+
+def test_switches_and_folders_are_read_or_refused(runner: Runner):
+    noted = runner.noting(runner.temp / "kvplan-venv" / "bin" / "kvplan")
+    assert runner.run(report_only="True", offline="yes", annotations="No", files="  a.yaml \r\n").returncode == 0
+    words = noted.read_text().split("\0")[:-1]
+    assert {"--exit-zero", "--offline"} <= set(words)
+    assert "--format=github" not in words
+    assert words[-1] == "a.yaml"
+    noted.unlink()
+    for inputs in ({"offline": "maybe"}, {"working_directory": "no where"}):
+        done = runner.run(**inputs)
+        assert (done.returncode, runner.output.read_text()) == (2, "exit-code=2\npassed=false\n")
+        assert "input" in done.stdout
+    assert not noted.exists()
 
 
 @pytest.mark.parametrize("name", ["$(touch PWNED) it's.yaml", "--update.yaml"])
@@ -182,10 +219,26 @@ def test_what_is_installed_is_this_very_commit(runner: Runner):
     assert variables["PIP_CONSTRAINT"] == f"{path}/tools/action-constraints.txt"
     script = runner.temp / "install.sh"
     script.write_text(step["run"])
-    variables |= {"PATH": f"{runner.temp}:/usr/bin:/bin", "RUNNER_TEMP": str(runner.temp)}
+    added = runner.temp / "path"
+    variables |= {"PATH": f"{runner.temp}:/usr/bin:/bin", "RUNNER_TEMP": str(runner.temp), "GITHUB_PATH": str(added)}
     subprocess.run([*SHELL, str(script)], check=True, cwd=runner.work, env=variables)
-    assert noted.read_text().split("\0")[:-1] == ["-m", "pip", "install", "--quiet", path]
+    assert noted.read_text().split("\0")[:-1] == ["-I", "-m", "pip", "install", "--quiet", path]
+    kvplan = Path(added.read_text().strip()) / "kvplan"
+    assert kvplan.resolve() == runner.temp / "kvplan-venv" / "bin" / "kvplan"
+    assert [path.name for path in kvplan.parent.iterdir()] == ["kvplan"]  # later steps keep their own python
     assert not any("PWNED" in name for name in runner.files())
+
+
+def test_modules_of_a_pull_request_are_not_run(runner: Runner):
+    """`venv` and `pip` are Python's own, whatever lies in the current folder."""
+    (step,) = [step for step in STEPS if step["name"] == "Install kvplan"]
+    calls = re.findall(r"python3?\"? (.*)", step["run"])
+    assert len(calls) == 2
+    assert all(call.startswith("-I -m ") for call in calls)
+    for name in ("venv", "pip"):
+        (runner.work / f"{name}.py").write_text("open('PWNED', 'w')\n")
+    subprocess.run([sys.executable, "-I", "-m", "venv", "--help"], capture_output=True, check=True, cwd=runner.work)
+    assert "PWNED" not in runner.files()
 
 
 def test_several_files_and_a_folder(runner: Runner):
@@ -212,7 +265,7 @@ spec: {containers: [{name: v, image: 'vllm/vllm-openai:v0.33.0', args: ["--model
     done = runner.run()
     assert done.returncode == 2
     found, quoted = commands(done.stdout)
-    assert found == ""
+    assert {(command, file) for command, file, _, _ in annotations(found)} == {("error", "kvplan-budget.yaml")}
     assert "pwned" in quoted
 
 

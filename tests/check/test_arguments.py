@@ -137,3 +137,23 @@ def test_hidden_values_are_not_guessed():
 def test_a_config_that_is_not_here():
     with pytest.raises(CantRead, match=r"x\.yaml is not here"):
         read("--config", "x.yaml")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--gpu-memory-utilization", "90"), ("--gpu-memory-utilization=0",), ("--max-num-seqs", "0"), ("-tp", "two"),
+        ("--max-model-len", "0"), ("--max-model-len", "8kk"), ("--max-model-len",), ("--max-model-len", "--enforce-eager"),
+        ("--max-num-batched-tokens", "64", "--max-num-seqs", "128"),
+        ("--no-enable-chunked-prefill", "--max-num-batched-tokens", "4096", "--max-model-len", "8192"),
+    ],
+)  # fmt: skip
+def test_what_vllm_refuses_is_an_error(words: tuple[str, ...]):
+    _, warned, errors = read("m", *words)
+    assert (warned, errors) == ([], ["bad-argument"])
+
+
+def test_a_config_that_is_no_yaml_is_told_where_it_is_named():
+    with pytest.raises(CantRead, match="can't be read") as caught:
+        read("--config", "x.cfg", config="a: [")
+    assert caught.value.place == Place("f", 2)

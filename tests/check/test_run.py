@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from check.checking import check, edited
+from check.checking import annotations, check, edited
 
 BUDGET = """\
 kvplan-budget: 1
@@ -71,7 +71,7 @@ def test_no_answer_is_2_and_no_outweighs_it(budget: Path):
     assert check("--exit-zero").code == 2
     edited(budget, lambda text: text.replace("128KiB", "1KiB"))
     assert check().code == 1
-    assert check("--exit-zero").code == 0
+    assert check("--exit-zero").code == 2
 
 
 def test_a_limit_on_sequences_that_are_never_served_has_no_answer(budget: Path):
@@ -94,13 +94,33 @@ def test_a_model_that_only_the_network_has_is_3(budget: Path, monkeypatch: pytes
         BUDGET + "  chat: {}\n",
     ],
 )  # fmt: skip
-def test_a_broken_budget_is_2_and_stdout_stays_empty(budget: Path, text: str):
+def test_a_broken_budget_is_2_in_every_output(budget: Path, folder: Path, text: str):
     budget.write_text(text)
-    for words in ((), ("--json",), ("--format", "github")):
-        ran = check(*words)
-        assert (ran.code, ran.out) == (2, "")
-        assert ran.err.startswith("error: ")
-        assert "kvplan-budget.yaml" in ran.err
+    ran = check("--format", "github", "-o", "c.json", "-o", "c.sarif", "-o", "c.xml")
+    assert (ran.code, ran.err) == (2, "")
+    found = annotations(ran.out)
+    assert {(command, file) for command, file, _, _ in found} == {("error", "kvplan-budget.yaml")}
+    document = json.loads((folder / "c.json").read_text())
+    assert document["passed"] is False
+    assert [result["at"]["line"] for result in document["results"]] == [line for _, _, line, _ in found]
+    assert len(json.loads((folder / "c.sarif").read_text())["runs"][0]["results"]) == len(found)
+    assert "<error" in (folder / "c.xml").read_text()
+    if "ctx" in text:
+        assert [line for _, _, line, _ in found] == [8]
+
+
+def test_a_broken_file_hides_no_other(budget: Path, folder: Path):
+    (folder / "b.yaml").write_text("kvplan-budget: 1\ndeployments:\n  web:\n    from: nowhere.yaml\n    gpu: h100\n")
+    (folder / "pod.yaml").write_text(POD.replace("[llama-3-8b, --max-model-len=8192]", "[--config, bad.cfg]"))
+    (folder / "run.sh").write_text("vllm serve --config bad.cfg\n")
+    (folder / "bad.cfg").write_text("a: [")
+    edited(budget, lambda text: text.replace("kv_per_token: 128KiB", "kv_per_token: 127KiB"))
+    ran = check("kvplan-budget.yaml", "b.yaml", "run.sh", "pod.yaml", "--json")
+    assert ran.code == 1
+    assert [(result["status"], result["at"]["file"], result["at"]["line"]) for result in ran.document["results"]] == [
+        ("fail", "kvplan-budget.yaml", 6), ("error", "b.yaml", 4),
+    ]  # fmt: skip
+    assert {entry["at"]["file"] for entry in ran.document["unread"]} == {"run.sh", "pod.yaml"}
 
 
 def test_nothing_to_check_is_2(folder: Path):
@@ -200,7 +220,8 @@ deployments:
     edited(folder / "kvplan-budget.yaml", lambda text: text.replace("#web", "#api"))
     ran = check()
     assert ran.code == 2
-    assert "kvplan-budget.yaml:5: deploy/pod.yaml has no serve command called 'api'" in ran.err
+    assert "kvplan-budget.yaml:5" in ran.out
+    assert "deploy/pod.yaml has no serve command called 'api'" in " ".join(ran.out.split())
 
 
 def test_the_budgets_own_keys_win_over_the_manifest(folder: Path):
@@ -258,6 +279,94 @@ def test_a_written_file_keeps_its_mode_and_its_link(budget: Path, folder: Path):
     assert (folder / "link.json").is_symlink()
     assert (folder / "real.json").stat().st_mode & 0o777 == 0o640
     assert json.loads((folder / "real.json").read_text())["passed"] is True
+
+
+def test_what_is_no_file_is_written_to_and_stays(budget: Path, folder: Path):
+    """A pipe, as a device would be; never a device itself."""
+    import os
+    import stat
+    import threading
+
+    os.mkfifo(folder / "pipe.json")
+    got: list[str] = []
+    reader = threading.Thread(target=lambda: got.append((folder / "pipe.json").read_text()))
+    reader.start()
+    assert check("-o", "pipe.json").code == 0
+    reader.join(10)
+    assert json.loads(got[0])["passed"] is True
+    assert stat.S_ISFIFO((folder / "pipe.json").stat().st_mode)
+    assert check("pipe.json").code == 2
+
+
+def test_a_node_is_written_to_and_stays(budget: Path, folder: Path):
+    import os
+    import stat
+
+    try:
+        os.mknod(folder / "null", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        (folder / "null").write_text("")
+    except OSError:
+        pytest.skip("needs leave to make a node")
+    assert check("-o", "json=null").code == 0
+    assert stat.S_ISCHR((folder / "null").stat().st_mode)
+
+
+def test_a_dash_is_standard_output(budget: Path, folder: Path):
+    ran = check("-o", "json=-")
+    assert ran.document["passed"] is True
+    assert not (folder / "-").exists()
+    assert check("--json", "-o", "sarif=-").code == 2
+
+
+def test_nothing_that_is_read_is_overwritten(folder: Path):
+    (folder / "pod.yaml").write_text(POD)
+    (folder / "kvplan-budget.yaml").write_text(
+        "kvplan-budget: 1\ndeployments:\n  web: {from: pod.yaml, gpu: h100, context: 4k}\n"
+    )
+    assert check("--update").code == 0
+    before = {path.name: path.read_text() for path in folder.iterdir()}
+    for words in (
+        ("-o", "json=kvplan-budget.yaml"), ("-o", "json=./pod.yaml"), ("-o", "kvplan-budget.lock.json"),
+        ("--update", "--lock", "kvplan-budget.yaml"), ("pod.yaml", "--gpu", "h100", "--lock", "pod.yaml", "--update"),
+    ):  # fmt: skip
+        ran = check(*words)
+        assert (ran.code, "would overwrite" in ran.err) == (2, True), words
+    assert {path.name: path.read_text() for path in folder.iterdir()} == before
+    assert check("--lock", "nowhere.json").code == 2
+
+
+def test_files_that_may_have_nothing_in_them(folder: Path):
+    (folder / "service.yaml").write_text("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n")
+    assert check("service.yaml", "--allow-nothing", "--fail-on", "warn").code == 0
+    (folder / "pod.yaml").write_text(POD)
+    assert check("service.yaml", "pod.yaml", "--allow-nothing", "--gpu", "h100").code == 0
+    assert check("pod.yaml", "--allow-nothing").code == 2
+    assert check("pod.yaml", "--allow-nothing", "--gpu", "t4").code == 1
+
+
+def test_names_mean_nothing_in_tables_and_comments(folder: Path):
+    name = '"x\\n::error::y @team [a](http://e.org) `b` ![c](d)"'
+    (folder / "pod.yaml").write_text(POD.replace("name: web", f"name: {name}"))
+    table = check("pod.yaml", "--gpu", "h100").out
+    assert not any(line.startswith("::") for line in table.splitlines())
+    comment = check("pod.yaml", "--gpu", "h100", "--format", "markdown").out
+    assert "@team" not in comment
+    assert r"\[a\](http\://e.org) \`b\` !\[c\](d)" in comment
+
+
+def test_entries_of_one_lock_do_not_move(folder: Path):
+    (folder / "a").mkdir()
+    for name in ("a.yaml", "b.yaml"):
+        (folder / "a" / name).write_text(BUDGET)
+    (folder / "a" / "run.sh").write_text("vllm serve llama-3-8b --max-model-len 8192\n")
+    words = ("a/b.yaml", "a/run.sh", "--gpu", "h100", "--lock", "all.json")
+    assert check("a/a.yaml", *words, "--update").code == 0
+    edited(folder / "a" / "run.sh", lambda text: "# a line\n\n" + text)
+    ran = check(*words, "a/a.yaml", "--json")
+    assert {result["change"] for result in ran.document["results"]} == {"same"}
+    removed = check(*words, "--format", "github", "--fail-on", "warn")
+    assert removed.code == 1
+    assert [(command, file) for command, file, _, _ in annotations(removed.out)] == [("warning", "all.json")]
 
 
 def test_manifests_on_standard_input(folder: Path, monkeypatch: pytest.MonkeyPatch):

@@ -292,6 +292,7 @@ def test_scripts(folder: Path):
         },
         "line 6": {"model": ("Qwen/Qwen3-8B", 6), "context": (8192, 6)},
         "line 7": {"model": ("Qwen/Qwen3-32B", 1)},
+        "line 8": {"model": ("other", 8)},
     }  # fmt: skip
 
 
@@ -350,3 +351,88 @@ def test_aliases_can_not_multiply_a_file():
         bomb += f"{after}: &{after} [{', '.join([f'*{before}'] * 10)}]\n"
     with pytest.raises(BadFile, match="too large"):
         read(bomb)
+
+
+SURELY = [
+    "docker run --gpus 1 --entrypoint vllm vllm/vllm-openai:v0.33.0 serve Qwen/Qwen3-8B -tp 2",
+    "docker run --name vllm --gpus '\"device=0\"' vllm/vllm-openai:v0.33.0 Qwen/Qwen3-8B -tp 2",
+    "kubectl run x --image=vllm/vllm-openai:v0.33.0 -- --model Qwen/Qwen3-8B -tp 2",
+    "python3 -m vllm.entrypoints.cli.main serve Qwen/Qwen3-8B -tp 2",
+    'ssh h "vllm serve Qwen/Qwen3-8B -tp 2"',
+    "tmux new -d 'vllm serve Qwen/Qwen3-8B -tp 2'",
+    "if true; then exec vllm serve Qwen/Qwen3-8B -tp 2; fi",
+]
+
+
+@pytest.mark.parametrize("line", SURELY)
+def test_commands_in_other_commands(line: str):
+    (command,) = read(line, "run.sh").commands
+    assert (command.layer["model",].value, command.layer["parallel", "tp"].value) == ("Qwen/Qwen3-8B", 2)
+    errors = [remark.rule for remark in command.remarks if remark.level == "error"]
+    assert errors == (["gpu-count"] if "--gpus" in line else [])
+
+
+def test_talk_about_commands_is_no_command():
+    assert read('echo "usage: vllm serve MODEL"\npkill -f "vllm serve x"\n', "run.sh") == Served()
+
+
+def test_units_and_dockerfiles():
+    unit = "[Service]\nEnvironment=A=b\nExecStart=/opt/bin/vllm serve Qwen/Qwen3-8B \\\n  --max-num-seqs 8\nRestart=always\n"
+    assert layers(read(unit, "vllm.service")) == {
+        "line 3": {"model": ("Qwen/Qwen3-8B", 3), "flags.max_num_seqs": ("8", 4)}
+    }
+    image = "FROM vllm/vllm-openai:v0.20.0\n"
+    for text in (
+        image + 'CMD ["--model", "Qwen/Qwen3-8B"]\n',
+        image + 'ENTRYPOINT ["vllm", \\\n "serve"]\nCMD ["Qwen/Qwen3-8B"]\n',
+        image + "RUN pip install x\nENTRYPOINT vllm serve Qwen/Qwen3-8B\n",
+    ):
+        assert values(read(text, "Dockerfile")) == {"Dockerfile": {"engine": "vllm@0.20.0", "model": "Qwen/Qwen3-8B"}}
+
+
+HIDDEN = {
+    "script": "kind: Pod\napiVersion: v1\nmetadata: {name: p}\nspec: {containers: [{name: v, image: 'vllm/vllm-openai:v1', "
+    "command: [/bin/bash, /scripts/start.sh]}]}\n",
+    "entry": "kind: Pod\napiVersion: v1\nmetadata: {name: p}\nspec: {containers: [{name: v, image: ours, "
+    "command: [/entrypoint.sh], args: [--model=m, --max-model-len=8192]}]}\n",
+    "argo": "kind: Application\napiVersion: argoproj.io/v1alpha1\nmetadata: {name: a}\nspec:\n  source:\n    helm:\n"
+    "      values: |\n        image: vllm/vllm-openai\n        extraArgs: [--model, m]\n",
+    "ray": "kind: RayService\napiVersion: ray.io/v1\nmetadata: {name: r}\nspec:\n  serveConfigV2: |\n    applications:\n"
+    "      - import_path: ray.serve.llm:build_openai_app\n",
+    "map": "kind: ConfigMap\napiVersion: v1\nmetadata: {name: c}\ndata:\n  start.sh: |\n    #!/bin/sh\n    vllm serve m\n",
+}
+
+
+@pytest.mark.parametrize("text", HIDDEN.values(), ids=HIDDEN)
+def test_what_surely_serves_and_can_not_be_read_is_listed(text: str):
+    found = read(text)
+    assert not found.commands
+    assert len(found.unread) == 1
+
+
+def test_inline_values_of_argo():
+    found = read("""\
+        kind: Application
+        apiVersion: argoproj.io/v1alpha1
+        metadata: {name: a}
+        spec: {source: {helm: {valuesObject: {image: vllm/vllm-openai, args: [--model, m, --max-num-seqs, "4"]}}}}
+    """)
+    ((_, layer),) = values(found).items()
+    assert (layer["model"], layer["flags.max_num_seqs"]) == ("m", "4")
+
+
+def test_names_keep_to_their_line():
+    found = read('kind: Pod\napiVersion: v1\nmetadata: {name: "x\\n::error::y\\e[2J"}\nspec: {containers: '
+                 "[{name: v, image: 'vllm/vllm-openai:v1', args: [--model, m]}]}\n")  # fmt: skip
+    assert [command.name for command in found.commands] == ["x ::error::y?[2J"]
+
+
+def test_flags_that_the_images_own_version_lacks_are_refused():
+    pod = POD.replace("--kv-cache-dtype=fp8", "--swap-space=4").replace("v0.19.0", "v{}")
+    for version, level in (("0.33.0", "error"), ("0.19.0", None)):
+        (command,) = read(pod.replace("v{}", f"v{version}")).commands
+        assert [remark.level for remark in command.remarks] == ([level] if level else [])
+    typo = POD.replace("--kv-cache-dtype=fp8", "--max-num-sequences=4")
+    for version, level in (("0.33.0", "error"), ("0.19.0", "warn")):
+        (command,) = read(typo.replace("v0.19.0", f"v{version}")).commands
+        assert [(remark.rule, remark.level) for remark in command.remarks] == [("unknown-flag", level)]

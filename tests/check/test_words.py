@@ -70,6 +70,35 @@ def test_nothing_is_run_and_nothing_is_guessed(hidden: str):
     assert last.text == "end"
 
 
+CERTAIN = {
+    "T=2; run $T": "2", "cd x && T=8 && run $T": "8", "{ T=3; }; run $T": "3", "export T=3 U=4; run $T": "3",
+    "if a; then T=4; run $T; fi": "4", "a && {\n T=3\n run $T\n}": "3", "T=1\nsource .env\nT=3\nrun $T": "3",
+    "set -euo pipefail\nT=3\nrun $T": "3", "T=3\nmain() { run $T; }\nmain": "3", "f() { T=3; run $T; }; f": "3",
+    ". /opt/venv/bin/activate; run ${T:-2}": "2", "A=(if x\n3); run \"${A[2]}\" \"${A[@]}\"": "${A[2]} if x 3",
+    "T=2; foo \\\n bar; run $T": "2",
+}  # fmt: skip
+DOUBTFUL = [
+    "if a; then T=8; fi\nrun $T", "T=2\n[ x ] && T=8\nrun $T", "a || T=1\nrun $T", "a && T=1 || T=2\nrun $T",
+    "T=2; case $x in a) T=3;; esac; run $T", "case $x in a) T=3;; *) run $T;; esac", "T=2; (T=4); run $T",
+    "T=2\nf() { T=8; }\nrun $T", "function f {\n T=3\n}\nT=1\nf\nrun $T", "M=x\nT=x\nf() {\n run $T\n}\nT=y\nf",
+    "for T in 1 2; do :; done; run ${T:-4}", "while read T; do :; done; run $T", "T=1; read -r T; run $T", "unset T; run $T",
+    "T=1\nsource .env\nrun $T", "source ./x.sh; run ${T:-1}", "T=1; eval $x; run $T", "T=1; if a; then T=4; else run $T; fi",
+    "T=$(x); run ${T:-3}", "export $(cat .env); run ${T:-3}", "T=3\nwhile :; do run $T; T=4; done", "T=1 foo; run $T",
+    "x && \\\n T=3\nrun $T", "x &&\n T=3\nrun $T", 'A=(a)\nif x; then A+=(b); fi\nrun "${A[@]}"', "[ x ] && A=(1); run $A",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("script", "value"), CERTAIN.items())
+def test_a_value_that_is_certain(script: str, value: str):
+    assert " ".join(words(script)[-1][1:] if words(script)[-1][0] == "run" else words(script)[-2][1:]) == value
+
+
+@pytest.mark.parametrize("script", DOUBTFUL)
+def test_a_value_that_is_not_certain_is_not_taken(script: str):
+    (word,) = [command[1] for command in commands(script) if command[0].text == "run"]
+    assert word.unknown is not None
+
+
 @given(st.text(max_size=60))
 @settings(max_examples=300)
 def test_any_text_is_read_without_complaint(script: str):

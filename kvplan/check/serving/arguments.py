@@ -20,6 +20,7 @@ from kvplan.check.serving.command import Arguments, CantRead, FindConfig, Value,
 from kvplan.check.serving.meaning import COUNTED
 from kvplan.check.serving.nodes import Node, plain
 from kvplan.check.serving.words import Word
+from kvplan.errors import BadFile
 
 
 def read_arguments(words: Sequence[Word], file: str, find: FindConfig, *, positional: bool) -> Arguments:
@@ -85,8 +86,11 @@ def _read_config(word: Word, find: FindConfig, found: Arguments) -> None:
     config = find(word.text)
     if config is None:
         raise CantRead(f"its --config {word.text} is not here", place)
-    for document in documents(config.text, config.name)[:1]:
-        read_config(document, config.name, config.first, found)
+    try:
+        for document in documents(config.text, config.name)[:1]:
+            read_config(document, config.name, config.first, found)
+    except BadFile as error:
+        raise CantRead(f"its --config can't be read: {error.problem.what}", place) from None
 
 
 def read_config(document: Node, file: str, first: int, found: Arguments) -> None:
@@ -180,13 +184,19 @@ class _Reader:
             while self.at < len(self.rest) and not self.rest[self.at].text.startswith("-"):
                 self.at += 1
             self.found.flags[name] = Value("", place)
-        elif name in names.KNOWN or self.value_follows():
+        elif self.value_follows():
             self.set(name, self.next_word(), place)
+        elif name in names.KNOWN:
+            self.found.remark("bad-argument", f"vLLM refuses --{name}: it has no value", place, "error")
         else:
             self.found.flags[name] = Value(None, place)
 
     def value_follows(self) -> bool:
-        return self.at < len(self.rest) and not self.rest[self.at].text.startswith("-")
+        """Whether the next word is no flag: words with blanks, a lone dash and negative numbers are none."""
+        if self.at >= len(self.rest):
+            return False
+        text = self.rest[self.at].text
+        return not text.startswith("-") or text == "-" or " " in text or _NUMBER.fullmatch(text) is not None
 
     def next_word(self) -> Word:
         if self.at >= len(self.rest):
@@ -255,7 +265,4 @@ def _check_known(name: str, place: Place, found: Arguments) -> None:
 
     near = get_close_matches(name, names.KNOWN, n=1, cutoff=0.8)
     hint = f"; did you mean --{near[0]}?" if near else ""
-    found.remark("unknown-flag", f"vLLM {_NEWEST} has no flag --{name}{hint}", place)
-
-
-_NEWEST = "0.33"
+    found.remark("unknown-flag", f"vLLM {names.CURRENT_VERSION} has no flag --{name}{hint}", place)

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field, replace
 from kvplan.check.budget import Place, Remark, Unread
 from kvplan.check.build import STRETCHED
 from kvplan.check.merge import Key, Placed
+from kvplan.check.serving import names
 from kvplan.check.serving.arguments import read_arguments
-from kvplan.check.serving.command import CantRead, Command, FindConfig, Given
+from kvplan.check.serving.command import Arguments, CantRead, Command, FindConfig, Given
 from kvplan.check.serving.meaning import layer_of
 from kvplan.check.serving.words import Word, commands
 
 API_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
+CLI_MODULE = "vllm.entrypoints.cli.main"
 _SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
 _RUNNERS = frozenset({"docker", "podman", "nerdctl"})
 
@@ -69,7 +71,7 @@ class Served:
         return Served(self.commands + other.commands, self.unread + other.unread)
 
 
-def served_by(container: Container) -> Served:
+def served_by(container: Container, depth: int = 0) -> Served:
     """The serve commands of one container: none, one, or what keeps one from being read."""
     if container.image is not None and not container.entrypoint and is_vllm_image(container.image):
         words = list(container.words)
@@ -78,15 +80,65 @@ def served_by(container: Container) -> Served:
             return _read(container, words, positional=True)
     found = Served()
     for words in _simple(list(container.words), container.variables):
-        where = _docker(words, container) or container
-        if (rest := serve_arguments(words)) is not None:
-            found += _read(where, rest[0], positional=rest[1])
+        where = _docker(words, container) or _kubectl(words, container) or container
+        if (rest := serve_arguments(words)) is not None and where is container:
+            found += _read(container, rest[0], positional=rest[1])
         elif where is not container:
-            found += served_by(where)
+            found += served_by(where, depth)
         elif (engine := _other(words)) is not None:
             why = f"it starts {engine}, and kvplan reads vLLM's command lines"
             found += Served(unread=(Unread(container.name, why, container.place),))
+        else:
+            found += _inside(words, container, depth)
+    return found if found != Served() else _hidden(container)
+
+
+_QUOTING = frozenset({
+    "echo", "printf", "grep", "egrep", "pgrep", "pkill", "sed", "awk", "logger", "cat", "curl", "git", "export", "[", "[[", "test",
+    "trap", "which", "read", "return", "exit",
+})  # fmt: skip
+"""Commands that only talk about others."""
+
+_COMMAND = re.compile(r"\bvllm\s+serve\s|-m\s+vllm\.entrypoints\.\S*(?:api_server|cli\.main\s+serve)")
+
+
+def _inside(words: Sequence[Word], container: Container, depth: int) -> Served:
+    """Commands that stand in one argument of another: `ssh host "vllm serve ..."`, `tmux new -d "..."`."""
+    if not words or _program(words[0]) in _QUOTING or depth >= MOST_SHELLS:
+        return Served()
+    found = Served()
+    for word in words[1:]:
+        if _COMMAND.search(word.text + " ") and any(map(str.isspace, word.text)):
+            for inner in commands(word.script or word.text, word.script_line or word.line, container.variables):
+                found += served_by(replace(container, words=tuple(inner), entrypoint=True, image=None), depth + 1)
     return found
+
+
+_TELLING = (
+    "--max-model-len",
+    "--gpu-memory-utilization",
+    "--max-num-seqs",
+    "--kv-cache-dtype",
+    "--max-num-batched-tokens",
+)
+"""Flags that hardly any other program has."""
+
+
+def _hidden(container: Container) -> Served:
+    """A container that surely serves with vLLM, by a program that isn't in the file."""
+    words = [word.text.replace("_", "-") for word in container.words]
+    image = container.image or ""
+    telling = any(word.startswith(_TELLING) for word in words)
+    if not words or container.image is None or not (telling or is_vllm_image(image)):
+        return Served()
+    first = words[0].rpartition("/")[2]
+    if not telling and (first in _IDLE or first == "vllm"):  # vllm bench, vllm chat
+        return Served()
+    why = f"it runs {container.words[0].text.split(chr(10))[0][:60]!r}, and what that serves doesn't stand here"
+    return Served(unread=(Unread(container.name, why, container.place),))
+
+
+_IDLE = frozenset({"sleep", "tail", "nginx", "curl", "cp", "mkdir", "true", "nvidia-smi"})
 
 
 def _finds(words: list[Word]) -> bool:
@@ -124,6 +176,12 @@ def serve_arguments(words: Sequence[Word]) -> tuple[list[Word], bool] | None:
         following = words[index + 1].text if index + 1 < len(words) else ""
         if _program(word) == "vllm" and following == "serve":
             return list(words[index + 2 :]), True
+        if (
+            word.text == "-m"
+            and following == CLI_MODULE
+            and [w.text for w in words[index + 2 : index + 3]] == ["serve"]
+        ):
+            return list(words[index + 3 :]), True
         if word.text == "-m" and following in API_MODULES:
             return list(words[index + 2 :]), False
         if word.text.endswith("vllm/entrypoints/openai/api_server.py"):
@@ -152,18 +210,67 @@ def _docker(words: Sequence[Word], outer: Container) -> Container | None:
     if not words or _program(words[0]) not in _RUNNERS | {"sudo"} or "run" not in [word.text for word in words]:
         return None
     for index, word in enumerate(words):
-        if is_vllm_image(word.text) and not word.text.startswith("-"):
-            entry = any(before.text.startswith("--entrypoint") for before in words[:index])
-            variables = {**outer.variables, **dict(_given_variables(words[:index]))}
+        if is_vllm_image(word.text) and not word.text.startswith("-") and not _is_value(words, index):
+            before = words[:index]
+            entry = _option(before, "--entrypoint")
+            gpus = _option(before, "--gpus")
             return replace(
                 outer,
-                words=tuple(words[index + 1 :]),
+                words=(*([entry] if entry is not None and entry.text else []), *words[index + 1 :]),
                 image=word.text,
-                entrypoint=entry,
-                variables=variables,
+                entrypoint=entry is not None,
+                variables={**outer.variables, **dict(_given_variables(before))},
                 line=words[0].line,
+                gpus=_gpu_count(gpus, outer.file) if gpus is not None else None,
             )
     return None
+
+
+_NAMING = frozenset({
+    "--name", "-v", "--volume", "--network", "--net", "--hostname", "-h", "--label", "-l", "-e", "--env", "--env-file", "-w",
+    "--workdir", "--entrypoint", "--mount", "-u", "--user", "--add-host", "--link", "--volumes-from",
+})  # fmt: skip
+
+
+def _is_value(words: Sequence[Word], index: int) -> bool:
+    """Whether a word that could be an image belongs to the option before it: `--name vllm`."""
+    return index > 0 and words[index - 1].text in _NAMING
+
+
+def _option(words: Sequence[Word], name: str) -> Word | None:
+    """The value of `--name value` or `--name=value`."""
+    for index, word in enumerate(words):
+        if word.text == name and index + 1 < len(words):
+            return words[index + 1]
+        if word.text.startswith(f"{name}="):
+            return replace(word, text=word.text.partition("=")[2])
+    return None
+
+
+def _gpu_count(word: Word, file: str) -> Placed | None:
+    """How many GPUs `--gpus` gives: 2, or "device=0,1"; None for all."""
+    text = word.text.strip("\"'")
+    if text.startswith("device="):
+        return Given(str(len(text.removeprefix("device=").split(","))), Place(file, word.line))
+    return Given(text, Place(file, word.line)) if text.isdigit() else None
+
+
+def _kubectl(words: Sequence[Word], outer: Container) -> Container | None:
+    """The container that `kubectl run NAME --image=IMAGE -- ARGS` starts."""
+    if not words or _program(words[0]) not in {"kubectl", "oc"} or "run" not in [word.text for word in words[:4]]:
+        return None
+    image = _option(words, "--image")
+    texts = [word.text for word in words]
+    if image is None or not is_vllm_image(image.text):
+        return None
+    end = texts.index("--") if "--" in texts else len(texts)
+    return replace(
+        outer,
+        words=tuple(words[end + 1 :]),
+        image=image.text,
+        entrypoint=any(text in {"--command", "--command=true"} for text in texts[:end]),
+        line=words[0].line,
+    )
 
 
 def _given_variables(words: Sequence[Word]) -> Iterable[tuple[str, str]]:
@@ -202,6 +309,7 @@ def _read(container: Container, words: list[Word], *, positional: bool) -> Serve
     if ("model",) not in layer:
         return Served(unread=(Unread(container.name, "it names no model", container.place),))
     _check_gpus(container, found.remarks, layer)
+    _check_version(container, found)
     return Served((Command(container.name, container.place, {**_around(container), **layer}, tuple(found.remarks)),))
 
 
@@ -216,6 +324,19 @@ def _around(container: Container) -> dict[Key, Placed]:
     if container.variables.get(LONGER, "0").lower() in {"1", "true"}:
         layer[("flags", STRETCHED)] = Given("true", container.place)
     return layer
+
+
+def _check_version(container: Container, found: Arguments) -> None:
+    """Flags that the image's own version doesn't have are refused, where that version is the one that is known."""
+    version = image_version(container.image) if container.image else None
+    if version is None or not f"{version}.".startswith(f"{names.CURRENT_VERSION}."):
+        return
+    for name, value in found.flags.items():
+        if name in names.GONE | names.GONE_SWITCHES:
+            found.remark("unknown-flag", f"vLLM {version} no longer has --{name}", value.place)
+    found.remarks[:] = [
+        replace(remark, level="error") if remark.rule == "unknown-flag" else remark for remark in found.remarks
+    ]
 
 
 LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"

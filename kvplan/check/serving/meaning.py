@@ -13,9 +13,9 @@ from kvplan.errors import KvplanError
 
 
 def layer_of(found: Arguments) -> dict[Key, Placed]:
-    """What the arguments say, by the keys of a budget.
+    """What the arguments say, by the keys of a budget. A value that vLLM would refuse is left out, and remarked as an error.
 
-    Raises: CantRead for a value that vLLM would refuse.
+    Raises: CantRead for what can't be understood.
     """
     layer: dict[Key, Placed] = {}
     for name, value in found.flags.items():
@@ -25,14 +25,32 @@ def layer_of(found: Arguments) -> dict[Key, Placed]:
             try:
                 layer[key] = Given(read(text), value.place)
             except KvplanError as error:
-                raise CantRead(f"--{name}: {error.problem.what}", value.place) from None
+                text = f"vLLM refuses --{name}: {error.problem.what}"
+                found.remark("bad-argument", text, value.place, "error")
         elif name in _SPECIAL:
             _SPECIAL[name](value, found, layer)
         elif name in _UNCOUNTED and _counts(name, value):
             found.remark("not-counted", f"--{name}: {_UNCOUNTED[name]}", value.place)
             if name in _STRETCHING:
                 layer[("flags", STRETCHED)] = Given("true", value.place)
+    _check_tokens(found, layer)
     return layer
+
+
+def _check_tokens(found: Arguments, layer: Mapping[Key, Placed]) -> None:
+    """Batches that vLLM refuses. Source: vLLM 0.33 config/scheduler.py verify_max_model_len."""
+    batched = layer.get(("flags", "max_num_batched_tokens"))
+    if batched is None:
+        return
+    tokens = human(batched.value)
+    sequences, context = layer.get(("flags", "max_num_seqs")), layer.get(("context",))
+    chunked = found.flags.get("enable-chunked-prefill")
+    if sequences is not None and tokens < whole(sequences.value):
+        text = f"vLLM refuses --max-num-batched-tokens {tokens:,}, which is less than --max-num-seqs {sequences.value}"
+        found.remark("bad-argument", text, batched.place, "error")
+    if chunked is not None and not chunked.on and context is not None and tokens < int(context.value):
+        text = f"vLLM refuses --max-num-batched-tokens {tokens:,} without chunked prefill, as a prompt may have {context.value:,}"
+        found.remark("bad-argument", text, batched.place, "error")
 
 
 def _text(value: object) -> str:

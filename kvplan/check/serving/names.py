@@ -124,3 +124,6 @@ ALIASES = {"device-memory-utilization": "gpu-memory-utilization"}
 
 CURRENT = SWITCHES | SEVERAL | VALUED
 KNOWN = CURRENT | GONE_SWITCHES | GONE
+
+CURRENT_VERSION = "0.33"
+"""The version of vLLM whose flags CURRENT are."""

@@ -16,9 +16,39 @@ _DEFAULTED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:?[-=])(.*)", re.DOTALL)
 _OPERATORS = ("&&", "||", ";;", "|&", "\n", ";", "&", "|", "(", ")")
 _REDIRECT = re.compile(r"\d*(?:&>>|&>|>>|<<<|<<-|<<|>&|<&|>\||<>|>|<)")
 KEYWORDS = frozenset(
-    {"then", "do", "else", "elif", "if", "while", "until", "!", "time", "{", "}", "exec", "nohup", "command"}
+    {
+        "then",
+        "do",
+        "else",
+        "elif",
+        "if",
+        "while",
+        "until",
+        "!",
+        "time",
+        "{",
+        "}",
+        "exec",
+        "nohup",
+        "command",
+        "fi",
+        "done",
+        "esac",
+    }
 )
+_OPENING = {"if": "branch", "while": "loop", "until": "loop", "{": "group"}
+_CLOSING = frozenset({"fi", "done", "esac", "}"})
+_HEADS = {"for": "loop", "select": "loop", "case": "branch"}
+"""Words whose commands open a block; what follows them on the line is no command."""
+_SETTING = frozenset({"read", "mapfile", "readarray", "getopts", "printf", "let", "unset"})
+"""Commands whose words name variables that change in a way that isn't known."""
+_RUNNING = frozenset({"source", ".", "eval"})
+"""Commands that may change any variable."""
+_REPEATED = frozenset({"loop", "function"})
+_FUNCTION = re.compile(r"\([ \t]*\)")
 BLANK = " \t\r"
+WATCHED = ("VLLM_ALLOW_LONG_MAX_MODEL_LEN",)
+"""Variables that vLLM itself looks at, and that decide whether it starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +76,34 @@ class _Part:
 
 
 @dataclass(slots=True)
+class _Block:
+    """Commands that may not run, or run often. names: variables set in it, which are certain only inside."""
+
+    kind: str
+    names: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
 class _Scanner:
+    """A script on its way to commands.
+
+    variables: those whose value is certain. doubtful: those set in a way that isn't. anything: whether a file was
+    sourced, which may set any. shared: those that functions set. bare: whether the text is words only. environments:
+    what each command finds in its own.
+    """
+
     text: str
     line: int
     variables: dict[str, str | tuple[Word, ...]]
+    doubtful: set[str] = field(default_factory=set)
+    anything: bool = False
+    blocks: list[_Block] = field(default_factory=list)
+    function_next: bool = False
+    shared: set[str] = field(default_factory=set)
+    bare: bool = False
     at: int = 0
     commands: list[list[Word]] = field(default_factory=list)
+    environments: list[dict[str, str]] = field(default_factory=list)
     words: list[Word] = field(default_factory=list)
     part: _Part = field(default_factory=_Part)
     skip_next: bool = False
@@ -63,6 +115,19 @@ class _Scanner:
             self.step()
         self.end_command()
         return self.commands
+
+    def only_words(self) -> tuple[Word, ...]:
+        """The text as words, whatever they would mean as commands."""
+        self.bare = True
+        while self.at < len(self.text):
+            if self.text[self.at] == "\n":
+                self.end_word()
+                self.line += 1
+                self.at += 1
+            else:
+                self.step()
+        self.end_word()
+        return tuple(word for command in self.commands for word in command) + tuple(self.words)
 
     def step(self) -> None:
         char = self.text[self.at]
@@ -159,9 +224,9 @@ class _Scanner:
 
     def variable(self, inside: str, source: str, *, quoted: bool) -> None:
         name, array = inside.removesuffix("[@]").removesuffix("[*]"), inside.endswith(("[@]", "[*]"))
-        value = self.variables.get(name)
-        if value is None and (match := _DEFAULTED.fullmatch(inside)):
-            held = self.variables.get(match[1])
+        value = self.value(name)
+        if value is None and (match := _DEFAULTED.fullmatch(inside)) and not self.doubted(match[1]):
+            held = self.value(match[1])
             value = held if held else _unquoted(match[3])
             if "$" in str(value) or "`" in str(value):
                 value = None
@@ -173,6 +238,59 @@ class _Scanner:
             self.add(value)
         else:
             self.unquoted(value)
+
+    def value(self, name: str) -> str | tuple[Word, ...] | None:
+        """What a variable certainly holds here."""
+        return None if self.doubted(name) else self.variables.get(name)
+
+    def doubted(self, name: str) -> bool:
+        """Whether a variable may hold something else than what is known of it."""
+        if name in self.doubtful or (self.anything and name not in self.variables):
+            return True
+        for block in reversed(self.blocks):
+            if name in block.names:
+                return False
+            # What runs later or again sees whatever the rest of the script makes of a variable.
+            if block.kind in _REPEATED and len(re.findall(rf"(?<![\w$]){re.escape(name)}\+?=", self.text)) > 1:
+                return True
+        return name in self.shared
+
+    def doubt(self, names: set[str]) -> None:
+        self.doubtful |= names
+        for name in names:
+            self.variables.pop(name, None)
+
+    def open(self, kind: str) -> None:
+        self.blocks.append(_Block(kind))
+
+    def close(self) -> None:
+        """End the innermost block: what was set in it may not have been, unless it only groups."""
+        if not self.blocks:
+            return
+        block = self.blocks.pop()
+        if block.kind == "function":
+            self.shared |= block.names
+        if block.kind != "group":
+            self.doubt(block.names)
+        if self.blocks:
+            self.blocks[-1].names |= block.names
+
+    def end_chain(self) -> None:
+        while self.blocks and self.blocks[-1].kind == "chain":
+            self.close()
+
+    def turn(self) -> None:
+        """Another branch of the innermost block begins."""
+        if self.blocks:
+            self.doubt(self.blocks[-1].names)
+            self.blocks[-1].names.clear()
+
+    def keep(self, name: str, value: str | tuple[Word, ...]) -> None:
+        """A variable is set, for the rest of the innermost block."""
+        self.doubtful.discard(name)
+        self.variables[name] = value
+        if self.blocks:
+            self.blocks[-1].names.add(name)
 
     def unquoted(self, value: str) -> None:
         """An unquoted value is split at blanks: `$ARGS` may be several words."""
@@ -215,28 +333,103 @@ class _Scanner:
                 self.heredoc_next = False
         else:
             self.words.append(word)
+            if len(self.words) == 1 and word.text in KEYWORDS and not self.bare:
+                self.keywords()
 
     def operator(self, operator: str) -> None:
         if operator == "(" and self.part.started and (match := _ASSIGNED.fullmatch(self.part.text)):
             self.array(match[1], append=bool(match[2]))
             return
+        if operator == "(" and self.part.started and (match := _FUNCTION.match(self.text, self.at)):
+            self.part, self.words, self.function_next = _Part(), [], True
+            self.at += len(match[0])
+            return
         self.end_command()
         self.at += len(operator)
+        self.structure(operator)
         if operator == "\n":
             self.line += 1
             self.skip_heredocs()
 
+    def structure(self, operator: str) -> None:
+        """Blocks that operators open and close."""
+        if operator in {"&&", "||"}:
+            if operator == "||" and self.blocks and self.blocks[-1].kind == "chain":
+                self.turn()
+            if not self.blocks or self.blocks[-1].kind != "chain":
+                self.open("chain")
+            return
+        if operator in {"|", "|&"}:
+            return
+        if operator == "\n" and self.text[: self.at - 1].rstrip().endswith(("&&", "||", "|")):
+            return
+        self.end_chain()
+        if operator == "(":
+            self.open("function" if self.function_next else "subshell")
+            self.function_next = False
+        elif operator == ")" and self.blocks and self.blocks[-1].kind in {"subshell", "function"}:
+            self.close()
+        elif operator == ";;":
+            self.turn()
+
+    def keywords(self) -> None:
+        """Take the words off that only give a script its shape, and follow it."""
+        words = self.words
+        while words and words[0].text in KEYWORDS:
+            word = words.pop(0).text
+            if word == "{" and self.function_next:
+                self.open("function")
+                self.function_next = False
+            elif word in _OPENING:
+                self.open(_OPENING[word])
+            elif word in {"else", "elif"}:
+                self.turn()
+            elif word in _CLOSING:
+                self.end_chain()
+                self.close()
+
+    def heads(self) -> None:
+        """Begin the block of `for`, `select`, `case` and `function`, whose own words are no command."""
+        words = self.words
+        if words and words[0].text in _HEADS:
+            self.open(_HEADS[words[0].text])
+            if words[0].text != "case" and len(words) > 1:
+                self.doubt({words[1].text})
+            words.clear()
+        elif words and words[0].text == "function":
+            self.function_next = True
+            del words[:2]
+            self.keywords()
+
+    def changes(self, words: list[Word]) -> None:
+        """What a command does to variables."""
+        name = words[0].text if words else ""
+        if name in _SETTING:
+            self.doubt({word.text.partition("[")[0] for word in words[1:] if not word.text.startswith("-")})
+        elif name in _RUNNING and not (words[1:] and words[1].text.endswith("bin/activate")):
+            self.doubt(set(self.variables))
+            self.anything = True
+
     def array(self, name: str, *, append: bool) -> None:
         """`NAME=(...)`: the words up to the closing bracket."""
+        self.keywords()
         start, line = self.at, self.part.line
         length = _closing(self.text[start:], 0, "(", ")")
         self.part = _Part()
         inner = self.text[start + 1 : start + length - 1]
         # Inside the brackets a new line only separates words, and leaves the count of lines as it is.
-        scanner = _Scanner(inner, line, self.variables)
-        found = tuple(word for command in scanner.run() for word in command)
-        before = self.variables.get(name, ()) if append else ()
-        self.variables[name] = (*(before if isinstance(before, tuple) else ()), *found)
+        scanner = _Scanner(
+            inner, line, dict(self.variables), self.doubtful, self.anything, self.blocks, shared=self.shared
+        )
+        found = scanner.only_words()
+        before = self.value(name) if append else ()
+        if isinstance(before, tuple):
+            self.keep(name, (*before, *found))
+        else:
+            self.doubt({name})
+            if self.blocks:
+                self.blocks[-1].names.add(name)
+                self.doubtful.add(name)
         self.line += inner.count("\n")
         self.at = start + length
 
@@ -254,25 +447,40 @@ class _Scanner:
     def end_command(self) -> None:
         self.end_word()
         self.skip_next = self.heredoc_next = False
+        self.keywords()
+        self.heads()
         words = self.words
         self.words = []
-        while words and words[0].text in KEYWORDS:
-            words.pop(0)
-        exported = words and words[0].text in {"export", "declare", "local", "readonly", "set"}
+        exported = words and words[0].text in {"export", "declare", "local", "readonly", "set", "typeset"}
         if exported:
             words.pop(0)
-        while words and (match := _ASSIGNED.match(words[0].text)):
-            self.assign(words.pop(0), match)
-        if words and not exported:
+            if any(word.unknown is not None and not _ASSIGNED.match(word.text) for word in words):
+                self.doubt(set(self.variables))
+                self.anything = True
+        assigned: list[tuple[Word, re.Match[str]]] = []
+        while words and (exported or _ASSIGNED.match(words[0].text)):
+            word = words.pop(0)
+            if match := _ASSIGNED.match(word.text):
+                assigned.append((word, match))
+        if words:  # `NAME=value command` sets it for that command alone
+            self.changes(words)
             self.commands.append(words)
+            self.environments.append(self.environment(assigned))
+            return
+        for word, match in assigned:
+            self.assign(word, match)
+
+    def environment(self, assigned: list[tuple[Word, re.Match[str]]]) -> dict[str, str]:
+        held = {name: value for name in WATCHED if isinstance(value := self.value(name), str)}
+        return held | {match[1]: word.text[match.end() :] for word, match in assigned if word.unknown is None}
 
     def assign(self, word: Word, match: re.Match[str]) -> None:
-        value = word.text[match.end() :]
-        before = self.variables.get(match[1], "") if match[2] else ""
+        name, text = match[1], word.text[match.end() :]
+        before = self.value(name) if match[2] and (name in self.variables or self.doubted(name)) else ""
         if word.unknown is None and isinstance(before, str):
-            self.variables[match[1]] = before + value
+            self.keep(name, before + text)
         else:
-            self.variables.pop(match[1], None)
+            self.doubt({name})
 
 
 def commands(script: str, line: int = 1, variables: Mapping[str, str] | None = None) -> list[list[Word]]:
@@ -280,11 +488,11 @@ def commands(script: str, line: int = 1, variables: Mapping[str, str] | None = N
     return _Scanner(script, line, dict(variables or {})).run()
 
 
-def assigned(script: str) -> dict[str, str]:
-    """What a script sets variables to, those before a command included, where it is known."""
+def surrounded(script: str) -> list[tuple[list[Word], dict[str, str]]]:
+    """The simple commands of a script, each with what it certainly finds in its environment of the WATCHED variables."""
     scanner = _Scanner(script, 1, {})
-    scanner.run()
-    return {name: value for name, value in scanner.variables.items() if isinstance(value, str)}
+    found = scanner.run()
+    return list(zip(found, scanner.environments, strict=True))
 
 
 def _closing(text: str, start: int, opening: str, closing: str) -> int:

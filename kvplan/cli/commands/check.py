@@ -33,12 +33,15 @@ UPDATE = Option("update", "write the lock: every number, as it is now", switch, 
 BASE = Option("base", "compare with this git revision instead of the lock: origin/main", str, "REF")
 FAIL_ON = Option("fail_on", "what makes exit code 1: error, or warn as well", fail_on, "LEVEL", "error")
 EXIT_ZERO = Option("exit_zero", "exit 0 although limits are broken; without an answer it is still 2 or 3", switch)
+ALLOW_NOTHING = Option(
+    "allow_nothing", "exit 0 when no FILE has anything to check: for hooks that pass whatever changed", switch
+)
 SCHEMA = Option("schema", "print the JSON Schema of a budget file", switch, settable=False)
 FORMAT = Option(
     "format", "table, json, markdown, github, junit, sarif; several with commas", words, "F,F", "table",
 )  # fmt: skip
 OUTPUT = Option(
-    "output", "write there, in the format of its ending (.json .md .xml .sarif .txt) or FORMAT=FILE; may be repeated",
+    "output", "write there, in the format of its ending (.json .md .xml .sarif .txt) or FORMAT=FILE; - is stdout; may be repeated",
     str, "FILE", short="o", repeats=True, completes="files", settable=False,
 )  # fmt: skip
 
@@ -57,19 +60,24 @@ def run(values: Values) -> Answer:
     from kvplan.check.planner import CachingPlanner
     from kvplan.check.run import Run, exit_code, forgiving
     from kvplan.check.run import run as check
+    from kvplan.check.tree import WorkingTree
+    from kvplan.cli.files import write_all
 
     where = outputs.destinations(_formats(values), values.all(OUTPUT))
     asked = Asked(values.get(o.GPU), values.get(o.ENGINE), "likely" if values.on(o.LIKELY) else "safe")
-    wanted = Run(values.arguments, asked, values.get(LOCK), values.on(UPDATE), values.get(BASE))
-    done = check(wanted, CachingPlanner(offline=values.on(o.OFFLINE)))
+    whatever = values.on(ALLOW_NOTHING)
+    wanted = Run(values.arguments, asked, values.get(LOCK), values.on(UPDATE), values.get(BASE), whatever)
+    tree = WorkingTree()
+    done = check(wanted, CachingPlanner(offline=values.on(o.OFFLINE)), tree)
+    outputs.check_targets((str(to.path) for to in where if to.path is not None), tree)
     files = {str(to.path): outputs.rendered(done.report, to.format, Canvas()) for to in where if to.path is not None}
     page = Canvas(sys.stdout, colour)
     screen = [outputs.rendered(done.report, to.format, page) for to in where if to.path is None]
-    outputs.write_all({**files, **done.locks})
-    code = exit_code(done.report, values.get(FAIL_ON) or "error")
-    return Answer(
-        text="\n".join(part for part in screen if part), exit_code=forgiving(code) if values.on(EXIT_ZERO) else code
-    )
+    write_all({**files, **done.locks})
+    code = exit_code(done.report, values.get(FAIL_ON) or "error", allow_nothing=whatever)
+    if values.on(EXIT_ZERO):
+        code = forgiving(done.report, code)
+    return Answer(text="\n".join(part for part in screen if part), exit_code=code)
 
 
 def _formats(values: Values) -> tuple[str, ...]:
@@ -108,8 +116,8 @@ COMMAND = Command(
         ),
     ),
     options=(
-        o.GPU, o.ENGINE, o.SAFE, o.LIKELY, LOCK, UPDATE, BASE, FAIL_ON, EXIT_ZERO, o.OFFLINE, SCHEMA, o.JSON, FORMAT, OUTPUT,
-        o.COLOUR, o.DEBUG, o.CONFIG, o.NO_CONFIG, o.HELP,
+        o.GPU, o.ENGINE, o.SAFE, o.LIKELY, LOCK, UPDATE, BASE, FAIL_ON, EXIT_ZERO, ALLOW_NOTHING, o.OFFLINE, SCHEMA, o.JSON, FORMAT,
+        OUTPUT, o.COLOUR, o.DEBUG, o.CONFIG, o.NO_CONFIG, o.HELP,
     ),
     more="Exit code 1 means that a limit is broken, 2 that something could not be planned or that nothing was checked. "
     "docs/check.md describes the budget file.",
