@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kvplan.arch.formats import parse_kv_format
-from kvplan.arch.layers import Compressed, CrossAttention, Latent
+from kvplan.arch.layers import CrossAttention, Latent, Recurrent
 from kvplan.arch.model import Model, Origin
 from kvplan.errors import KvplanError
 from kvplan.families import read
@@ -88,11 +88,14 @@ def idle(model: Model, name: str) -> bool:
     windows = model.curve(BF16).full_after
     return (
         (Latent in kinds and name in ("head_dim", "num_key_value_heads"))  # the latent has neither
-        or (Compressed in kinds and name == "qk_rope_head_dim")  # a part of head_dim
+        or (
+            Latent not in kinds and name == "qk_rope_head_dim"
+        )  # a part of head_dim, or of a latent that is switched off
+        or (name == "kv_channels" and Recurrent in kinds)  # Zamba's attention is twice as wide
         or (CrossAttention in kinds and name == "num_hidden_layers")  # the encoder's
         or (name in ("sliding_window", "swa_head_dim", "swa_num_key_value_heads") and not windows)
         or (name == "attention_chunk_size" and "chunked" not in {c.kind for la in model.layers for c in la.caches})
-        or (name == "hidden_size" and model.weights is not None and not model.weights.exact)
+        or (name == "hidden_size" and (model.weights is None or not model.weights.exact))  # no count rests on it
         or (
             name == "v_head_dim"
             and not {cache.v_dim for la in model.layers for cache in la.caches if isinstance(cache, Latent)}
