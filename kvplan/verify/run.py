@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
+import warnings
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -54,12 +55,22 @@ def verify(model: Model, options: Options = PLAIN, progress: Progress = silent) 
 
 
 def need_torch() -> None:
-    """Raises: UsageError, saying how to install it."""
+    """Raises: UsageError, saying how to install it, when torch is missing or broken."""
     if find_spec("torch") is None:
         raise UsageError(
             "verify needs torch", cause="it builds the model's layers and decodes for real",
             hint="pip install 'kvplan[verify]', or torch from pytorch.org for your GPU's driver",
         )  # fmt: skip
+    with warnings.catch_warnings():
+        # torch works without NumPy, and nothing here needs it.
+        warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+        try:
+            import torch  # noqa: F401 - the first import, so that whatever it complains of is complained of here
+        except (ImportError, OSError) as error:
+            raise UsageError(
+                "torch is installed but can't be imported", cause=str(error).splitlines()[0],
+                hint="pip install --force-reinstall torch, in the build for this system",
+            ) from error  # fmt: skip
 
 
 def default_model(options: Options = PLAIN) -> Model:

@@ -8,7 +8,7 @@ from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import DTYPES, Weights
 from kvplan.errors import Unsupported
-from kvplan.units import format_bytes
+from kvplan.units import MIB, format_bytes
 from kvplan.verify.mixing import cannot_build, lacks_weights
 
 
@@ -20,8 +20,10 @@ class Sizing:
     skipped: tuple[tuple[str, int], ...] = ()
 
 
-def choose(model: Model, tp: int, budget: int | None, limit: int | None = None) -> Sizing:
+def choose(model: Model, tp: int, budget: int | None, limit: int | None = None, beside: int = 0) -> Sizing:
     """As many layers as have weights of `budget` bytes on one rank, at most `limit` layers.
+
+    beside: bytes that are needed besides, for messages.
 
     Raises: Unsupported if no layer can be built, or none fits.
     """
@@ -38,10 +40,10 @@ def choose(model: Model, tp: int, budget: int | None, limit: int | None = None) 
             f"verify can't build any layer of {model.origin.id}", cause="; ".join(reasons),
             hint="kvplan verify --meta compares it with transformers instead",
         )  # fmt: skip
-    keep = _within(model, _order(model, able), tp, budget, limit)
-    left_out = len(able) - len(keep)
-    if left_out:
-        reasons["for want of memory" if limit is None else "as asked"] = left_out
+    keep = _within(model, _order(model, able), tp, budget, limit, beside)
+    wanted = min(len(able), limit or len(able))
+    left_out = {"for want of memory": wanted - len(keep), "as asked": len(able) - wanted}
+    reasons |= {reason: count for reason, count in left_out.items() if count}
     return Sizing(tuple(sorted(keep)), tuple(reasons.items()))
 
 
@@ -73,7 +75,7 @@ def _order(model: Model, able: list[int]) -> list[int]:
     return [*order, *(index for index in able if index not in set(order))]
 
 
-def _within(model: Model, order: list[int], tp: int, budget: int | None, limit: int | None) -> list[int]:
+def _within(model: Model, order: list[int], tp: int, budget: int | None, limit: int | None, beside: int) -> list[int]:
     keep: list[int] = []
     taken = 0
     for index in order[:limit]:
@@ -87,8 +89,8 @@ def _within(model: Model, order: list[int], tp: int, budget: int | None, limit: 
     if not keep:
         raise Unsupported(
             f"no layer of {model.origin.id} fits into {format_bytes(budget or 0)}",
-            cause=f"its smallest share of one layer takes {format_bytes(taken)} of weights on one of {tp} ranks",
-            hint="give more with --memory, or split it further with --tp",
+            cause=f"the first takes {format_bytes(taken)} of weights" + (f" on each of {tp} ranks" if tp > 1 else ""),
+            hint=f"give at least --memory {-(-(taken + beside) // MIB)}MiB, or build one rank's share: --tp {2 * tp} --rank 0",
         )
     return keep
 

@@ -66,6 +66,20 @@ def test_a_gpu_that_is_not_there(gpu):
         machine.open_device("cuda:3")
 
 
+def test_what_a_container_caches_of_files_is_free(monkeypatch, tmp_path):
+    for name, text in (
+        ("memory.max", "1000\n"),
+        ("memory.current", "900\n"),
+        ("memory.stat", "anon 300\nfile 600\nshmem 100\ninactive_file 350\nactive_file 150\n"),
+    ):
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(machine, "_CONTAINER", tmp_path)
+    assert machine._container_room(10**6) == 1000 - 900 + 350 + 150
+    assert machine._container_room(50) == 50
+    (tmp_path / "memory.max").write_text("max\n")
+    assert machine._container_room(10**6) == 10**6
+
+
 def test_a_torch_that_is_too_old(monkeypatch):
     monkeypatch.setattr(torch, "__version__", "2.1.0+cu118")
     with pytest.raises(UsageError, match="too old"):

@@ -112,8 +112,10 @@ def test_layers_that_fit_begin_with_one_of_each_kind():
     assert choose(model, 1, 4 * each + 1).keep == (0, 1, 2, 3)
     assert choose(model, 1, None, limit=3).keep == (0, 1, 2)
     assert choose(model, 1, 4 * each).skipped == (("for want of memory", 4),)
-    with pytest.raises(Unsupported, match="no layer"):
-        choose(model, 1, each - 1)
+    assert choose(model, 1, 2 * each, limit=5).skipped == (("for want of memory", 3), ("as asked", 3))
+    with pytest.raises(Unsupported, match="no layer") as refused:
+        choose(model, 1, each - 1, beside=2**30)
+    assert "--memory 1025MiB" in str(refused.value.problem.hint)
 
 
 def test_a_sharing_layer_brings_the_layer_it_shares_with():

@@ -15,7 +15,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch, the verify extra")
 
-from cli.running import run
+from cli.running import process, run
 from verify import tiny
 
 from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
@@ -25,7 +25,7 @@ from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.plan.calibration import calibration
 from kvplan.report.schema import VerifyReport
 from kvplan.verify import Options, default_model, verify
-from kvplan.verify.live import procedure
+from kvplan.verify.live import check_time, clock, procedure
 
 pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[2]
@@ -35,6 +35,8 @@ QUICK = Options(device="cpu", batches=(1, 2), contexts=(64, 128))
 @pytest.fixture(autouse=True)
 def _small_pool(monkeypatch):
     monkeypatch.setattr(procedure, "_CPU_POOL", 2**20)
+    monkeypatch.setattr(clock, "_CPU_COPY", 2**20)  # nothing is claimed about the time of these tests
+    monkeypatch.setattr(check_time, "_POINT_S", 0.0)
 
 
 def verdicts(report: VerifyReport, check: str) -> dict[str, str]:
@@ -173,6 +175,9 @@ def test_the_page_and_the_schema(tmp_path):
 GLOO = """
 import sys
 sys.path[:0] = [{tests!r}, {root!r}]
+sys.modules["numpy"] = None  # torch alone is all that verify asks for
+from kvplan.verify.run import need_torch
+need_torch()
 import torch
 torch.set_num_threads(1)
 from kvplan.cli import main
@@ -213,6 +218,10 @@ def test_wishes_that_cannot_be_granted(tmp_path, monkeypatch):
     for words, said in (
         (("--device", "cuda"), "no CUDA device"),
         (("--device", "tpu"), "not a device"),
+        (("--device", "cuda:x"), "not a device"),
+        (("--rank", "1"), "--tp 8 --rank 1"),
+        (("--meta", "--layers", "2"), "--meta has no use for --device and --layers"),
+        (("--meta", "--tp", "2"), "--meta has no use for --device and --tp"),
         (("--tp", "2", "--rank", "2"), "--rank 2"),
         (("--tp", "3"), "can't split"),
         (("--memory", "1MiB"), "too little"),
@@ -235,6 +244,37 @@ def test_without_torch_there_is_one_clear_message(monkeypatch, tmp_path):
     assert result.code == 2
     assert result.err.startswith("error: verify needs torch")
     assert "pip install" in result.err
+
+
+def test_a_torch_that_is_broken_is_said_to_be(tmp_path):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(
+        "raise ImportError('libcudart.so.13: cannot open shared object file')"
+    )
+    result = process("verify", "llama-3.2-1b", PYTHONPATH=f"{tmp_path}:{ROOT}")
+    assert (result.code, result.out) == (2, "")
+    assert "can't be imported" in result.err
+    assert "libcudart.so.13" in result.err
+
+
+def test_files_that_cannot_be_written_are_found_before_anything_is_built(tmp_path, monkeypatch):
+    monkeypatch.setattr(procedure, "run", None)
+    (tmp_path / "folder.json").mkdir()
+    for name, said in (
+        ("missing/r.json", "can't be written"),
+        ("folder.json", "it is a folder"),
+        ("r.doc", "which format"),
+    ):
+        result = run("verify", write(tmp_path, "gqa"), "--device", "cpu", "-o", str(tmp_path / name))
+        assert (result.code, result.out) == (2, "")
+        assert said in result.err
+
+
+def test_a_budget_that_is_spent_still_times_what_a_line_needs():
+    from dataclasses import replace
+
+    report = verify(tiny.model("gqa"), replace(QUICK, budget_s=0, contexts=(64, 128, 256, 512)))
+    assert [(step.batch, step.context) for step in report.steps] == [(1, 64), (1, 128)]
 
 
 def test_nothing_is_left_behind_when_it_is_interrupted():

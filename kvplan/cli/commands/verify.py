@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvplan.cli import asked
 from kvplan.cli import options as o
 from kvplan.cli.command import MODULES, Answer, Command
 from kvplan.cli.option import Argument, Option, Values, natural, switch, whole, words
-from kvplan.errors import UsageError
+from kvplan.cli.streams import destinations
+from kvplan.errors import BadFile, UsageError
 from kvplan.units import parse_bytes, parse_token_list
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ BATCHES = Option("batch", "batches to time", _numbers, "N,N", "a ladder that fit
 CONTEXTS = Option("ctx", "contexts to time: 8k, 8k,32k or 8k..128k", parse_token_list, "TOKENS", "a ladder that fits")
 BUDGET_S = Option("budget_s", "about how many seconds it may take", whole, "S", "60")
 PAGE = Option("block_size", "tokens of one cache page", whole, "N", "caches in one piece")
+BUILDING = (DEVICE, o.TP, RANK, o.KV_DTYPE, PAGE, LAYERS, BATCHES, CONTEXTS, MEMORY, BUDGET_S)
 META = Option("meta", "compare with transformers on the meta device instead: no GPU, no weights", switch)
 
 
@@ -36,9 +40,9 @@ def run(values: Values) -> Answer:
     from kvplan import verify
 
     options = _options(values)
+    _check_files(values)
     if values.on(META):
-        if not values.arguments:
-            raise UsageError("--meta needs a MODEL", hint="kvplan verify llama-3.1-8b --meta")
+        _check_meta(values)
         from kvplan.verify.meta import against_transformers
 
         report = against_transformers(
@@ -52,6 +56,29 @@ def run(values: Values) -> Answer:
     report = verify.verify(model, options, progress_on(sys.stderr))
     code = verify.exit_code(report)
     return Answer(report, exit_code=code) if verify.prints() else Answer(exit_code=code)
+
+
+def _check_files(values: Values) -> None:
+    """What would stop the report from being written, said before anything is built rather than a minute later.
+
+    Raises: UsageError, UnknownName, BadFile.
+    """
+    for path in (Path(file) for file, _ in destinations(values)[1]):
+        if path.is_dir() or not os.access(path.parent, os.W_OK):
+            because = "it is a folder" if path.is_dir() else "no file can be made in its folder"
+            raise BadFile(f"{path} can't be written", cause=because)
+
+
+def _check_meta(values: Values) -> None:
+    """Raises: UsageError without a model, or for what nothing on the meta device depends on."""
+    if not values.arguments:
+        raise UsageError("--meta needs a MODEL", hint="kvplan verify llama-3.1-8b --meta")
+    idle = [option.flag for option in BUILDING if values.flagged(option)]
+    if idle:
+        raise UsageError(
+            f"--meta has no use for {' and '.join(idle)}", cause="it compares the whole model with transformers, on no device",
+            hint="leave one or the other out",
+        )  # fmt: skip
 
 
 def _options(values: Values) -> Options:
@@ -88,8 +115,7 @@ COMMAND = Command(
         ),
     ),
     options=(
-        DEVICE, o.TP, RANK, o.KV_DTYPE, PAGE, LAYERS, BATCHES, CONTEXTS, MEMORY, BUDGET_S, META, *o.FROM_HUB,
-        *o.PRINTING,
+        *BUILDING, META, *o.FROM_HUB, *o.PRINTING,
     ),
     more="Exit code 1 means that a prediction was refuted; 2 that nothing could be checked.",
 )  # fmt: skip

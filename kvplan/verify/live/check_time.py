@@ -28,9 +28,11 @@ LONG = 2**20
 KV_SHARE, STEP_ALLOWED, CROSSOVER_ALLOWED = 0.85, 0.10, 0.25
 BOUND_BY_MEMORY = 0.8
 """Share of a step's predicted time that reading takes from which on the step counts as bound by memory."""
+_LEAST_POINTS = 2
 _POINT_S = 0.3
 """About how long one point is repeated."""
 _CPU = "no claim is made about a CPU's speed"
+_NO_LINE = "no line: no batch was timed at two lengths, or its steps took no longer with more cache"
 
 
 @dataclass(slots=True)
@@ -75,13 +77,15 @@ def time_ladder(
     times = Times(copy_bandwidth(device, room // 2), launch_floor(device))
     reader = Fastest(device, triton=_triton_is_on())
     for rung in ladder:
-        if not _everybody_has_time(decoder, deadline, times, rung):
+        if not _everybody_has_time(decoder, deadline, times, len(rung.contexts)):
             break
         progress(f"timing a batch of {rung.batch}")
         try:
             decoder.allocate(Caching(rung.batch, rung.contexts[-1], predicted.kv, Layout(predicted.page)))
             decoder.fill()
             for context in rung.contexts:
+                if not _everybody_has_time(decoder, deadline, times, 1):
+                    break
                 times.points.append(_time(predicted, decoder, rung.batch, context, reader, times))
         except (NoRoom, torch.OutOfMemoryError):
             times.notes.append(f"a batch of {rung.batch} ran out of memory and was left out")
@@ -99,12 +103,12 @@ def _triton_is_on() -> bool:
     return uses_triton()
 
 
-def _everybody_has_time(decoder: Decoder, deadline: float, times: Times, rung: Rung) -> bool:
-    """Whether all ranks can still afford a rung; the first one always is run."""
-    if not times.points:
+def _everybody_has_time(decoder: Decoder, deadline: float, times: Times, points: int) -> bool:
+    """Whether all ranks can still afford so many points; the first two, which a line needs, are always timed."""
+    if len(times.points) < _LEAST_POINTS:
         return True
     spent = max(point.seconds for point in times.points)
-    mine = time.monotonic() + 25 * spent * len(rung.contexts) < deadline
+    mine = time.monotonic() + 25 * spent * points < deadline
     ranks = decoder.build.ranks
     return all(everybody(ranks, mine)) if isinstance(ranks, Together) else mine
 
@@ -164,7 +168,7 @@ def judged(predicted: Predicted, times: Times, gpu: Gpu | None, *, cuda: bool) -
 def _cache_share(times: Times, *, claimed: bool) -> Row:
     what = "reading the cache, share of the copy"
     if times.line is None:
-        return not_run("time", what, "share", "no batch was timed at two lengths that differ enough")
+        return not_run("time", what, "share", _NO_LINE)
     share = times.line.kv_bytes_per_s / times.copy
     most = max(point.batch * point.context for point in times.points)
     if not claimed:
@@ -178,7 +182,7 @@ def _weight_share(times: Times) -> Row:
     what = "reading the weights, share of the copy"
     speed = times.weight_bytes_per_s
     if times.line is None or speed is None:
-        return not_run("time", what, "share", "no line through the times, or too little of weights to tell apart")
+        return not_run("time", what, "share", f"{_NO_LINE}, or too little of weights to tell apart")
     because = f"from the line at batch {times.line.intercepts[0][0]}, launches taken off"
     return reported("time", what, "share", None, speed / times.copy, because)
 
@@ -214,7 +218,7 @@ def _bound(predicted: Predicted, times: Times, datasheet: int) -> Row:
 def _crossover(predicted: Predicted, times: Times, *, cuda: bool) -> Row:
     what = "context at which the cache is read longer than the weights"
     if times.line is None:
-        return not_run("time", what, "tokens", "no line through the times")
+        return not_run("time", what, "tokens", _NO_LINE)
     batch = max(times.line.intercepts)[0]
     expected = predicted.crossover(batch)
     what = f"{what}, batch {batch}"

@@ -10,6 +10,9 @@ import torch
 
 Work = Callable[[], object]
 
+_GPU_COPY, _CPU_COPY = 2**31, 2**26
+"""Bytes copied to find how fast a copy is: far more than caches hold."""
+
 
 def wait(device: torch.device) -> None:
     """Until the device has nothing left to do."""
@@ -66,7 +69,7 @@ def graphed(work: Work, device: torch.device) -> tuple[Work, bool]:
 
 def copy_bandwidth(device: torch.device, room: int) -> float:
     """Bytes per second of a large copy, read and written bytes together; uses at most `room` bytes."""
-    wanted, repeats = (2**31, 15) if device.type == "cuda" else (2**26, 5)
+    wanted, repeats = (_GPU_COPY, 15) if device.type == "cuda" else (_CPU_COPY, 5)
     size = max(2**20, min(wanted, room // 2))
     source = torch.ones(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)

@@ -15,6 +15,7 @@ import torch
 from kvplan.errors import UsageError
 
 OLDEST_TORCH = (2, 7)
+_CONTAINER = Path("/sys/fs/cgroup")
 OLDEST_CAPABILITY = (7, 0)
 """Volta: the oldest that torch's attention and Triton both run on."""
 
@@ -52,12 +53,12 @@ def open_device(asked: str) -> tuple[torch.device, Machine]:
             f"torch {torch.__version__} is too old", cause="verify needs grouped-head attention and eight-bit scales",
             hint="pip install --upgrade 'torch>=2.7'",
         )  # fmt: skip
+    if re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", asked) is None:
+        raise UsageError(f"{asked!r} is not a device", hint="auto, cpu, cuda or cuda:1")
     if asked == "auto":
         asked = "cuda" if torch.cuda.is_available() else "cpu"
     if asked == "cpu":
         return torch.device("cpu"), _cpu()
-    if not asked.startswith("cuda"):
-        raise UsageError(f"{asked!r} is not a device", hint="auto, cpu, cuda or cuda:1")
     if not torch.cuda.is_available():
         raise UsageError(
             "no CUDA device can be used",
@@ -127,13 +128,14 @@ def _meminfo() -> dict[str, int]:
 
 
 def _container_room(free: int) -> int:
-    """No more than the container still has, where there is one."""
-    base = Path("/sys/fs/cgroup")
+    """No more than the container still has, where there is one. What it caches of files is given back when it is needed."""
     try:
-        most, used = (base / name for name in ("memory.max", "memory.current"))
-        return min(free, int(most.read_text()) - int(used.read_text()))
+        most, used = (int((_CONTAINER / name).read_text()) for name in ("memory.max", "memory.current"))
+        lines = (_CONTAINER / "memory.stat").read_text(encoding="utf-8").splitlines()
+        cached = sum(int(line.split()[1]) for line in lines if line.startswith(("active_file ", "inactive_file ")))
     except (OSError, ValueError):
         return free
+    return max(0, min(free, most - used + cached))
 
 
 def resident() -> int | None:

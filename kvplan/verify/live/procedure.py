@@ -81,9 +81,8 @@ def run(model: Model, options: Options, progress: Progress) -> Found:
 def _single_rank(options: Options) -> None:
     rank = options.rank or 0
     if not 0 <= rank < options.tp:
-        raise UsageError(f"--rank {rank} is not one of --tp {options.tp}", hint=f"ranks are 0 to {options.tp - 1}")
-    if world_size() == 1 and options.tp > 1 and options.rank is None:
-        return
+        hint = f"ranks are 0 to {options.tp - 1}" if options.tp > 1 else f"say of how many: --tp 8 --rank {rank}"
+        raise UsageError(f"--rank {rank} is not one of --tp {options.tp}", hint=hint)
 
 
 @contextmanager
@@ -124,8 +123,11 @@ def _prepare(model: Model, options: Options, device: torch.device, machine: Mach
     spare = limit // 4 if cuda else _CPU_POOL
     budget = limit - spare - 224 * MIB - ends
     if budget <= 0:
-        raise UsageError(f"{format_bytes(limit)} is too little to build anything", hint="give more with --memory")
-    sizing = choose(whole, options.tp, budget, options.layers)
+        raise UsageError(
+            f"{format_bytes(limit)} is too little to build anything",
+            cause=f"{format_bytes(limit - budget)} is needed besides the layers", hint="give more with --memory",
+        )  # fmt: skip
+    sizing = choose(whole, options.tp, budget, options.layers, limit - budget)
     kept = reduced(whole, sizing.keep, vocab)
     kv = options.kv or model.kv_auto
     plan = blueprint(kept, options.tp)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -20,8 +21,8 @@ Any_ = TypeVar("Any_")
 class Together:
     """All ranks of a torch.distributed group."""
 
-    def __init__(self) -> None:
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+    def __init__(self, device: torch.device) -> None:
+        self.rank, self.size, self.device = dist.get_rank(), dist.get_world_size(), device
 
     def add_up(self, partial: Tensor) -> Tensor:
         """The sum over all ranks, in place."""
@@ -29,10 +30,20 @@ class Together:
         return partial
 
     def gather(self, mine: Any_) -> tuple[Any_, ...]:
-        """Everybody's object, by rank."""
-        found: list[Any_ | None] = [None] * self.size
-        dist.all_gather_object(found, mine)
-        return tuple(one for one in found if one is not None)
+        """Everybody's object, by rank. torch's all_gather_object does the same, but needs NumPy."""
+        written = torch.frombuffer(bytearray(pickle.dumps(mine)), dtype=torch.uint8)
+        sizes = self._each(torch.tensor([len(written)], device=self.device))
+        longest = max(int(size) for size in sizes)
+        padded = torch.zeros(longest, dtype=torch.uint8, device=self.device)
+        padded[: len(written)] = written
+        parts = self._each(padded)
+        whole = (bytes(part[: int(size)].tolist()) for part, size in zip(parts, sizes, strict=True))
+        return tuple(pickle.loads(one) for one in whole)  # noqa: S301 - what processes of this same run wrote
+
+    def _each(self, mine: Tensor) -> list[Tensor]:
+        found = [torch.empty_like(mine) for _ in range(self.size)]
+        dist.all_gather(found, mine)
+        return found
 
 
 def world_size() -> int:
@@ -58,7 +69,7 @@ def joined(tp: int, rank: int | None, device: torch.device) -> Iterator[Alone | 
         raise UsageError("--rank can't be given under torchrun", cause="every process is a rank of its own")
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
-        yield Together()
+        yield Together(device)
     finally:
         dist.destroy_process_group()
 
