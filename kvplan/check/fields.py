@@ -86,6 +86,8 @@ class Shorthand:
         """The list of objects that is meant."""
         if value is None:
             return None
+        if value == []:
+            raise PydanticCustomError("size", "an empty list limits nothing; null drops an inherited limit")
         items = value if isinstance(value, list) else [value]
         return [item if isinstance(item, dict) else {self.key: item} for item in items]
 

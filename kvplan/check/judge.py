@@ -55,11 +55,18 @@ def _unanswered(deployment: Deployment, outcome: Unanswered) -> Result:
         subject=None,
         numbers=None,
         checks=(),
-        error=Trouble(problem.what, problem.cause, problem.hint, outcome.exit_code),
+        error=Trouble(problem.what, problem.cause, problem.hint, outcome.exit_code, _blamed(deployment, outcome.keys)),
         change=None,
         moved=(),
         warnings=(),
     )
+
+
+def _blamed(deployment: Deployment, keys: tuple[str, ...]) -> At | None:
+    """Where the value stands that nobody can plan, in whichever file."""
+    found = (place for key in keys for name, place in deployment.places.items() if name == key or name.startswith(f"{key}."))
+    place = next(found, None)
+    return at(place) if place is not None and not place.file.startswith("--") else None
 
 
 def _subject(deployment: Deployment, outcome: Planned) -> Subject:

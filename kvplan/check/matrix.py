@@ -45,8 +45,11 @@ def combinations(deployment: DeploymentFields, path: Path, source: Source) -> It
     matrix = deployment.matrix or {}
     if prod(len(values) for values in matrix.values()) > MOST:
         raise fault(source.place((*path, "matrix")), f"the matrix has more than {MOST:,} combinations")
-    for axis in matrix:
-        _check_axis(axis, source.place((*path, "matrix", axis)))
+    for axis, axis_values in matrix.items():
+        place = source.place((*path, "matrix", axis))
+        _check_axis(axis, place)
+        if len({_word(value) for value in axis_values}) < len(axis_values):
+            raise fault(place, f"{axis} has a value twice")
     excluded = [{axis: _word(value) for axis, value in entry.items()} for entry in deployment.exclude or ()]
     used = [False] * len(excluded)
     for chosen in product(*matrix.values()):

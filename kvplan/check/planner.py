@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -29,6 +30,22 @@ MOST_SUGGESTIONS = 3
 """Plans for which a change that would help is looked for; each look plans a dozen times."""
 
 
+class _AboutKeys(Exception):  # noqa: N818 - carries an error
+    """An error, and the keys of a budget that it is about."""
+
+    def __init__(self, error: KvplanError, keys: tuple[str, ...]) -> None:
+        super().__init__(str(error))
+        self.error, self.keys = error, keys
+
+
+@contextmanager
+def _about(*keys: str) -> Iterator[None]:
+    try:
+        yield
+    except KvplanError as error:
+        raise _AboutKeys(error, keys) from None
+
+
 @dataclass(slots=True)
 class CachingPlanner:
     """Plans with kvplan's own engines. offline: models come from files, the bundled ones and the Hub's cache only."""
@@ -45,12 +62,21 @@ class CachingPlanner:
         if question not in self.answers:
             try:
                 self.answers[question] = self._planned(question)
+            except _AboutKeys as about:
+                self.answers[question] = Unanswered(about.error.problem, about.error.exit_code, about.keys)
             except KvplanError as error:
                 self.answers[question] = Unanswered(error.problem, error.exit_code)
         return self.answers[question]
 
     def _planned(self, question: Question) -> Planned:
-        known, gpu, found = self._model(question), self._gpu(question), self._engine(question.engine)
+        with _about("revision", "model"):
+            known = self._model(question)
+        with _about("gpu", "gpu_memory"):
+            gpu = self._gpu(question)
+        with _about("engine"):
+            found = self._engine(question.engine)
+        with _about("kv_dtype"):
+            kv = None if question.kv_dtype == "auto" else parse_kv_format(question.kv_dtype)
         engine, parallel = found.engine, question.parallel
         request = Request(
             model=known.model,
@@ -58,10 +84,11 @@ class CachingPlanner:
             engine=engine,
             context=_context(known.model, engine, question),
             parallel=parallel,
-            kv=None if question.kv_dtype == "auto" else parse_kv_format(question.kv_dtype),
+            kv=kv,
             options=question.options,
         )
-        known.model.check_split(parallel)
+        with _about("parallel"):
+            known.model.check_split(parallel)
         work = _Work(request, question, engine.budget(known.model, gpu, parallel, question.options, request.context))
         if question.context == ENDLESS:
             work = work.at_its_longest()

@@ -65,10 +65,11 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """No answer. exit_code: 2 for what can't be planned, 3 for the network."""
+    """No answer. exit_code: 2 for what can't be planned, 3 for the network. keys: of the budget, that it is about."""
 
     problem: Problem
     exit_code: int
+    keys: tuple[str, ...] = ()
 
 
 Outcome = Planned | Unanswered

@@ -47,7 +47,7 @@ def _of(result: Result) -> Iterator[Finding]:
         error = result.error
         said = ". ".join(part for part in (error.what, error.cause, error.hint) if part)
         message = f"{result.name} can't be planned: {said}"
-        yield Finding("unanswered", "error", result.name, message, result.at, result.name)
+        yield Finding("unanswered", "error", result.name, message, error.shown or result.at, result.name)
     for row in result.checks:
         if row.status in _SEVERITIES:
             message = f"{result.name}: {row.message}" + (f". {row.hint}" if row.hint else "")

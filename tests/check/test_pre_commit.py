@@ -120,6 +120,9 @@ def test_budgets_with_committed_models(tmp_path: Path, hooks: tuple[Path, str], 
 def test_serve_commands(tmp_path: Path, hooks: tuple[Path, str], cache: Path):
     wanted = {"id": "kvplan-serve", "files": "^deploy/", "args": ["--gpu", "h100"]}
     project = Project(tmp_path, hooks, cache, wanted)
+    project.write("deploy/service.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n")
+    code, said = project.run()
+    assert (code, "Passed" in said) == (0, True), said
     project.write("deploy/pod.yaml", POD)
     project.write("other.yaml", "a: 1\n")
     code, said = project.run()

@@ -109,6 +109,24 @@ def test_a_broken_budget_is_2_in_every_output(budget: Path, folder: Path, text: 
         assert [line for _, _, line, _ in found] == [8]
 
 
+@pytest.mark.parametrize(
+    ("key", "value"), [("gpu", "h1000"), ("kv_dtype", "fp7"), ("engine", "vlm"), ("parallel", "{tp: 3}"), ("model", "lama-3")]
+)  # fmt: skip
+def test_what_can_not_be_planned_stands_on_its_line(folder: Path, key: str, value: str):
+    lines = {"model": "llama-3-8b", "gpu": "h100", "engine": "vllm", "kv_dtype": "auto", "parallel": "{tp: 1}", key: value}
+    text = "kvplan-budget: 1\ndeployments:\n  a:\n" + "".join(f"    {name}: {said}\n" for name, said in lines.items())
+    (folder / "kvplan-budget.yaml").write_text(text)
+    ran = check("--format", "github")
+    assert ran.code == 2
+    assert [line for _, _, line, _ in annotations(ran.out)] == [4 + list(lines).index(key)]
+
+
+@pytest.mark.parametrize(("before", "after"), [("32\n", "[]\n"), ("context: 8k", "matrix: {context: [8k, 8k]}")])
+def test_what_would_check_nothing_is_refused(budget: Path, before: str, after: str):
+    edited(budget, lambda text: text.replace(f"{before}", after))
+    assert check().code == 2
+
+
 def test_a_broken_file_hides_no_other(budget: Path, folder: Path):
     (folder / "b.yaml").write_text("kvplan-budget: 1\ndeployments:\n  web:\n    from: nowhere.yaml\n    gpu: h100\n")
     (folder / "pod.yaml").write_text(POD.replace("[llama-3-8b, --max-model-len=8192]", "[--config, bad.cfg]"))

@@ -85,12 +85,13 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why there is no answer."""
+    """Why there is no answer. shown: the line of the value that it is about; null for the deployment's own."""
 
     what: str
     cause: str | None
     hint: str | None
     exit_code: int
+    shown: At | None = None
 
 
 @dataclass(frozen=True, slots=True)
