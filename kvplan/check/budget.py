@@ -64,7 +64,7 @@ class Question:
     model: what `kvplan size` takes; a path is absolute. context: the engine's longest sequence, None for the model's own.
     tokens: of the sequences that are counted, None for `context`. batch: sequences of the timed step.
     kv_dtype: `auto` or a format. concurrency: sequences that headroom is left beside. stretched: whether the context may
-    be longer than the model's own maximum.
+    be longer than the model's own maximum. experts: whether expert parallelism is switched on, on however many ranks.
     """
 
     model: str
@@ -80,6 +80,7 @@ class Question:
     tokens: int | None = None
     batch: int | None = None
     stretched: bool = False
+    experts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

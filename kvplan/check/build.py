@@ -47,6 +47,7 @@ def deployment(
         revision=_value(layer, "revision"),
         gpu_memory=_value(layer, "gpu_memory"),
         parallel=_parallel(layer, place),
+        experts=_experts(layer),
         context=_value(layer, "context"),
         kv_dtype=_value(layer, "kv_dtype") or "auto",
         options=options_of(engine, ()),
@@ -102,6 +103,11 @@ def _parallel(layer: Mapping[Key, Placed], place: Place) -> Parallel:
     if values.get("ep") == EVERY_RANK:
         values["ep"] = values.get("tp", 1) * values.get("dp", 1)
     return _on(first, lambda: Parallel(**values))
+
+
+def _experts(layer: Mapping[Key, Placed]) -> bool:
+    placed = layer.get(("parallel", "ep"))
+    return placed is not None and placed.value != 1
 
 
 EVERY_RANK = -1

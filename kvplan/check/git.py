@@ -9,7 +9,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kvplan.errors import BadFile, UsageError
@@ -25,13 +25,15 @@ _QUIET = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FE
 class GitTree:
     """The files of one commit, copied to a temporary folder as they are asked for.
 
-    root: of the repository. commit: its full hash. copies: where copies go. folder: what names are relative to.
+    root: of the repository. commit: its full hash. copies: where copies go. folder: what names are relative to. asked:
+    what git was asked for, which is not asked twice: most names of models are no files.
     """
 
     root: Path
     commit: str
     copies: Path
     folder: Path
+    asked: set[Path] = field(default_factory=set, compare=False)
 
     def path(self, name: str) -> Path:
         """Where the copy of a file or folder is; what is outside of the repository is itself."""
@@ -40,7 +42,8 @@ class GitTree:
             return absolute
         inside = absolute.relative_to(self.root)
         copy = self.copies / inside
-        if not copy.exists() and inside.parts:
+        if inside not in self.asked and inside.parts:
+            self.asked.add(inside)
             self._copy(inside, copy)
         return copy
 

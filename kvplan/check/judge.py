@@ -64,7 +64,9 @@ def _unanswered(deployment: Deployment, outcome: Unanswered) -> Result:
 
 def _blamed(deployment: Deployment, keys: tuple[str, ...]) -> At | None:
     """Where the value stands that nobody can plan, in whichever file."""
-    found = (place for key in keys for name, place in deployment.places.items() if name == key or name.startswith(f"{key}."))
+    found = (
+        place for key in keys for name, place in deployment.places.items() if name == key or name.startswith(f"{key}.")
+    )
     place = next(found, None)
     return at(place) if place is not None and not place.file.startswith("--") else None
 

@@ -30,7 +30,7 @@ MOST_SUGGESTIONS = 3
 """Plans for which a change that would help is looked for; each look plans a dozen times."""
 
 
-class _AboutKeys(Exception):  # noqa: N818 - carries an error
+class _AboutKeys(Exception):
     """An error, and the keys of a budget that it is about."""
 
     def __init__(self, error: KvplanError, keys: tuple[str, ...]) -> None:
@@ -104,14 +104,14 @@ class CachingPlanner:
         from kvplan.api import warnings
 
         request = work.request
-        too_long = _too_long(request, stretched=work.question.stretched)
-        reasons = {end: too_long or _reason(capacity, work.kv_bytes[end]) for end, capacity in work.starting.items()}
+        never = _too_long(request, stretched=work.question.stretched) or _no_experts(request, work.question)
+        reasons = {end: never or _reason(capacity, work.kv_bytes[end]) for end, capacity in work.starting.items()}
         refused = {end: reason for end, reason in reasons.items() if reason is not None}
         return Planned(
             identity=_identity(work, known),
             numbers=work.numbers(),
             reasons=refused,
-            suggestion=self._suggestion(request) if "safe" in refused and not too_long else None,
+            suggestion=self._suggestion(request) if "safe" in refused and not never else None,
             warnings=warnings(request, None) + ((found.note,) if found.note else ()),
         )
 
@@ -217,6 +217,16 @@ def _too_long(request: Request, *, stretched: bool) -> str | None:
     if request.engine.name != "vllm" or stretched or own is None or request.context <= own:
         return None
     return f"the model's own maximum is {own:,}, and vLLM refuses more without VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+
+
+def _no_experts(request: Request, question: Question) -> str | None:
+    """Why vLLM wouldn't start with expert parallelism. Source: vLLM 0.33 config/model.py verify_with_parallel_config."""
+    weights = request.model.weights
+    if request.engine.name != "vllm" or not question.experts or weights is None:
+        return None
+    if any(weight.routed for layer in {id(layer): layer for layer in weights.layers}.values() for weight in layer):
+        return None
+    return "expert parallelism is switched on, and the model has no experts"
 
 
 def _reason(capacity: Capacity | Refusal, kv_bytes: int) -> str | None:

@@ -113,7 +113,14 @@ def test_a_broken_budget_is_2_in_every_output(budget: Path, folder: Path, text: 
     ("key", "value"), [("gpu", "h1000"), ("kv_dtype", "fp7"), ("engine", "vlm"), ("parallel", "{tp: 3}"), ("model", "lama-3")]
 )  # fmt: skip
 def test_what_can_not_be_planned_stands_on_its_line(folder: Path, key: str, value: str):
-    lines = {"model": "llama-3-8b", "gpu": "h100", "engine": "vllm", "kv_dtype": "auto", "parallel": "{tp: 1}", key: value}
+    lines = {
+        "model": "llama-3-8b",
+        "gpu": "h100",
+        "engine": "vllm",
+        "kv_dtype": "auto",
+        "parallel": "{tp: 1}",
+        key: value,
+    }
     text = "kvplan-budget: 1\ndeployments:\n  a:\n" + "".join(f"    {name}: {said}\n" for name, said in lines.items())
     (folder / "kvplan-budget.yaml").write_text(text)
     ran = check("--format", "github")
@@ -207,6 +214,14 @@ def test_what_vllm_would_refuse_does_not_start(folder: Path):
         POD.replace("8192", "131072") + "      env: [{name: VLLM_ALLOW_LONG_MAX_MODEL_LEN, value: '1'}]\n"
     )
     assert check("pod.yaml", "--gpu", "h200").code == 0
+
+
+@pytest.mark.parametrize(("model", "code"), [("llama-3-8b", 1), ("qwen3-30b-a3b", 0)])
+def test_expert_parallelism_needs_experts(folder: Path, model: str, code: int):
+    (folder / "run.sh").write_text(f"vllm serve {model} --max-model-len 4096 --enable-expert-parallel\n")
+    ran = check("run.sh", "--gpu", "h200")
+    assert ran.code == code
+    assert ("has no experts" in " ".join(ran.out.split())) is (code == 1)
 
 
 def test_a_length_that_vllm_chooses_starts_wherever_one_fits(folder: Path):

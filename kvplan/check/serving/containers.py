@@ -132,12 +132,14 @@ def _hidden(container: Container) -> Served:
     if not words or container.image is None or not (telling or is_vllm_image(image)):
         return Served()
     first = words[0].rpartition("/")[2]
-    if not telling and (first in _IDLE or first == "vllm"):  # vllm bench, vllm chat
+    if not telling and (first in _IDLE or first == "vllm" or _WORKER.search(" ".join(words))):  # vllm bench, vllm chat
         return Served()
     why = f"it runs {container.words[0].text.split(chr(10))[0][:60]!r}, and what that serves doesn't stand here"
     return Served(unread=(Unread(container.name, why, container.place),))
 
 
+_WORKER = re.compile(r"\bray\s+start\b|multi-node-serving\.sh\s+worker")
+"""What workers run that the leader's command decides for."""
 _IDLE = frozenset({"sleep", "tail", "nginx", "curl", "cp", "mkdir", "true", "nvidia-smi"})
 
 
