@@ -65,6 +65,9 @@ class View:
     shape: Callable[[Weight, tuple[int, ...]], tuple[int, ...]] | None = None
 
 
+UNSURE_HEAD = "head of its own, if the checkpoint has one"
+"""What is missing where only the checkpoint says whether the head is the embedding."""
+
 PLAIN = View()
 
 

@@ -16,7 +16,7 @@ from kvplan.plan.request import Request
 from kvplan.plan.roofline import Decode, decode
 from kvplan.units import format_bytes
 
-SMALL_PARTS = ("vision", "audio", "projector", "digits")
+SMALL_PARTS = ("head", "vision", "audio", "projector", "digits")
 """Parts of a model that may be missing from its count: the safe end of the weights allows for them."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
-from kvplan.arch.weights import Weights
+from kvplan.arch.weights import HEAD, ONE_GPU, UNSURE_HEAD, Weights
 from kvplan.engines.base import Options, Range, Term
 from kvplan.engines.extras import beside, held
 from kvplan.engines.weight_views import view_of
@@ -51,15 +51,21 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options) -> Ter
         formula += f"; without {', '.join(model.weights.missing)}, which the config doesn't describe"
     high = round(size * (1 + _more(model.weights, gpu)))
     origin = model.weights.method if model.weights.basis == "headers" else "tensors of the config"
-    return Term("weights", Range(size, size, high), formula, f"{origin}, padded and copied as vLLM 0.33 does", found.extras)
+    return Term(
+        "weights", Range(size, size, high), formula, f"{origin}, padded and copied as vLLM 0.33 does", found.extras
+    )
 
 
 def _more(weights: Weights, gpu: Gpu) -> float:
     """Share that kernels may add by padding and repacking."""
-    if not weights.whole:
+    doubt = 0.0
+    if weights.missing == (UNSURE_HEAD,) and not weights.whole:
+        heads = sum(weight.bytes_on_rank(ONE_GPU) for weight in weights.last if weight.name == HEAD)
+        doubt = heads / weights.bytes
+    elif not weights.whole:
         return UNCOUNTED
     found = [weight for block in {id(block): block for block in weights.layers}.values() for weight in block]
     bits = min((weight.stored.bits for weight in found), default=PLAIN)
     repacked = bits < PLAIN or any(weight.routed for weight in found)
     table = MORE_ON_AMD if gpu.vendor == "amd" and repacked else MORE
-    return next(share for least, share in table if bits >= least)
+    return doubt + next(share for least, share in table if bits >= least)

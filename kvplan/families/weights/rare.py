@@ -246,7 +246,23 @@ RARE: dict[str, Family] = {
         )},
         dense=gated(""), norms="norm_mlstm[H] norm_ffn[H]", more=special.xlstm,
     ),
-    "kimi_linear": Family(latent=latent(), dense=gated(""), moe=f"{experts()} {shared()}", recurrent={"": KDA}),
+    "kimi_linear": Family(
+        latent=latent("self_attn.g_proj[~A*dv,H]?mla_use_output_gate"), dense=gated(""),
+        moe=(
+            "router: mlp.gate[E,H] experts: E@mlp.experts.0.gate_proj[~M,L] E@mlp.experts.0.up_proj[~M,L] E@mlp.experts.0.down_proj[L,~M]"
+            f" {shared()} mlp: mlp.routed_expert_down_proj(L,H)?compressed mlp.routed_expert_up_proj(H,L)?compressed"
+            " norm: mlp.routed_expert_norm[L]?latent_norm"
+        ),
+        norms=(
+            f"{NORM2} self_attention_res_norm[H]?residuals mlp_res_norm[H]?residuals attention: self_attention_res_proj(1,H)?residuals"
+            " mlp_res_proj(1,H)?residuals"
+        ),
+        recurrent={"": (
+            KDA.replace("g_a_proj[n,H]", "g_a_proj[n,H]?!full_gate").replace("g_b_proj[~N*n,n]", "g_b_proj[~N*n,n]?!full_gate")
+            + " self_attn.g_proj[~N*n,H]?full_gate"
+        )},
+        more=special.kimi,
+    ),
     "bailing_hybrid": Family(
         latent=latent("self_attn.g_proj[A,H]"), dense=gated(""), moe=f"{experts()} {shared()}",
         recurrent={"": (

@@ -7,7 +7,7 @@ from math import isqrt
 
 from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent, Layer, Recurrent
 from kvplan.arch.storage import Storage
-from kvplan.arch.weights import Block, Weight, Weights
+from kvplan.arch.weights import UNSURE_HEAD, Block, Weight, Weights
 from kvplan.errors import MissingField
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
@@ -20,6 +20,7 @@ from kvplan.families.weights.symbols import ConfigSymbols
 from kvplan.families.weights.table import FAMILIES, LLAMA
 from kvplan.families.weights.template import build
 from kvplan.families.weights.tower_reader import read_towers
+from kvplan.families.weights.unread import unread_parts
 
 Local = dict[str, int | bool | str]
 
@@ -94,10 +95,11 @@ class _Reader:
         if self._headless():
             last = tuple(weight for weight in last if weight.component != "head")
         towers, gaps = read_towers(self.fields, self.family, self.symbols, self.dtype)
-        missing = tuple(dict.fromkeys((*self.missing, *gaps)))
+        tied, doubt = self._tied()
+        missing = tuple(dict.fromkeys((*self.missing, *gaps, *doubt, *unread_parts(self.fields))))
         positions = rope.tables(self.fields, self.layers, self.dtype)
         draft = self._drafts(drafts)
-        return Weights(first, tuple(blocks), last, towers, draft, positions, self._tied(), missing)
+        return Weights(first, tuple(blocks), last, towers, draft, positions, tied, missing)
 
     def _drafts(self, drafts: tuple[Layer, ...]) -> Block:
         """Prediction layers: each an ordinary layer after a projection of the last hidden state and the next embedding.
@@ -119,19 +121,26 @@ class _Reader:
         bare = name.endswith("Model") and not name.endswith("LMHeadModel") and self.fields.defaults.known
         return bare or name.endswith(("ForSequenceClassification", "ForTokenClassification", "ForRewardModel"))
 
-    def _tied(self) -> bool:
+    def _tied(self) -> tuple[bool, tuple[str, ...]]:
+        """Whether the head is the embedding, and what is in doubt about it.
+
+        A wrapper's class and its text model's may have different words for a config that says nothing. transformers then
+        goes by the checkpoint: with both tensors in the files it ties nothing. Source: transformers 5.23
+        modeling_utils.py, tie_weights.
+        """
         if self.family.tied is not None:
-            return self.family.tied
+            return self.family.tied, ()
         for node in (*reversed(self.fields.parents), self.fields.node):
             stated = next((node[name] for name in TIED if node.get(name) is not None), None)
             if stated is not None:
-                return bool(stated)
+                return bool(stated), ()
+        own = self.fields.defaults.value("tie_word_embeddings")
         for node in reversed(self.fields.parents):
             by_class = class_defaults(str(node.get("model_type") or "")).value("tie_word_embeddings")
             if by_class is not None:
-                return bool(by_class)
-        own = self.fields.defaults.value("tie_word_embeddings")
-        return self.family.usually_tied if own is None else bool(own)
+                doubt = (UNSURE_HEAD,) if by_class and own is not None and not own else ()
+                return bool(by_class), doubt
+        return self.family.usually_tied if own is None else bool(own), ()
 
     def _source(self, layer: Layer) -> tuple[Cache, ...]:
         return () if layer.shares_with is None else self.layers[layer.shares_with].caches

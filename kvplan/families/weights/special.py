@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import isqrt
 
 from kvplan.families.weights.family import Given
+from kvplan.families.weights.pattern import feed_forwards
 from kvplan.families.weights.symbols import ConfigSymbols
 
 
@@ -56,6 +57,33 @@ def nemotron(symbols: ConfigSymbols) -> Given:
         "L": "moe_latent_size" if symbols.maybe("moe_latent_size") else "H",
         "compressed": bool(symbols.maybe("moe_latent_size")),
     }
+
+
+def kimi(symbols: ConfigSymbols) -> Given:
+    """Experts that work on a narrower hidden state, and a gate of full rank. Source: vLLM 0.33 models/kimi_k3."""
+    narrow = symbols.maybe("routed_expert_hidden_size")
+    return {
+        "L": "routed_expert_hidden_size" if narrow else "H", "compressed": bool(narrow),
+        "latent_norm": bool(narrow) and symbols.on("latent_moe_use_norm"),
+        "full_gate": symbols.on("linear_attn_config.use_full_rank_gate"),
+        "residuals": symbols.on("attn_res_block_size"),
+    }  # fmt: skip
+
+
+def chatglm(symbols: ConfigSymbols) -> Given:
+    """The first ChatGLM (of 2023, told by its inner_hidden_size): no gate, and a bias everywhere.
+
+    Source: THUDM/chatglm-6b modeling_chatglm.py, GLU and GLMBlock.
+    """
+    first = symbols.fields.has("inner_hidden_size") and not symbols.fields.has("ffn_hidden_size")
+    return {"first": True, "add_qkv_bias": True, "add_bias_linear": True} if first else {"first": False}
+
+
+def jamba_ffn(symbols: ConfigSymbols, count: int) -> tuple[str, ...]:
+    """A single expert has no router: it is an MLP. Source: transformers 5.23 models/jamba, JambaAttentionDecoderLayer."""
+    if symbols.maybe("E") == 1:
+        return ("dense",) * count
+    return feed_forwards(symbols.fields, symbols, count)
 
 
 def gemma4(symbols: ConfigSymbols, layer: int, count: int) -> Given:

@@ -79,6 +79,16 @@ _OPT = replace(
 _MAMBA_LAST = "norm: backbone.norm_f[H] head: lm_head[~V,H]"
 _MAMBA = Family(norms="norm[H]", dense="", recurrent={"": MAMBA}, last=_MAMBA_LAST, single=True)
 _GRANITE_MOE = Family(moe=f"{experts()} {shared('shared_mlp')}", dense=gated(width="S", prefix="shared_mlp"))
+_ERNIE_VL = Family(
+    attention=attention("+use_bias", "+use_bias"), dense=gated("+use_bias"),
+    moe=(
+        f"{experts(prefix='mlp.text_moe')} router: mlp.text_moe.gate.e_score_correction_bias(1,E) {shared()}"
+        " vision: mlp.vision_moe.gate[E,H] mlp.vision_moe.gate.e_score_correction_bias(1,E) E@mlp.vision_moe.experts.0.gate_proj[~W,H]"
+        " E@mlp.vision_moe.experts.0.up_proj[~W,H] E@mlp.vision_moe.experts.0.down_proj[H,~W]"
+    ),
+    given={"M": "moe_intermediate_size.0", "W": "moe_intermediate_size.1"},
+)  # fmt: skip
+
 FAMILIES: dict[str, Family] = {
     **RARE,
     # Llama itself, and types that differ from it by fields alone
@@ -199,7 +209,11 @@ FAMILIES: dict[str, Family] = {
     "glm": _GLM,
     "glm4": replace(_GLM, norms=f"{NORM2} post_self_attn_layernorm[H] post_mlp_layernorm[H]"),
     "chatglm": Family(
-        attention=attention("+add_qkv_bias", "+add_bias_linear"), dense=gated("+add_bias_linear"),
+        attention=attention("+add_qkv_bias", "+add_bias_linear"), more=special.chatglm,
+        dense=(
+            "mlp: mlp.gate_proj[~I,H]+add_bias_linear?!first mlp.up_proj[~I,H]+add_bias_linear mlp.down_proj[H,~I]+add_bias_linear"
+        ),
+        norms="input_layernorm[H]+first post_attention_layernorm[H]+first", last="norm: model.norm[H]+first head: lm_head[~V,H]",
     ),
     "glm4_moe": replace(_GLM, attention=attention("+attention_bias", "", "norm: self_attn.q_norm[d]?use_qk_norm self_attn.k_norm[d]?use_qk_norm"), moe=f"{experts()} {shared()}"),
     "glm4v_moe_text": replace(_GLM, attention=attention("+attention_bias", ""), moe=f"{experts()} {shared()}"),
@@ -240,15 +254,8 @@ FAMILIES: dict[str, Family] = {
         moe=f"{experts()} router: mlp.moe_statics.e_score_correction_bias(1,E) {shared()}",
     ),
     # text and images have experts of their own, of different widths
-    "ernie4_5_vl_moe_text": Family(
-        attention=attention("+use_bias", "+use_bias"), dense=gated("+use_bias"),
-        moe=(
-            f"{experts(prefix='mlp.text_moe')} router: mlp.text_moe.gate.e_score_correction_bias(1,E) {shared()}"
-            " vision: mlp.vision_moe.gate[E,H] mlp.vision_moe.gate.e_score_correction_bias(1,E) E@mlp.vision_moe.experts.0.gate_proj[~W,H]"
-            " E@mlp.vision_moe.experts.0.up_proj[~W,H] E@mlp.vision_moe.experts.0.down_proj[H,~W]"
-        ),
-        given={"M": "moe_intermediate_size.0", "W": "moe_intermediate_size.1"},
-    ),
+    "ernie4_5_vl_moe_text": _ERNIE_VL,
+    "ernie4_5_moe_vl": replace(_ERNIE_VL, given={**_ERNIE_VL.given, "E": "moe_num_experts.0"}),  # as Baidu's own code writes it
     # compressed convolutional attention, arXiv:2510.04476; a router that is a network, one of whose choices computes nothing
     "zaya": Family(
         attention=(
@@ -326,7 +333,7 @@ FAMILIES: dict[str, Family] = {
     **dict.fromkeys(("mamba", "falcon_mamba"), _MAMBA),
     "mamba2": replace(_MAMBA, recurrent={"": MAMBA2}, given={"mixer_norm": True}),
     "jamba": Family(
-        attention=NO_BIAS, dense=gated("", prefix="feed_forward"), moe=experts(prefix="feed_forward"),
+        attention=NO_BIAS, dense=gated("", prefix="feed_forward"), moe=experts(prefix="feed_forward"), ffn=special.jamba_ffn,
         recurrent={"": f"{MAMBA} norm: mamba.dt_layernorm[rank] mamba.b_layernorm[state] mamba.c_layernorm[state]"},
     ),
     "bamba": Family(recurrent={"": MAMBA2}, given={"mixer_norm": True}),

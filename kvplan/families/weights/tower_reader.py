@@ -15,7 +15,7 @@ from kvplan.families.locate import NESTED
 from kvplan.families.weights.family import Family
 from kvplan.families.weights.symbols import ConfigSymbols
 from kvplan.families.weights.template import build
-from kvplan.families.weights.towers import KEYS, PROJECTOR_GIVEN, PROJECTORS, TOWERS, Tower
+from kvplan.families.weights.towers import ALONE, KEYS, PROJECTOR_GIVEN, PROJECTORS, TOWERS, Tower
 
 GENERIC = frozenset(("clip_vision_model", "siglip_vision_model", "pixtral"))
 """Towers that a class only suggests: a config may name another."""
@@ -41,7 +41,7 @@ def read_towers(fields: Fields, family: Family, text: ConfigSymbols, stored: Sto
         scopes[component] = ConfigSymbols(inner, dict(known.given), dict(known.fallback))
         found += _stack(known, component, scopes[component], stored, missing)
     missing += [part for node in _outside(fields, top) for part in _others(node)]
-    if scopes:
+    if scopes or str(top.get("model_type")) in ALONE:
         found += _projector(top, fields, {**scopes, "text": text}, stored, missing)
     return tuple(found), tuple(missing)
 
@@ -89,6 +89,8 @@ def _tower_fields(top: Mapping[str, Any], key: str, text: Fields) -> tuple[Field
     if (key in top and stated is None) or (stated is None and not suggested):
         return None
     node = {**suggested, **(stated if isinstance(stated, Mapping) else {})}
+    if isinstance(stated, Mapping) and stated:  # what it leaves out is its own class's, not what the whole's class suggests
+        node = {**{key: suggested[key] for key in ("model_type",) if key in suggested}, **stated}
     by_class, by_config = str(suggested.get("model_type") or ""), str(node.get("model_type") or "")
     tower_type = by_config if not by_class or (by_class in GENERIC and by_config in TOWERS) else by_class
     return Fields(node, f"{key}.", class_defaults(tower_type), text.ledger, core_defaults=True), tower_type

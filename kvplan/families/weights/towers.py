@@ -157,7 +157,11 @@ GEMMA4_VISION = Tower(
         encoder_layer(
             "+attention_bias", "", "gated", "", "attn.q_norm[head_dim] attn.k_norm[head_dim] norm3[H] norm4[H]"
         )
-    ),
+    )
+    .replace("attn.q_proj[H,H]", "attn.q_proj[A*head_dim,H]")
+    .replace("attn.k_proj[H,H]", "attn.k_proj[num_key_value_heads*head_dim,H]")
+    .replace("attn.v_proj[H,H]", "attn.v_proj[num_key_value_heads*head_dim,H]")
+    .replace("attn.o_proj[H,H]", "attn.o_proj[H,A*head_dim]"),
 )
 GEMMA4_AUDIO = Tower(
     "layer0.conv(first,1,3,3) layer0.norm[first] layer1.conv(second,first,3,3) layer1.norm[second] input_proj_linear[H,first/4*second]"
@@ -289,6 +293,7 @@ PROJECTORS: dict[str, str] = {
         ),
         "",
     ),
+    "fuyu": "vision_embed_tokens[text.H,patch_size*patch_size*num_channels]+",
     "qwen2_audio": "linear[text.H,audio.d_model]+",
     "voxtral": "linear_1[text.H,audio.I] linear_2[text.H,text.H]",
     **dict.fromkeys(("llava_next", "llava_next_video", "llava_onevision"), f"image_newline[text.H] {_TWO_LAYERS}"),
@@ -310,6 +315,9 @@ PROJECTOR_GIVEN: dict[str, Given] = {
     "lfm2_vl": {"wide": "vision.H*downsample_factor*downsample_factor"},
     "ernie4_5_vl_moe": {"wide": "vision.H*vision.spatial_merge_size*vision.spatial_merge_size"},
 }
+
+ALONE = frozenset(("fuyu",))
+"""Types with a projector and no tower before it: patches of the image go straight in."""
 
 KEYS: tuple[tuple[str, Component], ...] = (("vision_config", "vision"), ("audio_config", "audio"))
 """Objects of a config that describe a tower."""

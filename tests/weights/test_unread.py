@@ -1,0 +1,128 @@
+"""Counts that claim to be exact: never with a part in the config that nobody read, or a head that only files tell of."""
+
+from __future__ import annotations
+
+import pytest
+from weights.conftest import described
+from weights.test_parameters import LLAMA_8B
+
+SMALL = {
+    "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100,
+}  # fmt: skip
+
+
+def missing(config: dict) -> str:
+    weights = described(config).weights
+    assert weights is not None
+    assert weights.exact is not bool(weights.missing)
+    return ", ".join(weights.missing)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("mm_vision_tower", "openai/clip-vit-large-patch14"),
+        ("img_processor", {"name": "clip"}),
+        ("audio_processor", {"name": "cascades"}),
+        ("speech_lora", {"r": 320}),
+        ("mm_projector_cfg", {"type": "mlp"}),
+    ],
+)
+def test_parts_that_nobody_reads_are_named(field: str, value: object):
+    assert field in missing({**SMALL, field: value})
+
+
+def test_widths_that_nobody_reads_are_named_for_types_that_no_class_knows():
+    assert "routed_hidden_dim" in missing({**SMALL, "model_type": "solar_pro", "routed_hidden_dim": 48})
+    assert "routed_hidden_dim" not in missing(
+        {**SMALL, "routed_hidden_dim": 48}
+    )  # transformers' class has no use for it
+
+
+def test_fields_that_shape_no_tensor_are_not():
+    harmless = {
+        "ep_size": 8,
+        "prefill_chunk_size": 2048,
+        "context_window_size": 4096,
+        "use_cache": True,
+        "image_size": 448,
+    }
+    assert missing({**SMALL, **harmless}) == ""
+    assert missing(LLAMA_8B) == ""
+
+
+MISTRAL3 = {
+    "model_type": "mistral3", "architectures": ["Mistral3ForConditionalGeneration"],
+    "text_config": {"model_type": "mistral", "hidden_size": 5120, "vocab_size": 131072},
+    "vision_config": {"model_type": "pixtral", "hidden_size": 1024, "intermediate_size": 4096},
+}  # fmt: skip
+
+
+def test_a_head_that_only_the_checkpoint_tells_of():
+    """Mistral3Config ties, MistralConfig doesn't: Mistral-Small-3.1's files have a head of their own."""
+    silent = described(MISTRAL3).weights
+    assert silent.missing == ("head of its own, if the checkpoint has one",)
+    untied, tied = (described({**MISTRAL3, "tie_word_embeddings": stated}).weights for stated in (False, True))
+    assert untied.exact
+    assert tied.exact
+    assert untied.total - tied.total == 131072 * 5120
+    assert silent.total == tied.total  # as transformers builds it without files
+
+
+def test_the_first_chatglm():
+    weights = described({
+        "model_type": "chatglm", "hidden_size": 4096, "inner_hidden_size": 16384, "num_layers": 28, "num_attention_heads": 32,
+        "vocab_size": 130528, "max_sequence_length": 2048,
+    }).weights  # fmt: skip
+    attention = 4096 * 12288 + 12288 + 4096 * 4096 + 4096
+    mlp = 2 * 4096 * 16384 + 16384 + 4096
+    assert weights.total == 28 * (attention + mlp + 4 * 4096) + 2 * 4096 + 2 * 130528 * 4096 == 6_707_929_088
+
+
+def test_jamba_with_one_expert_has_no_router():
+    config = {
+        "model_type": "jamba", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 8, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "vocab_size": 100, "mamba_dt_rank": 4,
+    }  # fmt: skip
+    counts = described({**config, "num_experts": 1}).weights.by_component()
+    assert "router" not in counts
+    assert "experts" not in counts
+    assert counts["mlp"] == 8 * 3 * 64 * 96
+
+
+def test_fuyu_s_patches_go_straight_in():
+    weights = described({
+        "model_type": "fuyu", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 100,
+        "patch_size": 30, "num_channels": 3,
+        "text_config": {"model_type": "persimmon", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 100},
+    }).weights  # fmt: skip
+    assert weights.by_component()["projector"] == 64 * 30 * 30 * 3 + 64
+
+
+def test_kimi_s_experts_in_a_narrower_width():
+    config = {
+        "model_type": "kimi_linear", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 4, "vocab_size": 100, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8,
+        "num_experts": 6, "num_experts_per_token": 2, "moe_intermediate_size": 24, "num_shared_experts": 1, "first_k_dense_replace": 1,
+        "linear_attn_config": {"full_attn_layers": [2], "kda_layers": [1], "head_dim": 8, "num_heads": 4, "short_conv_kernel_size": 4},
+    }  # fmt: skip
+    wide = described(config).weights.by_component()
+    narrow = described({**config, "routed_expert_hidden_size": 32}).weights.by_component()
+    assert wide["experts"] == 6 * 3 * 64 * 24
+    assert narrow["experts"] == 6 * 3 * 32 * 24
+    assert narrow["mlp"] - wide["mlp"] == 2 * 32 * 64
+
+
+def test_what_a_tower_leaves_out_is_its_own_class_s():
+    """SigLIP's class pools with a head; PaliGemma's own default for a whole missing tower doesn't."""
+    config = {
+        "model_type": "paligemma",
+        "text_config": {"model_type": "gemma", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1, "num_attention_heads": 4,
+                        "num_key_value_heads": 1, "head_dim": 16, "vocab_size": 100},
+        "vision_config": {"model_type": "siglip_vision_model", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1,
+                          "num_attention_heads": 2, "image_size": 28, "patch_size": 14},
+    }  # fmt: skip
+    pooled = described(config).weights.by_component()["vision"]
+    config["vision_config"]["vision_use_head"] = False
+    plain = described(config).weights.by_component()["vision"]
+    assert pooled - plain == 32 + (3 * 32 * 32 + 3 * 32) + (32 * 32 + 32) + 2 * 32 + (2 * 32 * 48 + 48 + 32)
