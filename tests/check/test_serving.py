@@ -373,7 +373,10 @@ def test_commands_in_other_commands(line: str):
 
 
 def test_talk_about_commands_is_no_command():
-    assert read('echo "usage: vllm serve MODEL"\npkill -f "vllm serve x"\n', "run.sh") == Served()
+    assert (
+        read('echo usage: vllm serve MODEL\necho "usage: vllm serve MODEL"\npkill -f "vllm serve x"\n', "run.sh")
+        == Served()
+    )
 
 
 def test_units_and_dockerfiles():

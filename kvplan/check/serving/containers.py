@@ -80,6 +80,8 @@ def served_by(container: Container, depth: int = 0) -> Served:
             return _read(container, words, positional=True)
     found = Served()
     for words in _simple(list(container.words), container.variables):
+        if _program(words[0]) in _QUOTING:
+            continue
         where = _docker(words, container) or _kubectl(words, container) or container
         if (rest := serve_arguments(words)) is not None and where is container:
             found += _read(container, rest[0], positional=rest[1])

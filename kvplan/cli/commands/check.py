@@ -13,6 +13,7 @@ from kvplan.errors import UnknownName, UsageError
 from kvplan.report.canvas import Canvas
 
 if TYPE_CHECKING:
+    from kvplan.check.budget import End
     from kvplan.check.run import FailOn
 
 
@@ -50,11 +51,7 @@ def run(values: Values) -> Answer:
     """Check budgets and serve commands."""
     if values.on(SCHEMA):
         return Answer(text=_schema())
-    if values.on(o.SAFE) and values.on(o.LIKELY):
-        raise UsageError("--safe and --likely say different things", hint="leave one of them out")
-    colour = values.get(o.COLOUR) or "auto"
-    if colour not in COLOURS:
-        raise UnknownName(f"--color {colour}: there is no such choice", hint="known: " + ", ".join(COLOURS))
+    colour = _colour(values)
     from kvplan.check import outputs
     from kvplan.check.inputs import Asked
     from kvplan.check.planner import CachingPlanner
@@ -64,7 +61,7 @@ def run(values: Values) -> Answer:
     from kvplan.cli.files import write_all
 
     where = outputs.destinations(_formats(values), values.all(OUTPUT))
-    asked = Asked(values.get(o.GPU), values.get(o.ENGINE), "likely" if values.on(o.LIKELY) else "safe")
+    asked = Asked(values.get(o.GPU), values.get(o.ENGINE), _end(values))
     whatever = values.on(ALLOW_NOTHING)
     wanted = Run(values.arguments, asked, values.get(LOCK), values.on(UPDATE), values.get(BASE), whatever)
     tree = WorkingTree()
@@ -78,6 +75,19 @@ def run(values: Values) -> Answer:
     if values.on(EXIT_ZERO):
         code = forgiving(done.report, code)
     return Answer(text="\n".join(part for part in screen if part), exit_code=code)
+
+
+def _end(values: Values) -> End:
+    if values.on(o.SAFE) and values.on(o.LIKELY):
+        raise UsageError("--safe and --likely say different things", hint="leave one of them out")
+    return "likely" if values.on(o.LIKELY) else "safe"
+
+
+def _colour(values: Values) -> str:
+    colour = values.get(o.COLOUR) or "auto"
+    if colour not in COLOURS:
+        raise UnknownName(f"--color {colour}: there is no such choice", hint="known: " + ", ".join(COLOURS))
+    return colour
 
 
 def _formats(values: Values) -> tuple[str, ...]:
