@@ -70,12 +70,16 @@ def vllm(family: str, gpu: Gpu | None = None) -> View:
     def shape(weight: Weight, shard: tuple[int, ...]) -> tuple[int, ...]:
         if weight.routed and weight.split is not None and weight.linear:
             width, hidden = expert_multiples(weight.stored, shard[weight.split], gpu)
-            return tuple(_up(size, width if dim == weight.split else hidden) for dim, size in enumerate(shard))
+            return _apart(
+                weight,
+                tuple(_up(size, width if dim == weight.split else hidden) for dim, size in enumerate(shard)),
+                gpu,
+            )
         if family == "gpt_bigcode" and weight.component == "mlp":
             return weight.shape
         if weight.name.endswith(BOTH):
             return (2 * shard[0], *shard[1:])
-        return shard
+        return _apart(weight, shard, gpu)
 
     def store(weight: Weight) -> Storage:
         wide = (family in WIDE_ROUTERS and weight.component == "router") or weight.name.startswith(HYPER)
@@ -89,6 +93,20 @@ def vllm(family: str, gpu: Gpu | None = None) -> View:
     return View(
         VOCABULARY_MULTIPLE, everywhere=everywhere, tables=family not in BY_TRANSFORMERS, shape=shape, store=store
     )
+
+
+def _apart(weight: Weight, shard: tuple[int, ...], gpu: Gpu | None) -> tuple[int, ...]:
+    """On AMD, rows of a multiple of 512 bytes lie 256 bytes further apart: experts in 16 bit, other matrices in fp8.
+
+    Source: vLLM 0.33 quantization/utils/fp8_utils.py _maybe_pad_fp8_weight, fused_moe/unquantized_fused_moe_method.py.
+    """
+    if gpu is None or gpu.vendor != "amd" or not weight.linear or len(shard) != 2:
+        return shard
+    padded = weight.stored in (BF16, FP16) if weight.routed else weight.stored.bits == 8 and "fp8" in weight.stored.name
+    size = weight.stored.bits // 8
+    if not padded or shard[1] * size % 512:
+        return shard
+    return shard[0], shard[1] + 256 // size
 
 
 def _up(size: int, multiple: int) -> int:

@@ -136,3 +136,10 @@ def test_counts_agree_with_one_another(name):
     parts = weights.by_component()
     assert sum(count for part, count in parts.items() if part != "draft") == weights.total
     assert 0 < weights.active <= weights.total
+
+
+def test_rows_lie_further_apart_on_amd():
+    """256 bytes after each row of a multiple of 512: experts of 4,096 in 16 bit, whose other side of 192 is left alone."""
+    weights, where = bundled("qwen3-235b-a22b").weights, Parallel(tp=8)
+    plain, padded = (weights.bytes_fullest(where, vllm("qwen3_moe", load_gpu(gpu))) for gpu in ("h200", "mi300x"))
+    assert padded - plain == 94 * 128 * 2 * 192 * 256
