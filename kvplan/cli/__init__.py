@@ -27,7 +27,8 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return _answered(sys.argv[1:])
     finally:
-        gc.freeze()  # the process ends: a last search for garbage would take a tenth of its time
+        if "torch" not in sys.modules:  # whose libraries print what they believe to be leaks
+            gc.freeze()  # the process ends: a last search for garbage would take a tenth of its time
 
 
 def _answered(given: list[str]) -> int:

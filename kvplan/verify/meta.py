@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from kvplan.arch.formats import FORMATS, KvFormat
-from kvplan.arch.layers import Attention, Cache, Latent, Recurrent
+from kvplan.arch.layers import Attention, Cache, CrossAttention, Latent, Recurrent, StateTensor
 from kvplan.arch.model import Model, map_caches
 from kvplan.arch.parallel import Parallel
 from kvplan.errors import Unsupported, UsageError
@@ -56,27 +56,38 @@ def against_transformers(name: str, *, revision: str | None = None, offline: boo
 
 _LAYOUT = (
     "transformers lays caches out its own way, and is compared with kvplan's formula in that layout: a window or chunk holds "
-    "one token less after a prefill, a convolution all its columns, an indexer 16-bit keys"
+    "one token less after a prefill, a convolution all its columns, a Mamba state 32 bits, an indexer 16-bit keys"
 )
 
 
 def rows_against(model: Model, config: Mapping[str, object]) -> Iterator[Row]:
     """Parameters, then bytes of the cache after prefills of several lengths."""
     try:
-        built = _built(config)
+        built = _built(config, model)
     except Exception as error:
         yield not_run(
             "meta", "transformers", "parameters", f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
         )
         return
-    yield _parameters(model, built)
+    yield _parameters(model, built, config)
+    if model.weights is not None and model.weights.towers:
+        built = _text_alone(config, built)  # with a tower, prefills look for pictures among the tokens
     theirs = map_caches(model, as_transformers)
+    if not _encoder_tokens(model):  # cross-attention to pictures keeps nothing of a prompt without any
+        kept = (tuple(one for one in layer.caches if not isinstance(one, CrossAttention)) for layer in theirs.layers)
+        theirs = replace(
+            theirs,
+            layers=tuple(replace(layer, caches=caches) for layer, caches in zip(theirs.layers, kept, strict=True)),
+        )
     curve = theirs.curve(_plain(model))
     windows = [cache.cap or 0 for layer in model.layers for cache in layer.caches if isinstance(cache, Attention)]
-    for tokens in (*LENGTHS, *((max(windows) + 100,) if any(windows) else ())):
+    lengths = (*LENGTHS, *((max(windows) + 100,) if any(windows) else ()))
+    if curve.bytes_at(max(lengths)) == curve.bytes_at(1):
+        lengths = LENGTHS[:1]  # nothing grows, and a scan goes token by token
+    for tokens in lengths:
         what = f"cache after a prefill of {tokens:,} tokens"
         try:
-            measured = _cache_bytes(built, tokens)
+            measured = _cache_bytes(built, model, tokens)
         except Exception as error:
             yield not_run(
                 "meta", what, "B", f"{type(error).__name__}: {str(error).splitlines()[0][:200]}", curve.bytes_at(tokens)
@@ -94,9 +105,21 @@ def as_transformers(cache: Cache) -> Cache:
     if isinstance(cache, Attention | Latent) and cache.indexer is not None:
         cache = replace(cache, indexer=replace(cache.indexer, stored=FORMATS["bf16"]))
     if isinstance(cache, Recurrent):
-        wider = (replace(tensor, rows=tensor.rows + 1) if tensor.role == "conv" else tensor for tensor in cache.tensors)
-        return replace(cache, tensors=tuple(wider))
+        return replace(cache, tensors=tuple(_state_as_transformers(cache, tensor) for tensor in cache.tensors))
     return cache
+
+
+def _state_as_transformers(cache: Recurrent, tensor: StateTensor) -> StateTensor:
+    if tensor.role == "conv":
+        return replace(tensor, rows=tensor.rows + 1)
+    return replace(tensor, stored=FORMATS["fp32"]) if cache.law in _SCANNED else tensor
+
+
+_SCANNED = ("mamba", "mamba2")
+"""Laws whose state transformers keeps as its scan leaves it, in 32 bit."""
+
+_UNTIED = {"zamba": "num_mem_blocks", "zamba2": "num_mem_blocks"}
+"""Model types whose layers share blocks that transformers makes anew for each of them unless embeddings are tied."""
 
 
 def _plain(model: Model) -> KvFormat:
@@ -104,41 +127,67 @@ def _plain(model: Model) -> KvFormat:
     return KvFormat(FORMATS["bf16"], FORMATS["bf16"])
 
 
-def _parameters(model: Model, built: Any) -> Row:
+def _parameters(model: Model, built: Any, config: Mapping[str, object]) -> Row:
     count = sum(parameter.numel() for parameter in {id(one): one for one in built.parameters()}.values())
     if model.weights is None:
         return not_run("meta", "parameters", "parameters", "the model has no inventory of weights")
     if model.weights.missing:
         because = f"the inventory lacks {', '.join(model.weights.missing)}"
         return not_run("meta", "parameters", "parameters", because, model.weights.total)
+    if _UNTIED.get(str(config.get("model_type"))) in config:
+        because = "transformers makes the blocks that layers share anew for each of them"
+        return not_run("meta", "parameters", "parameters", because, model.weights.total)
     return within("meta", "parameters", "parameters", model.weights.total, count, 0, "exactly equal")
 
 
-def _built(config: Mapping[str, object]) -> Any:
+def _built(config: Mapping[str, object], model: Model) -> Any:
+    """The whole model: with its towers or its encoder, where it has any."""
+    towers = model.weights is not None and bool(model.weights.towers)
+    whole = ("AutoModelForSeq2SeqLM",) if _encoder_tokens(model) else ("AutoModelForImageTextToText",) if towers else ()
+    return _made(config, dict.fromkeys((*whole, *_CLASSES)))
+
+
+_CLASSES = ("AutoModelForCausalLM", "AutoModelForImageTextToText", "AutoModelForSeq2SeqLM")
+
+
+def _text_alone(config: Mapping[str, object], whole: Any) -> Any:
+    try:
+        return _made(config, ("AutoModelForCausalLM",))
+    except Exception:
+        return whole
+
+
+def _encoder_tokens(model: Model) -> int:
+    """Tokens that an encoder hands over; 0 without one, and where its layers stand between those of a decoder."""
+    held = [[cache for cache in layer.caches if isinstance(cache, CrossAttention)] for layer in model.layers]
+    return held[0][0].tokens if all(held) else 0
+
+
+def _made(config: Mapping[str, object], classes: Iterable[str]) -> Any:
     import torch
     import transformers
 
     transformers.logging.set_verbosity_error()
     sizes = {key: value for key, value in config.items() if key not in (*_NOT_SIZES, "model_type")}
     described = transformers.AutoConfig.for_model(config["model_type"], **sizes)
-    kinds = (
-        transformers.AutoModelForCausalLM, transformers.AutoModelForImageTextToText, transformers.AutoModelForSeq2SeqLM,
-    )  # fmt: skip
     errors: list[Exception] = []
-    for kind in kinds:
+    for name in classes:
         try:
             with torch.device("meta"):
-                return kind.from_config(described, dtype=torch.bfloat16).eval()
+                return getattr(transformers, name).from_config(described, dtype=torch.bfloat16).eval()
         except Exception as error:
             errors.append(error)
     raise errors[0]
 
 
-def _cache_bytes(built: Any, tokens: int) -> int:
+def _cache_bytes(built: Any, model: Model, tokens: int) -> int:
     import torch
 
+    encoded = _encoder_tokens(model)
+    lengths = {"input_ids": encoded, "decoder_input_ids": tokens} if encoded else {"input_ids": tokens}
     with torch.device("meta"), torch.no_grad():
-        given = built(input_ids=torch.zeros((1, tokens), dtype=torch.long), use_cache=True)
+        ids = {name: torch.zeros((1, length), dtype=torch.long) for name, length in lengths.items()}
+        given = built(**ids, use_cache=True)
     held = next(
         (
             getattr(given, name)
