@@ -78,7 +78,8 @@ class MissingField(ConfigError):
         super().__init__(
             f"{field} is missing",
             cause=cause,
-            hint=hint or f"add {field.split(' or ', maxsplit=1)[0]} to the config, or describe the model in a kvplan YAML",
+            hint=hint
+            or f"add {field.split(' or ', maxsplit=1)[0]} to the config, or describe the model in a kvplan YAML",
         )
         self.field = field
 

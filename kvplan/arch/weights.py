@@ -137,7 +137,7 @@ class Weight:
 
 def _share(size: int, units: int, ranks: int) -> int:
     """Elements of a dimension on the fullest rank: whole units, at least one."""
-    return -(-units // ranks) * (size // units)
+    return -(-units // ranks) * (size // units) if units else 0
 
 
 Block = tuple[Weight, ...]

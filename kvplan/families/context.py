@@ -56,6 +56,8 @@ def _stated(fields: Fields) -> tuple[int | None, str]:
         length = fields.as_whole(name, found[1], least=-1)
         if length > 0:
             return length, name
+    if any(name in fields.node for name in TABLES):
+        return None, ""  # null, zero or a sentinel: said on purpose, and no class default takes its place
     for name in TABLES:
         default = fields.defaults.value(name)
         if isinstance(default, int) and default > 0:
@@ -105,4 +107,7 @@ def _reach(rope: Rope) -> int | None:
 
 
 def _why_none(fields: Fields) -> str:
+    stated = next((name for name in (*STATED, *TABLES) if name in fields.node), None)
+    if stated is not None:
+        return f"{fields.path}{stated} is {fields.node[stated]!r}, which is no length"
     return f"none of {', '.join(fields.path + name for name in TABLES[:4])} is stated: the model has no position table"

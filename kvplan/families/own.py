@@ -117,7 +117,7 @@ def doubled_layers(fields: Fields) -> tuple[Layer, ...]:
 
     Raises: MissingField, BadField.
     """
-    return latent_layers(fields, 2 * fields.need("num_layers"))
+    return latent_layers(fields, 2 * patterns.layer_count(fields))
 
 
 def zamba(fields: Fields) -> tuple[Layer, ...]:
@@ -285,6 +285,8 @@ def encoder_decoder(fields: Fields) -> tuple[Layer, ...]:
     Raises: MissingField, BadField.
     """
     count = fields.need("decoder_layers", "num_decoder_layers", "num_layers")
+    if count > patterns.MOST_LAYERS:
+        raise BadField(f"{fields.path}decoder_layers", count, f"a number of layers up to {patterns.MOST_LAYERS}")
     heads = fields.need("decoder_attention_heads", "num_heads", "num_attention_heads")
     width = fields.need("d_model", "hidden_size")
     size = fields.whole("d_kv") or attention.exact_share(fields, width, heads)
@@ -443,4 +445,4 @@ def state_space_package(fields: Fields) -> tuple[Layer, ...]:
         conv = StateTensor("conv", size["d_conv"] - 1, ((heads, head), (groups, 2 * size["d_state"])))
         tensors = conv, StateTensor("recurrent", 1, ((heads, head * size["d_state"]),))
         law = Recurrent("mamba2", tensors, "arXiv:2405.21060")
-    return (Layer((law,)),) * fields.need("n_layer")
+    return (Layer((law,)),) * patterns.layer_count(fields)

@@ -88,7 +88,10 @@ def _budget(plan: Plan) -> Node:
         " - ".join(f"{number:,}" for number in numbers),
         tuple(("assumed " + name, value) for name, value in budget.assumed),
         "usable - weights - activations - runtime, on the fullest GPU",
-        (_term(budget.usable, (_term(budget.memory),)), *(_term(term, tuple(map(_term, term.parts))) for term in terms[1:])),
+        (
+            _term(budget.usable, (_term(budget.memory),)),
+            *(_term(term, tuple(map(_term, term.parts))) for term in terms[1:]),
+        ),
     )
 
 

@@ -105,7 +105,7 @@ def fit(request: Request) -> Plan:
         kv=kv,
         budget=budget,
         kv_bytes=kv_bytes,
-        outcome=_judge(request, kv_bytes, own),
+        outcome=_too_much(request, budget) or _judge(request, kv_bytes, own),
         ideal=formula(curves, parallel.dp, context, kv_bytes),
         own=own,
         decode=None if batch is None else decode(request, kv, batch),
@@ -153,6 +153,21 @@ def _check_weights(request: Request) -> None:
             cause="not derived from its config: " + "; ".join(large),
             hint="--weights 140GB (all checkpoint files together), or --kv-memory 40GiB (the cache alone, per GPU)",
         )
+
+
+def _too_much(request: Request, budget: Budget) -> NoFit | None:
+    """A pool given by hand skips the budget, not the memory that the GPU has: the sure part must fit beside it."""
+    if request.options.kv_memory is None:
+        return None
+    spent = budget.weights.bytes.low + budget.activation.bytes.low + budget.runtime.bytes.low
+    short = spent + request.options.kv_memory - budget.memory.bytes.high
+    if short <= 0:
+        return None
+    reason = (
+        f"a cache of {format_bytes(request.options.kv_memory)} beside at least {format_bytes(spent)} of weights and "
+        f"overhead is more than the {format_bytes(budget.memory.bytes.high)} that a GPU shows"
+    )
+    return NoFit("pool", short, reason, 0)
 
 
 def _judge(request: Request, kv_bytes: int, own: Capacity | Refusal) -> Fit | NoFit:

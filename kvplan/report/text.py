@@ -85,7 +85,9 @@ def _table(table: Table, width: int) -> Grid:
             no_wrap=not column.shrink,
             min_width=min(least, NARROWEST) if column.shrink else least,
         )
-    if sum(longest) + GAP * (len(longest) - 1) <= width:  # nothing wraps: whole columns are drawn in a quarter of the time
+    if (
+        sum(longest) + GAP * (len(longest) - 1) <= width
+    ):  # nothing wraps: whole columns are drawn in a quarter of the time
         rows = [["\n".join(cells) for cells in zip(*rows, strict=True)]]
     for row in rows:
         grid.add_row(*row)

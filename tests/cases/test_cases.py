@@ -23,7 +23,9 @@ from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
 
 ROOT = Path(__file__).parents[2]
-CASES = [json.loads(line) for line in (ROOT / "tests" / "data" / "cases.jsonl").read_text(encoding="utf-8").splitlines()]
+CASES = [
+    json.loads(line) for line in (ROOT / "tests" / "data" / "cases.jsonl").read_text(encoding="utf-8").splitlines()
+]
 MODELS = [case for case in CASES if ("config" in case or "model" in case) and "refused" not in case]
 
 

@@ -1,14 +1,14 @@
 """Remake `tests/data/headers/`: tiny checkpoints written by the real libraries.
 
-    python3.11 -m venv hf
-    hf/bin/pip install torch==2.13.0 transformers==5.23.0 safetensors==0.8.0 gguf==0.19.0     # CPU builds are enough
-    hf/bin/python tests/oracles/header_files.py tests/data/headers
+python3.11 -m venv hf
+hf/bin/pip install torch==2.13.0 transformers==5.23.0 safetensors==0.8.0 gguf==0.19.0     # CPU builds are enough
+hf/bin/python tests/oracles/header_files.py tests/data/headers
 
-    sharded/    a Llama of two layers, saved by transformers in several files with an index
-    tied/       the same with tied embeddings, in one file
-    mixtral/    four experts
-    q4.gguf     tensors of several ggml types, a vocabulary and nested metadata, by gguf-py
-    split-0000N-of-00003.gguf     the same in three parts
+sharded/    a Llama of two layers, saved by transformers in several files with an index
+tied/       the same with tied embeddings, in one file
+mixtral/    four experts
+q4.gguf     tensors of several ggml types, a vocabulary and nested metadata, by gguf-py
+split-0000N-of-00003.gguf     the same in three parts
 """
 
 import shutil

@@ -20,7 +20,12 @@ COMMAND = Command(
     run=run,
     examples=("kvplan schema fit",),
     arguments=(
-        Argument("NAME", "size, fit, fit_table, compare, verify, check, models, gpus, engines or env", least=1, completes="schemas"),
+        Argument(
+            "NAME",
+            "size, fit, fit_table, compare, verify, check, models, gpus, engines or env",
+            least=1,
+            completes="schemas",
+        ),
     ),
     options=(o.DEBUG, o.HELP),
 )

@@ -144,6 +144,8 @@ def searched(symbols: ConfigSymbols, layer: int, count: int) -> Given:
     """
     del count
     blocks = symbols.fields.items("block_configs") or ()
+    if not blocks:  # DeciLM before its search moved into blocks: one ordinary MLP a layer
+        return {"ffn": True, "linear_ffn": False, "feeds": True, "attends": True, "linear_attention": False}
     block = blocks[layer] if layer < len(blocks) and isinstance(blocks[layer], Mapping) else {}
     attention, ffn = (part if isinstance(part := block.get(name), Mapping) else {} for name in ("attention", "ffn"))
     linear, none, scale = bool(ffn.get("replace_with_linear")), bool(ffn.get("no_op")), ffn.get("ffn_mult")

@@ -102,6 +102,8 @@ class ConfigSymbols:
         for spelled in SPELLINGS.get(name, (name,)):
             value = None if self.fields.stated_null(spelled) else self.fields.defaults.value(spelled)
             if isinstance(value, int | float) and not isinstance(value, bool):
+                if value:
+                    self.fields.note_default(spelled, value)
                 return int(value)
         return self._worked_out(self.fallback[name]) if name in self.fallback else None
 

@@ -89,7 +89,9 @@ def _tower_fields(top: Mapping[str, Any], key: str, text: Fields) -> tuple[Field
     if (key in top and stated is None) or (stated is None and not suggested):
         return None
     node = {**suggested, **(stated if isinstance(stated, Mapping) else {})}
-    if isinstance(stated, Mapping) and stated:  # what it leaves out is its own class's, not what the whole's class suggests
+    if (
+        isinstance(stated, Mapping) and stated
+    ):  # what it leaves out is its own class's, not what the whole's class suggests
         node = {**{key: suggested[key] for key in ("model_type",) if key in suggested}, **stated}
     by_class, by_config = str(suggested.get("model_type") or ""), str(node.get("model_type") or "")
     tower_type = by_config if not by_class or (by_class in GENERIC and by_config in TOWERS) else by_class
