@@ -7,30 +7,31 @@ from typing import Any
 
 from kvplan.arch.layers import Layer
 from kvplan.arch.model import Model, Origin
-from kvplan.families import context, guard, numbers, own, standard, weights
+from kvplan.families import context, guard, numbers, standard, weights
 from kvplan.families.attention import HEADS, width
 from kvplan.families.drafts import draft_layers
 from kvplan.families.fields import Fields
 from kvplan.families.locate import refuse_encoder, text_fields
+from kvplan.families.own import encoders, heads, refusals, states
 from kvplan.families.traits import traits
 
 Reader = Callable[[Fields], tuple[Layer, ...]]
 
 READERS: dict[str, Reader] = {
-    **dict.fromkeys(("falcon", "RefinedWeb", "RefinedWebModel", "gpt_bigcode", "chatglm"), own.flagged_heads),
-    "openelm": own.listed_heads,
-    "longcat_flash": own.doubled_layers,
-    **dict.fromkeys(("zamba2", "zamba"), own.zamba),
-    "recurrent_gemma": own.griffin,
-    **dict.fromkeys(("rwkv", "rwkv5", "rwkv6", "rwkv7"), own.rwkv),
-    **dict.fromkeys(("gated_deltanet", "delta_net"), own.fla_delta_net),
-    **dict.fromkeys(("gla", "retnet"), own.fla_linear),
-    "hgrn2": own.hgrn2,
+    **dict.fromkeys(("falcon", "RefinedWeb", "RefinedWebModel", "gpt_bigcode", "chatglm"), heads.flagged_heads),
+    "openelm": heads.listed_heads,
+    "longcat_flash": heads.doubled_layers,
+    **dict.fromkeys(("zamba2", "zamba"), states.zamba),
+    "recurrent_gemma": states.griffin,
+    **dict.fromkeys(("rwkv", "rwkv5", "rwkv6", "rwkv7"), states.rwkv),
+    **dict.fromkeys(("gated_deltanet", "delta_net"), states.fla_delta_net),
+    **dict.fromkeys(("gla", "retnet"), states.fla_linear),
+    "hgrn2": states.hgrn2,
     "transformer": standard.layers,  # flash-linear-attention's own, with num_heads and num_kv_heads
-    "samba": own.fla_mamba,
-    **dict.fromkeys(("xlstm", "xlnet", "reformer", "transfo-xl", "phi4flash"), own.unlike_any),
-    "minimax_text_01": own.stated_pattern,
-    **dict.fromkeys(("mllama", "mllama_text_model"), own.image_cross_attention),
+    "samba": states.fla_mamba,
+    **dict.fromkeys(("xlstm", "xlnet", "reformer", "transfo-xl", "phi4flash"), refusals.unlike_any),
+    "minimax_text_01": refusals.stated_pattern,
+    **dict.fromkeys(("mllama", "mllama_text_model"), encoders.image_cross_attention),
 }
 """Types that don't say it in the standard fields. Everything else is read by its fields."""
 
@@ -81,13 +82,13 @@ def _reader(fields: Fields) -> Reader:
     named = READERS.get(fields.model_type)
     if named is not None:
         return named
-    if fields.path == "decoder." and any(key in fields.parents[0] for key in own.ENCODER_KEYS):
-        return own.beside_encoder
+    if fields.path == "decoder." and any(key in fields.parents[0] for key in encoders.ENCODER_KEYS):
+        return encoders.beside_encoder
     if fields.has("decoder_layers", "num_decoder_layers") or fields.defaults.values.get("is_encoder_decoder"):
-        return own.encoder_decoder
+        return encoders.encoder_decoder
     if fields.has("block_configs"):
-        return own.block_configs
+        return heads.block_configs
     if fields.has("ssm_cfg"):
-        return own.state_space_package
-    listed = any(isinstance(fields.node.get(name), list) for name in own.PER_LAYER_KV_HEADS)
-    return own.listed_heads if listed else standard.layers
+        return states.state_space_package
+    listed = any(isinstance(fields.node.get(name), list) for name in heads.PER_LAYER_KV_HEADS)
+    return heads.listed_heads if listed else standard.layers
