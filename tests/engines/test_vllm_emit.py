@@ -55,7 +55,7 @@ def test_every_flag_has_its_place():
         "--decode-context-parallel-size 2", "--enable-expert-parallel", "--gpu-memory-utilization 0.85",
         "--kv-cache-dtype turboquant_k8v4", "--block-size 32", "--no-enable-prefix-caching",
         "--disable-hybrid-kv-cache-manager", "--max-num-batched-tokens 4096", "--max-num-seqs 64", "--no-async-scheduling",
-        """--speculative-config '{"method": "mtp", "num_speculative_tokens": 2}'""",
+        """--speculative-config '{"method": "ngram", "num_speculative_tokens": 2}'""",
     ):  # fmt: skip
         assert part in line
     assert words[0] == HUB
@@ -153,3 +153,22 @@ def test_what_no_share_holds_is_said():
         utilization(own, LLAMA, H100, ONE, kv, Options(), 8192, 1)
     with pytest.raises(UsageError, match="max_num_seqs"):
         utilization(own, LLAMA, H100, ONE, kv, Options(max_num_seqs=4), 8192, 5)
+
+
+def test_batches_that_vllm_refuses_are_refused() -> None:
+    from kvplan import api
+    from kvplan.errors import UsageError
+
+    options = api.Options(max_num_batched_tokens=100, max_num_seqs=256)
+    with pytest.raises(
+        UsageError, match=r"max_num_batched_tokens \(100\) must be greater than or equal to max_num_seqs \(256\)"
+    ):
+        api.fit("llama-3-8b", "h100", api.FitQuestion(context=8192, options=options))
+
+
+def test_a_model_without_prediction_layers_drafts_from_its_text() -> None:
+    from kvplan import api
+
+    options = api.Options(speculative_tokens=3)
+    question = api.FitQuestion(context=8192, options=options, emit="vllm")
+    assert '"method": "ngram"' in (api.fit("llama-3-8b", "h100", question).launch or "")

@@ -38,7 +38,8 @@ class Launch:
     """A plan as vLLM is told it. name: the model, as vLLM would find it. kv: the format asked for, None for auto.
 
     stretched: whether the length is beyond what the config justifies, which vLLM takes only when it is told to. remarks:
-    what should be known before this is run.
+    what should be known before this is run. drafts: who guesses tokens where no draft model is given: the model's own
+    prediction layers (mtp), or n-grams of the text where it has none.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Launch:
     revision: str | None = None
     stretched: bool = False
     remarks: tuple[str, ...] = ()
+    drafts: str = "mtp"
 
     @property
     def utilization(self) -> float:
@@ -73,7 +75,8 @@ def launch(
     chosen = settings(model, gpu, parallel, options, context, rules(engine.release))
     longest = engine.longest_context(model)
     stretched = longest is not None and context > longest
-    return Launch(name, engine, gpu, parallel, kv, options, chosen, model.origin.revision, stretched, remarks)
+    drafts = "mtp" if model.draft_layers else "ngram"
+    return Launch(name, engine, gpu, parallel, kv, options, chosen, model.origin.revision, stretched, remarks, drafts)
 
 
 def flags(told: Launch) -> tuple[Flag, ...]:
@@ -221,7 +224,7 @@ def _scheduler(told: Launch) -> Iterator[Flag]:
             str(next((rank for rank in LORA_RANKS if rank >= told.options.max_lora_rank), LORA_RANKS[-1])),
         )
     if told.options.speculative_tokens:
-        whose = {"method": "mtp"} if told.options.draft is None else {"model": told.options.draft}
+        whose = {"method": told.drafts} if told.options.draft is None else {"model": told.options.draft}
         drafts = {**whose, "num_speculative_tokens": told.options.speculative_tokens}
         yield "--speculative-config", json.dumps(drafts)
 

@@ -14,6 +14,7 @@ from kvplan.engines.base import Options
 from kvplan.engines.vllm.architectures import is_pooling, longest_item
 from kvplan.engines.vllm.specs import Demand
 from kvplan.engines.vllm.versions import Batches, Rules
+from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu
 from kvplan.units import GIB
 
@@ -51,13 +52,22 @@ class Settings:
 def settings(
     model: Model, gpu: Gpu | None, parallel: Parallel, options: Options, context: int, rules: Rules
 ) -> Settings:
-    """Flags as given, and vLLM's defaults for the rest."""
+    """Flags as given, and vLLM's defaults for the rest.
+
+    Raises: UsageError for batch sizes that vLLM refuses.
+    """
     batches = default_batches(gpu, rules)
     pooling = is_pooling(model)
     sequences = options.max_num_seqs or batches.sequences
     tokens = options.max_num_batched_tokens or _default_tokens(model, batches, sequences, context, rules)
     if options.max_num_seqs is None:
         sequences = min(sequences, tokens)
+    elif tokens < sequences:
+        raise UsageError(
+            f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({sequences})",
+            cause="vLLM refuses to start: each running sequence takes at least one token of a step",
+            hint=f"--max-num-batched-tokens {sequences}, or --max-num-seqs {tokens}",
+        )
     return Settings(
         length=context,
         tokens=tokens,
