@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kvplan.arch.curve import Curve
@@ -64,8 +63,7 @@ def _last(weight: Weight) -> str:
 
 
 def _targets(weights: Weights) -> set[str]:
-    blocks: Iterable[Block] = {id(layer): layer for layer in weights.layers}.values()
-    return {_last(weight) for block in blocks for weight in block if _is_target(weight)}
+    return {_last(weight) for block, _ in weights.distinct for weight in block if _is_target(weight)}
 
 
 def _pair(weight: Weight, rank: int, resident: int, stored: Storage) -> tuple[Weight, Weight]:

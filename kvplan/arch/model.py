@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from kvplan.arch.curve import Curve, StateGroup
 from kvplan.arch.formats import Format, KvFormat
@@ -63,7 +64,7 @@ class LayerCount:
     layers: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Model:
     """What a config says, in kvplan's own terms.
 
@@ -98,8 +99,13 @@ class Model:
     @property
     def query_heads(self) -> tuple[int, ...]:
         """Distinct numbers of query heads; tensor parallelism must divide each."""
-        found = {cache.heads for cache, _ in _counted(self.layers) if not isinstance(cache, Recurrent)}
+        found = {cache.heads for cache, _ in self.distinct if not isinstance(cache, Recurrent)}
         return tuple(sorted(heads for heads in found if heads is not None))
+
+    @cached_property
+    def distinct(self) -> tuple[tuple[Cache, int], ...]:
+        """Distinct caches and how many layers have each, in order of first appearance."""
+        return _counted(self.layers)
 
     def stages(self, parallel: Parallel) -> tuple[tuple[Layer, ...], ...]:
         """Layers of each pipeline stage.
@@ -119,7 +125,9 @@ class Model:
         """
         self.check_split(parallel)
         *stages, last = self.stages(parallel)
-        return tuple(self.curve(kv, parallel.shard, stage) for stage in (*stages, (*last, *drafting)))
+        return tuple(
+            self.curve(kv, parallel.shard, stage) for stage in (*stages, (*last, *drafting) if drafting else last)
+        )
 
     def curve(self, kv: KvFormat, shard: Shard = WHOLE, layers: tuple[Layer, ...] | None = None) -> Curve:
         """What a sequence keeps in `layers` (all of them) on one rank."""
@@ -128,7 +136,7 @@ class Model:
     def reads(self, kv: KvFormat, shard: Shard = WHOLE, layers: tuple[Layer, ...] | None = None) -> Curve:
         """What one decode step of a sequence reads of its cache, in `layers`, on one rank."""
         groups: list[tuple[StateGroup, int]] = []
-        for cache, count in _counted(self.layers if layers is None else layers):
+        for cache, count in self._counted(layers):
             groups += [(group, count) for group in cache.reads(shard, kv, self.dtype)]
         return Curve(tuple(groups))
 
@@ -137,7 +145,7 @@ class Model:
     ) -> tuple[LayerCount, ...]:
         """The same, law by law, with formulas."""
         counts: dict[Part, int] = {}
-        for cache, count in _counted(self.layers if layers is None else layers):
+        for cache, count in self._counted(layers):
             for part in cache.parts(shard, kv, self.dtype):
                 counts[part] = counts.get(part, 0) + count
         return tuple(LayerCount(part, count) for part, count in counts.items())
@@ -154,19 +162,22 @@ class Model:
             hint=f"tensor parallel sizes that work: {', '.join(map(str, works))}",
         )
 
+    def _counted(self, layers: tuple[Layer, ...] | None) -> tuple[tuple[Cache, int], ...]:
+        return self.distinct if layers is None or layers is self.layers else _counted(layers)
+
     def _splits(self, tp: int) -> bool:
         if any(heads % tp for heads in self.query_heads):
             return False
         shard = Shard(tp)
         try:
-            for cache, _ in _counted(self.layers):
+            for cache, _ in self.distinct:
                 cache.parts(shard, KvFormat(self.dtype, self.dtype), self.dtype)
         except CannotSplit:
             return False
         return True
 
     def _heads_text(self) -> str:
-        caches = [cache for cache, _ in _counted(self.layers)]
+        caches = [cache for cache, _ in self.distinct]
         kv = {cache.kv_heads for cache in caches if isinstance(cache, Attention | CrossAttention)}
         state = {
             units for cache in caches if isinstance(cache, Recurrent) for t in cache.tensors for units, _ in t.widths
@@ -179,14 +190,14 @@ def _or(numbers: Iterable[int]) -> str:
     return " or ".join(str(number) for number in numbers)
 
 
-def _counted(layers: tuple[Layer, ...]) -> Iterable[tuple[Cache, int]]:
+def _counted(layers: tuple[Layer, ...]) -> tuple[tuple[Cache, int], ...]:
     """Distinct caches and how many layers have each, in order of first appearance."""
     same = Counter(map(id, layers))  # layers that are one object are counted without comparing them
     counts: dict[Cache, int] = {}
     for number, layer in dict(zip(map(id, layers), layers, strict=True)).items():
         for cache in layer.caches:
             counts[cache] = counts.get(cache, 0) + same[number]
-    return counts.items()
+    return tuple(counts.items())
 
 
 def map_caches(model: Model, change: Callable[[Cache], Cache]) -> Model:

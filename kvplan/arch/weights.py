@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil, prod
 from typing import Literal, NamedTuple
 
@@ -144,7 +145,7 @@ Block = tuple[Weight, ...]
 ONE_GPU = Parallel()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Weights:
     """Every tensor of a model.
 
@@ -185,12 +186,17 @@ class Weights:
         """Whether the bytes are all there: headers have those of parts that the config doesn't describe."""
         return self.exact or self.basis == "headers"
 
-    @property
+    @cached_property
+    def distinct(self) -> tuple[tuple[Block, int], ...]:
+        """Distinct layers and how many there are of each."""
+        return _counted(self.layers)
+
+    @cached_property
     def total(self) -> int:
         """Parameters, a tied head counted once, draft layers not at all."""
         return sum(weight.parameters * count for weight, count in self._once())
 
-    @property
+    @cached_property
     def active(self) -> int:
         """Parameters that one text token uses: all but the experts it isn't routed to and the towers."""
         return sum(weight.active * count for weight, count in self._once() if weight.component not in TOWERS)
@@ -209,7 +215,7 @@ class Weights:
             counts["draft"] = self.draft_total
         return counts
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """Bytes of one copy of the model in its own format, draft layers not included."""
         return sum(weight.bytes_on_rank(ONE_GPU) * count for weight, count in self._once())
@@ -222,7 +228,7 @@ class Weights:
 
         Raises: CannotSplit if there are more stages than layers.
         """
-        blocks = [*_counted(self._stage_layers(parallel, stage)), (self._ends(parallel, stage, view), 1)]
+        blocks = [*self._stage_counts(parallel, stage), (self._ends(parallel, stage, view), 1)]
         return sum(count * sum(weight.bytes_on_rank(parallel, view) for weight in block) for block, count in blocks)
 
     def bytes_fullest(self, parallel: Parallel, view: View = PLAIN) -> int:
@@ -262,7 +268,7 @@ class Weights:
         always = 0
         varying: list[tuple[int, Weight, int]] = []
         for at in range(parallel.pp) if stage is None else (stage,):
-            blocks = [(self._ends(parallel, at, view, read=True), 1), *_counted(self._stage_layers(parallel, at))]
+            blocks = [(self._ends(parallel, at, view, read=True), 1), *self._stage_counts(parallel, at)]
             for weight, count in ((weight, count) for block, count in blocks for weight in block):
                 if weight.component in TOWERS:
                     continue
@@ -311,19 +317,20 @@ class Weights:
 
     def _once(self) -> Iterator[tuple[Weight, int]]:
         """Every weight and how often it occurs, a tied head left out."""
-        for block, count in _counted(self.layers):
+        for block, count in self.distinct:
             for weight in block:
                 yield weight, count
         for weight in (*self.first, *self.last, *self.towers):
             if not (self.tied and weight.name == HEAD):
                 yield weight, 1
 
-    def _stage_layers(self, parallel: Parallel, stage: int) -> tuple[Block, ...]:
+    def _stage_counts(self, parallel: Parallel, stage: int) -> tuple[tuple[Block, int], ...]:
+        """Distinct layers of a stage and how many it has of each."""
         if parallel.pp == 1:
-            return self.layers
+            return self.distinct
         counts = stage_layers(len(self.layers), parallel.pp)
         start = sum(counts[:stage])
-        return self.layers[start : start + counts[stage]]
+        return _counted(self.layers[start : start + counts[stage]])
 
     def _ends(self, parallel: Parallel, stage: int, view: View, *, read: bool = False) -> Block:
         """What a stage holds, or reads, beside its layers: a tied head takes no room beside its embedding."""
@@ -344,10 +351,10 @@ class Weights:
         return tuple(ends)
 
 
-def _counted(layers: Sequence[Block]) -> list[tuple[Block, int]]:
+def _counted(layers: Sequence[Block]) -> tuple[tuple[Block, int], ...]:
     """Distinct layers and how many there are of each; equal layers are one tuple, so identity tells them apart."""
     counts = Counter(map(id, layers))
-    return [(layer, counts[number]) for number, layer in dict(zip(map(id, layers), layers, strict=True)).items()]
+    return tuple((layer, counts[number]) for number, layer in dict(zip(map(id, layers), layers, strict=True)).items())
 
 
 def _read(weight: Weight, size: int, batch: int, parallel: Parallel, view: View) -> tuple[float, float, float]:

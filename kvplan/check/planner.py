@@ -224,7 +224,7 @@ def _no_experts(request: Request, question: Question) -> str | None:
     weights = request.model.weights
     if request.engine.name != "vllm" or not question.experts or weights is None:
         return None
-    if any(weight.routed for layer in {id(layer): layer for layer in weights.layers}.values() for weight in layer):
+    if any(weight.routed for layer, _ in weights.distinct for weight in layer):
         return None
     return "expert parallelism is switched on, and the model has no experts"
 

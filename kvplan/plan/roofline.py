@@ -175,7 +175,7 @@ def _weight_bits(model: Model) -> int:
     if model.weights is None:
         return model.dtype.bits
     sizes: dict[int, int] = {}
-    for layer in {id(layer): layer for layer in model.weights.layers}.values():
+    for layer, _ in model.weights.distinct:
         for weight in layer:
             sizes[weight.stored.bits] = sizes.get(weight.stored.bits, 0) + weight.parameters
     return max(sizes, key=lambda bits: sizes[bits], default=model.dtype.bits)
@@ -186,12 +186,9 @@ def _compute_s(request: Request, micro: int, bits: int) -> float | None:
     weights, rate = request.model.weights, _flop_per_s(request, bits)
     if weights is None or rate is None:
         return None
-    looked_up = 0 if weights.tied else weights.by_component().get("embedding", 0)
-    flop: dict[int, int] = {}
-    for layer in request.model.layers:
-        if id(layer) not in flop:
-            flop[id(layer)] = sum(_attention_flop(cache, request.context) for cache in layer.caches)
-    per_token = 2 * (weights.active - looked_up) + sum(flop[id(layer)] for layer in request.model.layers)
+    looked_up = 0 if weights.tied else sum(each.parameters for each in weights.first if each.component == "embedding")
+    attention = sum(count * _attention_flop(cache, request.context) for cache, count in request.model.distinct)
+    per_token = 2 * (weights.active - looked_up) + attention
     return micro * per_token / (request.parallel.tp * rate)
 
 
@@ -247,6 +244,4 @@ def _routed_layers(model: Model) -> int:
     """Layers that send tokens to some of their experts."""
     if model.weights is None:
         return 0
-    distinct = {id(layer): layer for layer in model.weights.layers}
-    routed = {number for number, layer in distinct.items() if any(weight.routed for weight in layer)}
-    return sum(id(layer) in routed for layer in model.weights.layers)
+    return sum(count for layer, count in model.weights.distinct if any(weight.routed for weight in layer))

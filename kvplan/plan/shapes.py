@@ -23,7 +23,7 @@ MLA_RANK, MLA_ROPE = 512, 64
 
 def attention_label(model: Model) -> str:
     """What its attention is called: `gqa`, `mla`, `gqa + gated delta net`; each distinct name once."""
-    names = dict.fromkeys(_label(cache) for layer in model.layers for cache in layer.caches)
+    names = dict.fromkeys(_label(cache) for cache, _ in model.distinct)
     return " + ".join(names) or "none"
 
 
@@ -47,7 +47,7 @@ def as_attention(model: Model, kind: str) -> Model:
 
 def shown_kinds(model: Model) -> tuple[str, ...]:
     """Kinds worth showing beside the model's own: those its config says enough for, and MLA where it is one."""
-    caches = [cache for layer in model.layers for cache in layer.caches]
+    caches = [cache for cache, _ in model.distinct]
     latent = any(isinstance(cache, Latent) for cache in caches)
     if not any(isinstance(cache, Attention | Latent) for cache in caches):
         return ()

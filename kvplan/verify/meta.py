@@ -80,7 +80,7 @@ def rows_against(model: Model, config: Mapping[str, object]) -> Iterator[Row]:
             layers=tuple(replace(layer, caches=caches) for layer, caches in zip(theirs.layers, kept, strict=True)),
         )
     curve = theirs.curve(_plain(model))
-    windows = [cache.cap or 0 for layer in model.layers for cache in layer.caches if isinstance(cache, Attention)]
+    windows = [cache.cap or 0 for cache, _ in model.distinct if isinstance(cache, Attention)]
     lengths = (*LENGTHS, *((max(windows) + 100,) if any(windows) else ()))
     if curve.bytes_at(max(lengths)) == curve.bytes_at(1):
         lengths = LENGTHS[:1]  # nothing grows, and a scan goes token by token

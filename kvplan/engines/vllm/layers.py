@@ -110,9 +110,7 @@ def _kept_whole(model: Model, place: Place) -> frozenset[int]:
 
     Source: vLLM 0.33 layers/quantization/turboquant/config.py get_boundary_skip_layers.
     """
-    if cells.cache_name(place.kv) != "turboquant" or any(
-        _is_state(cache) for layer in model.layers for cache in layer.caches
-    ):
+    if cells.cache_name(place.kv) != "turboquant" or any(_is_state(cache) for cache, _ in model.distinct):
         return frozenset()
     count = len(model.layers)
     ends = min(BOUNDARY_LAYERS, count // 2)
@@ -225,9 +223,7 @@ def _need(cache: Attention | CrossAttention, model: Model, place: Place, dim: in
 
 def _largest_dim(model: Model) -> int:
     """Where head sizes differ, vLLM chooses kernels for the largest. Source: config/model_arch.py from_layers."""
-    return max(
-        cache.k_dim for layer in model.layers for cache in layer.caches if isinstance(cache, Attention | CrossAttention)
-    )
+    return max(cache.k_dim for cache, _ in model.distinct if isinstance(cache, Attention | CrossAttention))
 
 
 # Recurrent state

@@ -88,7 +88,7 @@ def _heads(model: Model, settings: Settings) -> None:
                 cause=f"Total number of attention heads ({heads}) must be divisible by tensor parallel size ({tp})",
                 hint="use a size that divides the heads",
             )
-    for cache in {cache for layer in model.layers for cache in layer.caches}:
+    for cache, _ in model.distinct:
         if isinstance(cache, Recurrent):
             _state_groups(cache, settings)
 
@@ -136,7 +136,7 @@ def _context_parallel(model: Model, settings: Settings) -> None:
     tp, dcp = settings.parallel.tp, settings.parallel.dcp
     if dcp == 1:
         return
-    for cache in {cache for layer in model.layers for cache in layer.caches}:
+    for cache, _ in model.distinct:
         if isinstance(cache, Attention) and cache.cap is not None:
             raise CannotSplit(
                 f"--dcp {dcp} can't deal out a window", cause="vLLM keeps windows whole on every rank", hint="--dcp 1"
@@ -162,9 +162,9 @@ def _weight_blocks(model: Model, settings: Settings) -> None:
     """
     if model.weights is None or settings.parallel.gpus == 1:
         return
-    layers = {id(layer): layer for layer in model.weights.layers}.values()
-    for weight in (weight for layer in layers for weight in layer if weight.linear and weight.stored.group_rows > 1):
-        if weight.split is None:
+    linear = (weight for layer, _ in model.weights.distinct for weight in layer if weight.linear)
+    for weight in linear:
+        if weight.split is None or weight.stored.group_rows <= 1:
             continue
         block = weight.stored.group_rows if weight.split == 0 else weight.stored.group
         share = weight.on_rank(settings.parallel)[0][weight.split]

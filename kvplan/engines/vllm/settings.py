@@ -105,18 +105,18 @@ def _is_dense(model: Model) -> bool:
 
 
 def _has_state(model: Model) -> bool:
-    return any(isinstance(cache, Recurrent) for layer in model.layers for cache in layer.caches)
+    return any(isinstance(cache, Recurrent) for cache, _ in model.distinct)
 
 
 def _crosses(model: Model) -> bool:
-    return any(isinstance(cache, CrossAttention) for layer in model.layers for cache in layer.caches)
+    return any(isinstance(cache, CrossAttention) for cache, _ in model.distinct)
 
 
 def _caches_prefixes(model: Model, options: Options, rules: Rules) -> bool:
     """As asked; by default, embedders do, models without attention and encoder-decoders don't, and hybrids since 0.26."""
     if options.prefix_caching is not None or is_pooling(model):
         return options.prefix_caching is not False
-    attends = any(not isinstance(cache, Recurrent) for layer in model.layers for cache in layer.caches)
+    attends = any(not isinstance(cache, Recurrent) for cache, _ in model.distinct)
     return attends and not _crosses(model) and rules.hybrid_prefix_caching
 
 

@@ -40,11 +40,7 @@ def step(model: Model, settings: Settings) -> Step:
     """The profile's step: max_num_batched_tokens tokens of max_num_seqs sequences."""
     hidden = model.hidden_size or 0
     tokens, parallel = settings.tokens, settings.parallel
-    found = (
-        [weight for block in {id(block): block for block in model.weights.layers}.values() for weight in block]
-        if model.weights
-        else []
-    )
+    found = [weight for block, _ in model.weights.distinct for weight in block] if model.weights else []
     dense = [weight for weight in found if weight.component == "mlp" and _widens(weight, hidden)]
     routed = [weight for weight in found if weight.component == "experts" and _widens(weight, hidden)]
     width = max((weight.on_rank(parallel)[0][0] for weight in dense), default=0)

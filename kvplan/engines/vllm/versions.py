@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from kvplan.errors import UnknownName
@@ -177,6 +178,7 @@ def text(version: Version) -> str:
     return ".".join(map(str, version))
 
 
+@cache
 def rules(version: Version = NEWEST) -> Rules:
     """The rules of a version: every change up to it, in order."""
     held: dict[str, object] = {}

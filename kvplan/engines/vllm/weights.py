@@ -64,7 +64,7 @@ def _more(weights: Weights, gpu: Gpu) -> float:
         doubt = heads / weights.bytes
     elif not weights.whole:
         return UNCOUNTED
-    found = [weight for block in {id(block): block for block in weights.layers}.values() for weight in block]
+    found = [weight for block, _ in weights.distinct for weight in block]
     bits = min((weight.stored.bits for weight in found), default=PLAIN)
     repacked = bits < PLAIN or any(weight.routed for weight in found)
     table = MORE_ON_AMD if gpu.vendor == "amd" and repacked else MORE

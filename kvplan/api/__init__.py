@@ -1,0 +1,228 @@
+"""The public functions: what `import kvplan` offers and every command calls.
+
+    load_model, load_gpu           descriptions from wherever they are
+    weigh                          a model with the bytes of its checkpoint's own headers
+    size, fit, fit_all, compare    answers, as the documents that --json prints (kvplan.report.schema)
+    models, gpus, engines, env     what kvplan knows and where it runs
+    to_json                        a document as the command line prints it
+
+Models and GPUs may be given as objects or as whatever names them on the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kvplan.api import given
+from kvplan.api.given import load_gpu, load_model, weigh
+from kvplan.api.question import FitQuestion
+from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Options
+from kvplan.errors import KvplanError, UsageError
+from kvplan.plan.request import NO_FLAGS, ONE_GPU
+from kvplan.report import schema
+
+if TYPE_CHECKING:
+    from kvplan.arch.formats import KvFormat
+    from kvplan.arch.storage import Storage
+    from kvplan.hardware.gpu import Gpu
+
+__all__ = [
+    "FitQuestion", "KvplanError", "Model", "Options", "Parallel", "compare", "engines", "env", "fit", "fit_all", "gpus",
+    "load_gpu", "load_model", "models", "size", "to_json", "weigh",
+]  # fmt: skip
+
+PACKAGES = ("pydantic", "huggingface_hub", "pyyaml", "nvidia-ml-py", "torch", "transformers", "vllm", "sglang")
+"""Whose versions `env` reports."""
+
+PLAINLY = FitQuestion()
+
+
+def size(
+    model: Model | str,
+    *,
+    contexts: Sequence[int] = (),
+    kv_dtype: KvFormat | str | None = None,
+    parallel: Parallel = ONE_GPU,
+    engine: str = "ideal",
+    gpu: Gpu | str | None = None,
+    options: Options = NO_FLAGS,
+    prompt: int | None = None,
+    weight_dtype: Storage | str | None = None,
+    batch: int = 1,
+) -> schema.SizeReport:
+    """What sequences of `contexts` tokens keep; by default one of the model's own maximum.
+
+    gpu: for engines whose rules depend on it. prompt: how many of the longest context's tokens are the prompt, for the
+    arithmetic of what the cache saves. weight_dtype: a format that the weights would be kept in. batch: sequences of the
+    step whose reading of weights is told.
+
+    Raises: CannotSplit, UnknownName; ConfigError and SourceError when the model has to be loaded.
+    """
+    from kvplan.plan.size import SizeRequest, default_length
+    from kvplan.plan.size import size as plan
+    from kvplan.report.assemble.size import size_report
+
+    known = given.stored(given.model(model), weight_dtype)
+    lengths = tuple(contexts) or (default_length(known),)
+    request = SizeRequest(
+        known,
+        given.engine(engine),
+        lengths,
+        parallel,
+        given.kv_format(kv_dtype),
+        options,
+        None if gpu is None else given.gpu(gpu),
+    )
+    return size_report(plan(request), prompt, batch)
+
+
+def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> schema.FitReport:
+    """Whether it fits, how many at once, how long, how fast, and what would help.
+
+    Raises: CannotSplit, UsageError, UnknownName; ConfigError and SourceError when the model has to be loaded.
+    """
+    from kvplan.api.launch import launch, share
+    from kvplan.api.question import planned
+    from kvplan.plan.suggest import suggest
+    from kvplan.report.assemble.fit import fit_report
+    from kvplan.sources.gpus import all_gpus
+
+    found, said = planned(given.model(model), given.gpu(gpu), question)
+    pasted = launch(found, question, said) if question.emit is not None else None
+    changes = suggest(found, () if found.fits else all_gpus())
+    return fit_report(found, changes, said, share=share(found), launch=pasted)
+
+
+def fit_all(gpu: Gpu | str, question: FitQuestion = PLAINLY, names: Iterable[str] | None = None) -> schema.FitTable:
+    """The same for every bundled model (or `names`), without trees and suggestions; what can't be planned is listed.
+
+    Raises: UnknownName for a GPU, an engine or a bundled model.
+    """
+    from kvplan.api.question import planned
+    from kvplan.report.assemble.fit import fit_report
+
+    device, rows, skipped = given.gpu(gpu), [], []
+    question = replace(question, calibration=given.calibration(question.calibration, device))
+    for name, model in given.bundled(names):
+        try:
+            found, said = planned(model, device, question)
+        except KvplanError as error:
+            skipped.append(schema.Skipped(name, error.problem.what))
+        else:
+            rows.append(fit_report(found, (), said, explain=False))
+    return schema.FitTable(schema.schema_id("fit_table"), tuple(rows), tuple(skipped))
+
+
+def compare(
+    compared: Iterable[Model | str],
+    *,
+    context: int | None = None,
+    kv_dtypes: Sequence[KvFormat | str] = (),
+    attentions: Sequence[str] = (),
+    parallel: Parallel = ONE_GPU,
+) -> schema.CompareReport:
+    """Models, cache formats and attention kinds side by side, at one length: the shortest of the models' own maxima.
+
+    Raises: CannotSplit, UnknownName, UsageError; ConfigError and SourceError when a model has to be loaded.
+    """
+    from kvplan.plan.compare import compare as plan
+    from kvplan.plan.size import default_length
+    from kvplan.report.assemble.compare import compare_report
+
+    known = [given.model(model) for model in compared]
+    if not known:
+        raise UsageError("nothing to compare", hint="kvplan compare llama-3-8b deepseek-v3")
+    tokens = context or min(default_length(model) for model in known)
+    formats = tuple(given.kv_format(kv) for kv in kv_dtypes) or (None,)
+    return compare_report(plan(known, tokens, formats, tuple(attentions), parallel), parallel)
+
+
+def models(names: Iterable[str] | None = None) -> schema.ModelsReport:
+    """The bundled models, or those named.
+
+    Raises: UnknownName.
+    """
+    from kvplan.report.assemble.lists import listed_model
+    from kvplan.sources.bundled import bundled_models
+
+    known = {record.name: record for record in bundled_models()}
+    listed = (listed_model(model, known[name].aliases, known[name].source) for name, model in given.bundled(names))
+    return schema.ModelsReport(schema.schema_id("models"), tuple(listed))
+
+
+def gpus(names: Sequence[str] = ()) -> schema.GpusReport:
+    """All known accelerators, or those named.
+
+    Raises: UnknownName.
+    """
+    from kvplan.report.assemble.lists import listed_gpu
+    from kvplan.sources.gpus import all_gpus, all_slices
+
+    slices: dict[str | None, list[str]] = {}
+    for part in all_slices():
+        slices.setdefault(part.mig_of, []).append(part.id)
+    found = tuple(given.gpu(name) for name in names) or all_gpus()
+    listed = tuple(listed_gpu(gpu, tuple(slices.get(gpu.id, ()))) for gpu in found)
+    return schema.GpusReport(schema.schema_id("gpus"), listed)
+
+
+def engines() -> schema.EnginesReport:
+    """The engines whose rules are known."""
+    from kvplan.engines.registry import engines as registered
+    from kvplan.report.assemble.lists import listed_engine
+
+    return schema.EnginesReport(schema.schema_id("engines"), tuple(listed_engine(about) for about in registered()))
+
+
+def env(settings: Iterable[schema.Setting] = ()) -> schema.EnvReport:
+    """Versions, platform and GPUs of this machine, for a bug report. settings: what else is in force, and from where."""
+    import platform
+
+    from kvplan import __version__
+    from kvplan.sources.gpus import all_gpus
+    from kvplan.sources.models import model_names
+
+    driver, here = _machine()
+    return schema.EnvReport(
+        schema=schema.schema_id("env"),
+        kvplan=__version__,
+        python=f"{platform.python_version()} ({platform.python_implementation()})",
+        platform=platform.platform(),
+        packages={name: _installed(name) for name in PACKAGES},
+        bundled_models=len(model_names()),
+        bundled_gpus=len(all_gpus()),
+        driver=driver,
+        gpus_here=here,
+        settings=tuple(settings),
+    )
+
+
+def _machine() -> tuple[str, tuple[str, ...]]:
+    """The driver, or why there is none, and the GPUs it shows."""
+    from kvplan.sources.nvml import read_machine
+
+    try:
+        machine = read_machine()
+    except KvplanError as error:
+        return error.problem.what, ()
+    return f"{machine.driver}, CUDA {machine.cuda or 'unknown'}", tuple(local.name for local in machine.gpus)
+
+
+def _installed(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def to_json(document: schema.Document) -> str:
+    """The document as `--json` prints it."""
+    from kvplan.report.data import as_json
+
+    return as_json(document)
