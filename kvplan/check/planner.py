@@ -101,7 +101,7 @@ class CachingPlanner:
         return self._answer(work, known, found)
 
     def _answer(self, work: _Work, known: _Known, found: Found) -> Planned:
-        from kvplan.api import warnings
+        from kvplan.api.remarks import warnings
 
         request = work.request
         never = _too_long(request, stretched=work.question.stretched) or _no_experts(request, work.question)

@@ -31,15 +31,15 @@ def weighed(name: str, values: Values) -> Model:
 
     Raises: UnknownName, ConfigError, SourceError.
     """
-    from kvplan import api
+    from kvplan.api.given import has_headers, weigh
 
     found = model(name, values)
-    if values.was_given(o.WEIGHT_DTYPE) or values.get(o.WEIGHTS) is not None or not api.has_headers(found):
+    if values.was_given(o.WEIGHT_DTYPE) or values.get(o.WEIGHTS) is not None or not has_headers(found):
         return found
     from kvplan.cli.progress import Progress
 
     with Progress("headers of the checkpoint") as progress:
-        return api.weigh(found, offline=values.on(o.OFFLINE), progress=progress)
+        return weigh(found, offline=values.on(o.OFFLINE), progress=progress)
 
 
 def parallel(values: Values) -> Parallel:
@@ -73,10 +73,10 @@ def gpus_and_layout(values: Values) -> tuple[Gpu, Parallel]:
 
     Raises: UsageError, UnknownName, CannotSplit.
     """
-    from kvplan import api
+    from kvplan.api.given import layout
 
     known, count = gpu(values)
-    return known, api.layout(parallel(values), count, tp_given=values.was_given(o.TP))
+    return known, layout(parallel(values), count, tp_given=values.was_given(o.TP))
 
 
 def end(values: Values) -> End:

@@ -1,0 +1,156 @@
+"""What was given and what it stands for: models, GPUs, engines, formats, receipts, by name or as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kvplan.arch.formats import KvFormat, parse_kv_format
+from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Engine
+from kvplan.errors import CannotSplit, UsageError
+from kvplan.units import format_bytes
+
+if TYPE_CHECKING:
+    from kvplan.arch.storage import Storage
+    from kvplan.hardware.gpu import Gpu
+    from kvplan.plan.calibration import Calibration
+    from kvplan.sources.headers import Progress
+
+
+def load_model(name: str, *, revision: str | None = None, offline: bool = False) -> Model:
+    """The model that a bundled name, Hub id, path, folder, YAML or `-` stands for.
+
+    Raises: UnknownName, ConfigError, SourceError.
+    """
+    from kvplan.sources.compiled import at_once
+
+    known = at_once(name, revision)
+    if known is not None:
+        return known
+    from kvplan.sources.models import load_model as load
+
+    return load(name, revision=revision, offline=offline)
+
+
+def has_headers(model: Model) -> bool:
+    """Whether a checkpoint may lie where the model's description came from; a bundled model has none."""
+    return not model.origin.source.startswith("bundled: ")
+
+
+def weigh(model: Model, *, offline: bool = False, progress: Progress | None = None) -> Model:
+    """The model with the bytes of its checkpoint's own headers, and as it was, with a note, where they can't be had.
+
+    They are those of the files beside its config.json, or of its Hub repository, by range requests.
+    progress: called with the number of files done and of files in all.
+
+    Raises: ConfigError for a local file that contradicts itself.
+    """
+    if not has_headers(model):
+        return model
+    from kvplan.sources.weighing import weigh as by_headers
+
+    return by_headers(model, offline=offline, progress=progress)
+
+
+def load_gpu(name: str, *, memory: int | None = None, bandwidth: int | None = None) -> Gpu:
+    """The GPU of that name, its visible memory (bytes) and bandwidth (bytes/s) replaced if given.
+
+    Raises: UnknownName.
+    """
+    from kvplan.hardware.gpu import overrides
+    from kvplan.sources.gpus import load_gpu as load
+
+    return overrides(load(name), memory=memory, bandwidth=bandwidth)
+
+
+def layout(parallel: Parallel, count: int | None, *, tp_given: bool) -> Parallel:
+    """The parallel sizes for `count` GPUs: the tensor size takes what the others leave, unless it is given.
+
+    Raises: CannotSplit when the sizes don't make that number.
+    """
+    if count is None or parallel.gpus == count:
+        return parallel
+    others = parallel.pp * parallel.dp
+    if tp_given or count % others:
+        raise CannotSplit(
+            f"tp {parallel.tp} x pp {parallel.pp} x dp {parallel.dp} is {parallel.gpus} GPUs, not {count}",
+            hint="leave the number of GPUs out, or make the sizes multiply to it",
+        )
+    return replace(parallel, tp=count // others)
+
+
+def model(model: Model | str) -> Model:
+    """The model, loaded if it was named."""
+    return load_model(model) if isinstance(model, str) else model
+
+
+def bundled(names: Iterable[str] | None) -> Iterator[tuple[str, Model]]:
+    """Bundled models by name: all of them, or those named.
+
+    Raises: UnknownName.
+    """
+    from kvplan.sources.compiled import compiled_models
+    from kvplan.sources.models import model_names
+
+    known = compiled_models() or {}
+    for name in model_names() if names is None else names:
+        yield name, known[name] if name in known else load_model(name, offline=True)
+
+
+def gpu(gpu: Gpu | str) -> Gpu:
+    """The GPU, loaded if it was named."""
+    return load_gpu(gpu) if isinstance(gpu, str) else gpu
+
+
+def engine(spec: str) -> Engine:
+    """The engine by name; the formula without looking at the register of the others."""
+    if spec == "ideal":
+        from kvplan.engines.ideal import Ideal
+
+        return Ideal()
+    from kvplan.engines.registry import find
+
+    return find(spec).engine
+
+
+def kv_format(kv: KvFormat | str | None) -> KvFormat | None:
+    """The format of the cache; None for auto."""
+    if isinstance(kv, str):
+        return None if kv == "auto" else parse_kv_format(kv)
+    return kv
+
+
+def calibration(known: Calibration | str | None, gpu: Gpu) -> Calibration | None:
+    """What was measured, read from its file if that is what was given.
+
+    Raises: BadFile; UsageError for a receipt of another GPU.
+    """
+    if isinstance(known, str):
+        from kvplan.plan.calibration import calibration
+        from kvplan.sources.receipts import read_receipt
+
+        known = calibration(read_receipt(known), known)
+    if known is not None:
+        known.check(gpu)
+    return known
+
+
+def stored(model: Model, dtype: Storage | str | None) -> Model:
+    """The model with its weights kept otherwise, and a note of what they are.
+
+    Raises: UnknownName; UsageError where the weights aren't known.
+    """
+    if dtype is None:
+        return model
+    from kvplan.arch.storage import storage_named
+
+    if model.weights is None:
+        raise UsageError(f"the weights of {model.origin.id} aren't known", hint="--weights 140GB instead of a format")
+    storage = storage_named(dtype) if isinstance(dtype, str) else dtype
+    changed = model.weights.stored_as(storage)
+    own = f"{format_bytes(model.weights.bytes)} as published"
+    note = f"What if: weights in {storage.name} take {format_bytes(changed.bytes)}; {own}."
+    return replace(model, weights=changed, notes=(*model.notes, note))

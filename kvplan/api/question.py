@@ -1,0 +1,125 @@
+"""What `fit` is asked, and the plan that answers it: names looked up, what nobody said filled in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kvplan.api import given, remarks
+from kvplan.arch.formats import KvFormat
+from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Options
+from kvplan.errors import Unsupported, UsageError
+from kvplan.plan.request import NO_FLAGS, ONE_GPU, End, Request
+
+if TYPE_CHECKING:
+    from kvplan.arch.storage import Storage
+    from kvplan.hardware.gpu import Gpu
+    from kvplan.plan.calibration import Calibration
+    from kvplan.plan.fit import Plan
+
+DEFAULT_ENGINE = "vllm"
+"""Whose rules decide a fit unless another is asked for."""
+
+DRAFTED = 3
+"""Tokens that a draft model guesses each step unless somebody says; what it takes hardly depends on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FitQuestion:
+    """What `fit` and `fit_all` ask besides model and GPU.
+
+    context: tokens of one sequence, None for the model's own maximum. kv_dtype: None for auto. engine: a name, or
+    `vllm@0.33`; None for vLLM. weights: bytes of the whole model instead of the computed ones. weight_dtype: the format
+    they would be kept in, None for the checkpoint's own. concurrency: sequences that must be admitted. batch: sequences of the decode step that is timed. end: what decides when it is uncertain.
+    calibration: a receipt of `kvplan verify` on such a GPU, or its file: its measurements make the likely time of a step.
+    emit: "vllm" or "k8s" for what to paste when it fits. called: what the model was called, which says which of its
+    repositories is served; None for the first. draft: a model that drafts for it; adapters are among the options.
+    """
+
+    context: int | None = None
+    parallel: Parallel = ONE_GPU
+    kv_dtype: KvFormat | str | None = None
+    engine: str | None = None
+    options: Options = NO_FLAGS
+    weights: int | None = None
+    weight_dtype: Storage | str | None = None
+    concurrency: int | None = None
+    batch: int | None = None
+    end: End = "safe"
+    calibration: Calibration | str | None = None
+    emit: str | None = None
+    called: str | None = None
+    draft: Model | str | None = None
+
+
+def planned(model: Model, gpu: Gpu, question: FitQuestion) -> tuple[Plan, tuple[str, ...]]:
+    """The plan and what to say with it. A model that the default engine can't serve is planned by the formula."""
+    from kvplan.engines.ideal import Ideal
+    from kvplan.plan.fit import fit as plan
+
+    if question.weight_dtype is not None and question.weights is not None:
+        raise UsageError(
+            "the weights' bytes and their format are both given", hint="leave --weights or --weight-dtype out"
+        )
+    model, question = _with_draft(given.stored(model, question.weight_dtype), question)
+    request = _request(model, gpu, question)
+    try:
+        found, said = plan(request), remarks.warnings(request, question.engine)
+    except Unsupported as refused:
+        if question.engine is not None:
+            raise
+        simple = _request(model, gpu, replace(question, engine=Ideal().name))
+        return plan(simple), (f"{refused.problem.what}: planned by the formula.", *remarks.warnings(simple, None))
+    if question.context is None:
+        return _with_length(found), (*remarks.length(found.request), *said)
+    return found, said
+
+
+def _with_length(plan: Plan) -> Plan:
+    """The length that nobody gave, among the flags that were assumed."""
+    if plan.request.engine.name == "ideal":
+        return plan
+    assumed = (("max_model_len", str(plan.request.context)), *plan.budget.assumed)
+    return replace(plan, budget=replace(plan.budget, assumed=assumed))
+
+
+def _request(model: Model, gpu: Gpu, question: FitQuestion) -> Request:
+    engine = given.engine(question.engine or DEFAULT_ENGINE)
+    context = question.context or engine.default_context(model).tokens
+    if context is None:
+        raise UsageError(
+            f"{model.origin.id} states no maximum context", cause=model.context.reason, hint="give one: --ctx 8k"
+        )
+    options, parallel = question.options, question.parallel
+    if question.weights is not None:
+        options = replace(options, weights=-(-question.weights // (parallel.tp * parallel.pp)))
+    return Request(
+        model=model,
+        gpu=gpu,
+        engine=engine,
+        context=context,
+        parallel=parallel,
+        kv=given.kv_format(question.kv_dtype),
+        options=options,
+        concurrency=question.concurrency,
+        batch=question.batch,
+        end=question.end,
+        calibration=given.calibration(question.calibration, gpu),
+    )
+
+
+def _with_draft(model: Model, question: FitQuestion) -> tuple[Model, FitQuestion]:
+    """The model with the one that drafts for it.
+
+    Raises: CannotSplit; UsageError where the weights of either aren't known.
+    """
+    if question.draft is None:
+        return model, question
+    from kvplan.arch.extras import with_draft
+
+    draft, options, parallel = given.model(question.draft), question.options, question.parallel
+    draft.check_split(Parallel(tp=parallel.tp, dcp=parallel.dcp))
+    told = replace(options, draft=draft.origin.id, speculative_tokens=options.speculative_tokens or DRAFTED)
+    return with_draft(model, draft), replace(question, options=told)

@@ -1,0 +1,50 @@
+"""What about a request deserves a word, whatever the answer."""
+
+from __future__ import annotations
+
+from kvplan.plan.request import Request
+from kvplan.units import format_bytes
+
+
+def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
+    """What about a request deserves a word, whatever the answer. engine: as it was asked for."""
+    found, kv, own = [], request.kv_format, request.engine.longest_context(request.model)
+    note = _note(engine)
+    if note is not None:
+        found.append(f"{note}.")
+    if own is not None and request.context > own:
+        refused = ""
+        if request.engine.name == "vllm":
+            refused = ": vLLM refuses such a max_model_len without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+        found.append(f"{request.context:,} tokens are more than the model's own maximum of {own:,}{refused}.")
+    if kv.k.bits <= 4:
+        found.append(
+            f"{kv.k.name} keys: below 8 bits long-context recall degrades, and keys, with their outlier channels, are "
+            "in most measurements the more sensitive side."
+        )
+    if kv.k.name == "fp8" and request.gpu.fp8_kv_native is False:
+        found.append(f"{request.gpu.id} converts fp8 in software: half the bytes, not twice the speed.")
+    if request.gpu.unified and request.gpu.host_share is not None:
+        kept = format_bytes(request.gpu.host_share.value)
+        found.append(
+            f"{request.gpu.id} shares its memory with the host, which was seen to keep {kept}: see --gpu-memory."
+        )
+    return tuple(found)
+
+
+def length(request: Request) -> tuple[str, ...]:
+    """What the engine's own default length is, where it isn't the model's maximum."""
+    own, used = request.model.context.tokens, request.engine.default_context(request.model)
+    if used.tokens == own:
+        return ()
+    beside = "" if own is None else f", not the model's own maximum of {own:,}"
+    return (f"Without --ctx {request.engine.name} serves {request.context:,} tokens{beside} ({used.reason}).",)
+
+
+def _note(engine: str | None) -> str | None:
+    """What the register says about the version asked for."""
+    if engine is None or "@" not in engine:
+        return None
+    from kvplan.engines.registry import find
+
+    return find(engine).note
