@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 
 from kvplan.engines.base import Engine
 from kvplan.errors import UnknownName
@@ -91,6 +92,7 @@ _ENGINES = {
 }
 
 
+@cache
 def find(spec: str) -> Found:
     """The engine `NAME` or `NAME@VERSION` names.
 

@@ -30,7 +30,8 @@ class Group:
     specs: frozenset[Spec] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "specs", frozenset(layer.spec for layer in self.layers))
+        distinct = {id(layer.spec): layer.spec for layer in self.layers}  # most are one object; hashing them takes longer
+        object.__setattr__(self, "specs", frozenset(distinct.values()))
 
     @property
     def block(self) -> int:
@@ -124,11 +125,11 @@ def _equal_pages(layers: Sequence[Cached]) -> list[Cached]:
     Raises: UsageError for latents, whose pages can't be padded.
     """
     largest = max(layer.spec.page for layer in layers)
-    made: dict[Spec, Spec] = {}
+    made: dict[int, Spec] = {}
     for layer in layers:
-        if layer.spec not in made:
-            made[layer.spec] = _grown(layer.spec, largest)
-    return [Cached(made[layer.spec], layer.stage) for layer in layers]
+        if id(layer.spec) not in made:
+            made[id(layer.spec)] = _grown(layer.spec, largest)
+    return [Cached(made[id(layer.spec)], layer.stage) for layer in layers]
 
 
 def _grown(spec: Spec, page: int) -> Spec:

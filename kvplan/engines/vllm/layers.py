@@ -87,12 +87,12 @@ def layer_specs(model: Model, place: Place) -> list[tuple[Spec, ...]]:
     blocks = block_sizes(model, layers, place)
     whole = replace(place, kv=_own_format(model))
     skipped = _kept_whole(model, place)
-    made: dict[tuple[Cache, bool], tuple[Spec, ...]] = {}
+    made: dict[tuple[int, bool], tuple[Spec, ...]] = {}
     found = []
     for index, layer in enumerate(layers):
         specs: list[Spec] = []
         for cache in layer.caches:
-            key = cache, index in skipped
+            key = id(cache), index in skipped  # equal caches are mostly one object; hashing them takes longer
             if key not in made:
                 made[key] = tuple(MAKERS[type(cache)](cache, model, whole if key[1] else place, blocks))
             specs += made[key]
@@ -156,7 +156,8 @@ def block_sizes(model: Model, layers: Sequence[Layer], place: Place) -> Blocks:
 
     Raises: UsageError.
     """
-    caches = list(dict.fromkeys(cache for layer in layers for cache in layer.caches))
+    same = {id(layer): layer for layer in layers}
+    caches = list(dict.fromkeys(cache for layer in same.values() for cache in layer.caches))
     backends = list(dict.fromkeys(backend for cache in caches for backend in backends_of(cache, model, place)))
     states = [cache for cache in caches if isinstance(cache, Recurrent)]
     asked = place.settings.block
