@@ -92,7 +92,7 @@ def _numbers(old: Mapping[str, Three], new: Mapping[str, Three]) -> Iterator[Mov
         if before is None or after is None:
             continue
         for end in ENDS:
-            then, now = rounded(getattr(before, end)), rounded(getattr(after, end))
+            then, now = rounded(before.at(end)), rounded(after.at(end))
             if then != now:
                 yield Moved("number", number, then, now, UNITS[number], end)
                 break
@@ -115,5 +115,5 @@ def _kept(row: CheckRow, before: Mapping[str, Three], deployment: Deployment) ->
     mine = [limit for limit in deployment.limits if limit.metric == metric.limit and limit.end == row.end]
     if not any(limit.bound == row.limit and limit.at is None and limit.batch is None for limit in mine):
         return False
-    value = getattr(before[metric.number], row.end)
+    value = before[metric.number].at(row.end)
     return metric.number in UNLIMITED if value is None else metric.keeps(value, row.limit)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kvplan.check.budget import Deployment, Limit, Place, Remark
 from kvplan.check.metrics import METRICS, STARTS, UNLIMITED, Metric
-from kvplan.check.planning import Ends, Planned, Planner, Unanswered
+from kvplan.check.planning import Planned, Planner, Unanswered
 from kvplan.report.schema.check import RANKS, At, CheckRow, Result, Subject, Three, Trouble
 from kvplan.report.views.check_words import amount, name
 
@@ -32,7 +32,7 @@ def judge(deployment: Deployment, planner: Planner) -> Result:
         status=min((row.status for row in rows), key=RANKS.__getitem__),
         at=at(deployment.place),
         subject=_subject(deployment, outcome),
-        numbers={name: Three(ends.safe, ends.likely, ends.ideal) for name, ends in outcome.numbers.items()},
+        numbers=outcome.numbers,
         checks=tuple(rows),
         error=None,
         change=None,
@@ -73,29 +73,17 @@ def _blamed(deployment: Deployment, keys: tuple[str, ...]) -> At | None:
 
 def _subject(deployment: Deployment, outcome: Planned) -> Subject:
     """What was planned; a local description by the path that was written, which is the same on every machine."""
-    identity = outcome.identity
-    local = Path(deployment.question.model).is_absolute()
-    written = deployment.written.get("model", identity.model)
-    return Subject(
-        model=written if local else identity.model,
-        source=written if local else identity.source,
-        revision=identity.revision,
-        engine=identity.engine,
-        version=identity.version,
-        gpu=identity.gpu,
-        gpus=identity.gpus,
-        gpu_memory=identity.gpu_memory,
-        parallel=identity.parallel,
-        context=identity.context,
-        kv_dtype=identity.kv_dtype,
-        options=identity.options,
-    )
+    planned = outcome.subject
+    if not Path(deployment.question.model).is_absolute():
+        return planned
+    written = deployment.written.get("model", planned.model)
+    return replace(planned, model=written, source=written)
 
 
 def _starts(deployment: Deployment, outcome: Planned) -> CheckRow:
     rule = deployment.starts
     reason = outcome.reasons.get(rule.end)
-    context, kv = outcome.identity.context, outcome.numbers["kv_memory"].at(rule.end)
+    context, kv = outcome.subject.context, outcome.numbers["kv_memory"].at(rule.end)
     if reason is None:
         message = f"starts: {amount(kv, 'bytes')} of cache on each GPU hold a sequence of {context:,} tokens"
     else:
@@ -144,7 +132,7 @@ def _limited(deployment: Deployment, limit: Limit, outcome: Planned, planner: Pl
         limit=limit.bound,
         actual=value,
         unit=limit.unit,
-        tokens=limit.at or answer.identity.context,
+        tokens=limit.at or answer.subject.context,
         shown=at(limit.place if limit.own else deployment.place),
         message=_sentence_of(metric, limit, value, holds=holds),
     )
@@ -165,14 +153,14 @@ def _sentence_of(metric: Metric, limit: Limit, value: float | None, *, holds: bo
     )
 
 
-def _share(outcome: Planned) -> Ends:
+def _share(outcome: Planned) -> Three:
     """Headroom as a share of the cache memory; nothing where there is none."""
     left, whole = outcome.numbers["headroom"], outcome.numbers["kv_memory"]
 
     def part(a: float | None, b: float | None) -> float | None:
         return None if a is None or b is None else a / b if b > 0 else 0.0
 
-    return Ends(part(left.safe, whole.safe), part(left.likely, whole.likely), part(left.ideal, whole.ideal))
+    return Three(part(left.safe, whole.safe), part(left.likely, whole.likely), part(left.ideal, whole.ideal))
 
 
 def _unknown(metric: Metric) -> Unanswered:

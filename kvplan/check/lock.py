@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from kvplan.check.budget import ENDS
 from kvplan.check.metrics import NUMBERS
 from kvplan.errors import BadFile
 from kvplan.report.schema.check import Result, Subject, Three
@@ -44,7 +45,7 @@ def lock_text(results: Mapping[str, Result], version: str) -> str:
 
 
 def _ends(three: Three) -> dict[str, float | None]:
-    return {end: rounded(getattr(three, end)) for end in ("safe", "likely", "ideal")}
+    return {end: rounded(three.at(end)) for end in ENDS}
 
 
 def rounded(value: float | None) -> float | None:

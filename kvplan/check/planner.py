@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, TypeVar
 from kvplan.arch.formats import parse_kv_format
 from kvplan.check.budget import ENDS, End, Question
 from kvplan.check.flags import changed_options
-from kvplan.check.planning import Ends, Identity, Outcome, Planned, Unanswered
+from kvplan.check.planning import Outcome, Planned, Unanswered
 from kvplan.check.serving import ENDLESS
 from kvplan.engines.base import Budget, Capacity, Engine, Refusal
 from kvplan.engines.ideal import Ideal
 from kvplan.errors import KvplanError, UsageError
 from kvplan.plan.request import Request
+from kvplan.report.schema.check import Subject, Three
 from kvplan.units import format_bytes
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class CachingPlanner:
         reasons = {end: never or _reason(capacity, work.kv_bytes[end]) for end, capacity in work.starting.items()}
         refused = {end: reason for end, reason in reasons.items() if reason is not None}
         return Planned(
-            identity=_identity(work, known),
+            subject=_subject(work, known),
             numbers=work.numbers(),
             reasons=refused,
             suggestion=self._suggestion(request) if "safe" in refused and not never else None,
@@ -242,11 +243,11 @@ def _reason(capacity: Capacity | Refusal, kv_bytes: int) -> str | None:
     )
 
 
-def _identity(work: _Work, known: _Known) -> Identity:
+def _subject(work: _Work, known: _Known) -> Subject:
     request, parallel = work.request, work.request.parallel
     kv = work.kv
     sizes = {"tp": parallel.tp, "pp": parallel.pp, "dp": parallel.dp, "ep": parallel.ep, "dcp": parallel.dcp}
-    return Identity(
+    return Subject(
         model=known.model.origin.id,
         source=known.model.origin.source,
         revision=known.revision,
@@ -290,7 +291,7 @@ class _Work:
         likely = safe if same else request.engine.capacity(*asked, kv_bytes["likely"])
         return {"safe": safe, "likely": likely, "ideal": Ideal().capacity(*asked, kv_bytes["ideal"])}
 
-    def numbers(self) -> dict[str, Ends]:
+    def numbers(self) -> dict[str, Three]:
         """Every number of kvplan.check.metrics."""
         request, budget = self.request, self.budget
         tokens = self.question.tokens or request.context
@@ -300,15 +301,15 @@ class _Work:
         whole = request.model.curve(self.kv).bytes_at(tokens)
         replica = engine_gpu * request.parallel.tp * request.parallel.pp
         return {
-            "kv_per_token": Ends(-(-replica // tokens), -(-replica // tokens), -(-whole // tokens)),
-            "kv_per_sequence": Ends(replica, replica, whole),
-            "weights": Ends(weights.high, weights.likely, weights.likely),
-            "max_sequences": Ends(*(_sequences(counted[end]) for end in ENDS)),
+            "kv_per_token": Three(-(-replica // tokens), -(-replica // tokens), -(-whole // tokens)),
+            "kv_per_sequence": Three(replica, replica, whole),
+            "weights": Three(weights.high, weights.likely, weights.likely),
+            "max_sequences": Three(*(_sequences(counted[end]) for end in ENDS)),
             "max_context": self.longest(),
             "tpot": self.step(tokens, counted["safe"]),
-            "gpus": Ends.exactly(request.parallel.gpus),
+            "gpus": Three.exactly(request.parallel.gpus),
             "headroom": self.headroom(engine_gpu, ideal_gpu, tokens),
-            "kv_memory": Ends(self.kv_bytes["safe"], self.kv_bytes["likely"], self.kv_bytes["ideal"]),
+            "kv_memory": Three(self.kv_bytes["safe"], self.kv_bytes["likely"], self.kv_bytes["ideal"]),
         }
 
     def on_gpu(self, tokens: int) -> tuple[int, int]:
@@ -320,29 +321,29 @@ class _Work:
         engine = request.engine.reserved(request.model, request.gpu, request.parallel, self.kv, request.options, tokens)
         return engine, ideal
 
-    def longest(self) -> Ends:
+    def longest(self) -> Three:
         """Tokens of the longest sequence; None where nothing limits them."""
         from kvplan.arch.curve import LONGEST
 
         found = {end: capacity.max_context for end, capacity in self.starting.items()}
-        return Ends(*(None if found[end] >= LONGEST else found[end] for end in ENDS))
+        return Three(*(None if found[end] >= LONGEST else found[end] for end in ENDS))
 
-    def step(self, tokens: int, safe: Capacity | Refusal) -> Ends:
+    def step(self, tokens: int, safe: Capacity | Refusal) -> Three:
         """Seconds of a decode step: the estimate, and the datasheet's bound as the ideal."""
         from kvplan.plan.roofline import decode
 
         batch = self.question.batch or (safe.max_sequences if isinstance(safe, Capacity) else 0)
         timed = decode(replace(self.request, context=tokens), self.kv, batch) if batch else None
         if timed is None:
-            return Ends.exactly(None)
-        return Ends(timed.step_s_likely, timed.step_s_likely, timed.step_s_low)
+            return Three.exactly(None)
+        return Three(timed.step_s_likely, timed.step_s_likely, timed.step_s_low)
 
-    def headroom(self, engine_gpu: int, ideal_gpu: int, tokens: int) -> Ends:
+    def headroom(self, engine_gpu: int, ideal_gpu: int, tokens: int) -> Three:
         """Cache bytes of the fullest GPU that are left when `concurrency` sequences of the context are held."""
         if tokens != self.request.context:
             engine_gpu, ideal_gpu = self.on_gpu(self.request.context)
         held = -(-self.question.concurrency // self.request.parallel.dp)
-        return Ends(
+        return Three(
             self.kv_bytes["safe"] - held * engine_gpu,
             self.kv_bytes["likely"] - held * engine_gpu,
             self.kv_bytes["ideal"] - held * ideal_gpu,

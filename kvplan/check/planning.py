@@ -8,45 +8,7 @@ from typing import Protocol
 
 from kvplan.check.budget import End, Question
 from kvplan.errors import Problem
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """One number as promised, as likely, and by the textbook formula; None where it isn't known (or has no limit)."""
-
-    safe: float | None
-    likely: float | None
-    ideal: float | None
-
-    @classmethod
-    def exactly(cls, value: float | None) -> Ends:
-        """A number without doubt."""
-        return cls(value, value, value)
-
-    def at(self, end: End) -> float | None:
-        """The value at one end."""
-        return {"safe": self.safe, "likely": self.likely, "ideal": self.ideal}[end]
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What was planned, names looked up: what a lock remembers besides numbers.
-
-    revision: the Hub's commit, or the digest of a file's content. options: flags that were given or assumed.
-    """
-
-    model: str
-    source: str
-    revision: str | None
-    engine: str
-    version: str | None
-    gpu: str
-    gpus: int
-    gpu_memory: int
-    parallel: Mapping[str, int]
-    context: int
-    kv_dtype: str
-    options: Mapping[str, str] = field(default_factory=dict)
+from kvplan.report.schema.check import Subject, Three
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +18,8 @@ class Planned:
     suggestion: a single change that would make it start.
     """
 
-    identity: Identity
-    numbers: Mapping[str, Ends]
+    subject: Subject
+    numbers: Mapping[str, Three]
     reasons: Mapping[End, str] = field(default_factory=dict)
     suggestion: str | None = None
     warnings: tuple[str, ...] = ()

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cli.running import Result, run
+
 from kvplan.check.budget import Question
-from kvplan.check.planning import Ends, Identity, Outcome, Planned, Unanswered
-from kvplan.cli import main
+from kvplan.check.planning import Outcome, Planned, Unanswered
 from kvplan.errors import Problem
+from kvplan.report.schema.check import Subject, Three
 
 GIB = 2**30
 KIB = 2**10
@@ -32,52 +31,35 @@ class StandIn:
 
 
 def planned(
-    *, model: str = "m", context: int = 8192, reasons: Mapping[Any, str] | None = None, **numbers: Ends
+    *, model: str = "m", context: int = 8192, reasons: Mapping[Any, str] | None = None, **numbers: Three
 ) -> Planned:
     """A plan of 4 sequences of 2 GiB in 10 GiB of cache, on one GPU; numbers by name replace these."""
-    identity = Identity(
+    subject = Subject(
         model=model, source=model, revision=None, engine="vllm", version="0.33.0", gpu="h100-sxm", gpus=1,
         gpu_memory=80 * GIB, parallel={"tp": 1, "pp": 1, "dp": 1, "ep": 1, "dcp": 1}, context=context, kv_dtype="bf16",
         options={},
     )  # fmt: skip
     usual = {
-        "kv_per_token": Ends(160 * KIB, 160 * KIB, 128 * KIB),
-        "kv_per_sequence": Ends(2 * GIB, 2 * GIB, 1 * GIB),
-        "weights": Ends(16 * GIB, 15 * GIB, 15 * GIB),
-        "max_sequences": Ends(4, 5, 10),
-        "max_context": Ends(32768, 40960, None),
-        "tpot": Ends(0.030, 0.030, 0.020),
-        "gpus": Ends(1, 1, 1),
-        "headroom": Ends(8 * GIB, 9 * GIB, 9 * GIB),
-        "kv_memory": Ends(10 * GIB, 12 * GIB, 12 * GIB),
+        "kv_per_token": Three(160 * KIB, 160 * KIB, 128 * KIB),
+        "kv_per_sequence": Three(2 * GIB, 2 * GIB, 1 * GIB),
+        "weights": Three(16 * GIB, 15 * GIB, 15 * GIB),
+        "max_sequences": Three(4, 5, 10),
+        "max_context": Three(32768, 40960, None),
+        "tpot": Three(0.030, 0.030, 0.020),
+        "gpus": Three(1, 1, 1),
+        "headroom": Three(8 * GIB, 9 * GIB, 9 * GIB),
+        "kv_memory": Three(10 * GIB, 12 * GIB, 12 * GIB),
     }
-    return Planned(identity, {**usual, **numbers}, reasons or {})
+    return Planned(subject, {**usual, **numbers}, reasons or {})
 
 
 def unanswered(what: str = "no", code: int = 2) -> Unanswered:
     return Unanswered(Problem(what, "why", "what next"), code)
 
 
-@dataclass(frozen=True)
-class Ran:
-    """What a command line did."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.out)
-        return found
-
-
-def check(*words: str) -> Ran:
+def check(*words: str) -> Result:
     """Run `kvplan check WORDS` in this process, offline."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main(["check", *words, "--offline"])
-    return Ran(code, out.getvalue(), err.getvalue())
+    return run("check", *words, "--offline")
 
 
 def annotations(text: str) -> list[tuple[str, str, int, str]]:

@@ -14,7 +14,8 @@ import jsonschema
 import pytest
 import xmlschema
 import yaml
-from check.checking import Ran, annotations, check, edited
+from check.checking import annotations, check, edited
+from cli.running import Result
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "platform"
@@ -39,7 +40,7 @@ COMMANDS = {
 }
 
 
-def ran(line: str) -> Ran:
+def ran(line: str) -> Result:
     first, second, *words = shlex.split(line)
     assert (first, second) == ("kvplan", "check")
     return check(*[word for word in words if word != "--offline"])

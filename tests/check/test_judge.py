@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from kvplan.check.budget import ENDS, Deployment, Limit, Place, Question, Remark, Starts
 from kvplan.check.judge import judge
 from kvplan.check.metrics import METRICS
-from kvplan.check.planning import Ends
-from kvplan.report.schema.check import CheckRow, Result
+from kvplan.report.schema.check import CheckRow, Result, Three
 
 HERE = Place("b.yaml", 7)
 
@@ -108,7 +107,7 @@ def test_no_answer_is_no_pass():
 
 
 def test_a_number_nobody_knows_is_no_answer():
-    planner = StandIn({"m": planned(tpot=Ends(None, None, None))})
+    planner = StandIn({"m": planned(tpot=Three(None, None, None))})
     found = result(Limit("max_tpot", 1, "seconds", HERE), planner=planner)
     assert found.error is not None
     assert "tpot isn't known" in found.error.what
@@ -125,7 +124,7 @@ NUMBERS = st.integers(0, 2**40)
 @given(st.sampled_from(sorted(METRICS)), NUMBERS, NUMBERS, NUMBERS)
 def test_a_looser_limit_never_breaks_what_a_tighter_one_keeps(name: str, value: int, one: int, other: int):
     metric = METRICS[name]
-    planner = StandIn({"m": planned(**{metric.number: Ends(value, value, value)})})
+    planner = StandIn({"m": planned(**{metric.number: Three(value, value, value)})})
     tight, loose = (min(one, other), max(one, other)) if metric.side == "most" else (max(one, other), min(one, other))
     first, second = (row(name, bound, planner=planner).status for bound in (tight, loose))
     assert (first, second) != ("pass", "fail")

@@ -29,10 +29,23 @@ class Three:
     likely: float | None
     ideal: float | None
 
+    @classmethod
+    def exactly(cls, value: float | None) -> Three:
+        """A number without doubt."""
+        return cls(value, value, value)
+
+    def at(self, end: str) -> float | None:
+        """The value at one end: `safe`, `likely` or `ideal`."""
+        value: float | None = getattr(self, end)
+        return value
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What was planned. options: the engine's flags, given or assumed."""
+    """What was planned, names looked up: what a lock remembers besides numbers.
+
+    revision: the Hub's commit, or the digest of a file's content. options: the engine's flags, given or assumed.
+    """
 
     model: str
     source: str
