@@ -13,8 +13,9 @@ from kvplan.report.schema.check import Subject, Three
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """An answer. numbers: by the names of kvplan.check.metrics. reasons: why it doesn't start, by each end that it doesn't.
+    """An answer. subject: what was planned, names looked up: what a lock remembers besides numbers.
 
+    numbers: by the names of kvplan.check.metrics. reasons: why it doesn't start, by each end that it doesn't.
     suggestion: a single change that would make it start.
     """
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import TYPE_CHECKING, TypeVar
+
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
@@ -9,6 +12,17 @@ from kvplan.arch.weights import Weights
 from kvplan.engines.base import Engine
 from kvplan.plan.explain import Node
 from kvplan.report.schema import common as schema
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
+
+
+def by_field(kind: type[T], source: object, **others: object) -> T:
+    """A part of a document: `source`'s fields of the same names, but for `others`."""
+    named = (field.name for field in fields(kind) if field.name not in others)
+    return kind(**{name: getattr(source, name) for name in named}, **others)
 
 
 def model_info(model: Model) -> schema.ModelInfo:

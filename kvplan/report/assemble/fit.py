@@ -14,7 +14,7 @@ from kvplan.plan.explain_plan import explain_plan
 from kvplan.plan.fit import NoFit, Plan
 from kvplan.plan.roofline import Decode
 from kvplan.plan.suggest import Suggestion
-from kvplan.report.assemble.common import engine_info, explained, kv_dtype, layout, model_info
+from kvplan.report.assemble.common import by_field, engine_info, explained, kv_dtype, layout, model_info
 from kvplan.report.schema import fit as schema
 from kvplan.report.schema import schema_id
 
@@ -98,14 +98,9 @@ def gpu_info(gpu: Gpu, count: int) -> schema.GpuInfo:
 
 def _per_gpu(plan: Plan) -> schema.PerGpu:
     budget = plan.budget
-    likely = _memory(plan, budget, "likely")
-    return schema.PerGpu(
-        memory_bytes=likely.memory_bytes,
-        usable_bytes=likely.usable_bytes,
-        weights_bytes=likely.weights_bytes,
-        activation_bytes=likely.activation_bytes,
-        runtime_bytes=likely.runtime_bytes,
-        kv_bytes=likely.kv_bytes,
+    return by_field(
+        schema.PerGpu,
+        _memory(plan, budget, "likely"),
         low=_memory(plan, budget, "low"),
         high=_memory(plan, budget, "high"),
         decides="low" if plan.request.end == "safe" else "likely",
@@ -135,36 +130,16 @@ def _ideal(plan: Plan) -> schema.IdealCapacity:
 
 
 def _reserved(capacity: Capacity) -> schema.Reserved:
-    return schema.Reserved(
-        kv_bytes=capacity.kv_bytes,
-        blocks=capacity.blocks,
-        block_tokens=capacity.block_tokens,
-        kv_tokens=capacity.kv_tokens,
-        max_concurrency=capacity.max_concurrency,
-        max_sequences=capacity.max_sequences,
-        gap=tuple(schema.Reason(name, size) for name, size in capacity.notes),
-    )
+    return by_field(schema.Reserved, capacity, gap=tuple(schema.Reason(name, size) for name, size in capacity.notes))
 
 
 def _decode(step: Decode) -> schema.DecodeInfo:
-    reached = step.achieved
-    return schema.DecodeInfo(
-        batch=step.batch,
-        context=step.context,
-        weight_read_s=step.weight_read_s,
-        weight_read_s_low=step.weight_read_s_low,
-        kv_read_s=step.kv_read_s,
-        compute_s=step.compute_s,
-        communication_s=step.communication_s,
-        overhead_s=step.overhead_s,
-        step_s_low=step.step_s_low,
-        step_s_likely=step.step_s_likely,
-        kv_share=step.kv_share,
-        crossover_batch=step.crossover_batch,
-        crossover_context=step.crossover_context,
-        tokens_per_s=step.tokens_per_s,
+    reached, weights = step.achieved, step.weight_bytes
+    return by_field(
+        schema.DecodeInfo,
+        step,
         fractions=f"weights {step.weight_fraction:.4g}, cache {reached.cache:.4g} of the datasheet: {reached.source}",
-        weight_bytes=step.weight_bytes.likely,
-        weight_bytes_low=step.weight_bytes.low,
-        weight_bytes_high=step.weight_bytes.high,
+        weight_bytes=weights.likely,
+        weight_bytes_low=weights.low,
+        weight_bytes_high=weights.high,
     )

@@ -6,7 +6,7 @@ from kvplan.arch.model import Model
 from kvplan.engines.registry import About
 from kvplan.hardware.gpu import Fact, Gpu
 from kvplan.plan.shapes import attention_label
-from kvplan.report.assemble.common import parameters
+from kvplan.report.assemble.common import by_field, parameters
 from kvplan.report.schema import lists as schema
 
 
@@ -29,12 +29,9 @@ def listed_model(model: Model, aliases: tuple[str, ...], source: str) -> schema.
 def listed_gpu(gpu: Gpu, slices: tuple[str, ...]) -> schema.ListedGpu:
     """All facts of one GPU."""
     capability = gpu.compute_capability
-    return schema.ListedGpu(
-        id=gpu.id,
-        name=gpu.name,
-        vendor=gpu.vendor,
-        architecture=gpu.architecture,
-        aliases=gpu.aliases,
+    return by_field(
+        schema.ListedGpu,
+        gpu,
         memory=_known(gpu.memory),
         memory_smi=_fact(gpu.memory_smi),
         memory_marketed=_fact(gpu.memory_marketed),
@@ -42,16 +39,9 @@ def listed_gpu(gpu: Gpu, slices: tuple[str, ...]) -> schema.ListedGpu:
         bandwidth_measured=_fact(gpu.bandwidth_measured),
         flops={name: _known(fact) for name, fact in gpu.flops},
         link=_fact(gpu.link),
-        link_name=gpu.link_name,
         pcie=_fact(gpu.pcie),
-        memory_type=gpu.memory_type,
         compute_capability=None if capability is None else f"{capability[0]}.{capability[1]}",
-        unified=gpu.unified,
-        fp8_kv_native=gpu.fp8_kv_native,
-        segment=gpu.segment,
-        mig_of=gpu.mig_of,
         slices=slices,
-        notes=gpu.notes,
     )
 
 

@@ -42,10 +42,7 @@ class Three:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What was planned, names looked up: what a lock remembers besides numbers.
-
-    revision: the Hub's commit, or the digest of a file's content. options: the engine's flags, given or assumed.
-    """
+    """What was planned. options: the engine's flags, given or assumed."""
 
     model: str
     source: str

@@ -32,18 +32,12 @@ class Memory:
 
 
 @dataclass
-class PerGpu:
+class PerGpu(Memory):
     """The fullest GPU's memory, likely; low and high hold each term's own ends.
 
     decides: the end of kv_bytes that the plan counts on, "low" unless --likely. assumed: flags nobody gave.
     """
 
-    memory_bytes: int
-    usable_bytes: int
-    weights_bytes: int | None
-    activation_bytes: int
-    runtime_bytes: int
-    kv_bytes: int
     low: Memory
     high: Memory
     decides: str
