@@ -115,27 +115,39 @@ class _Server(ThreadingHTTPServer):
         """A client that goes away is what some tests are about."""
 
 
-class _Handler(BaseHTTPRequestHandler):
-    stand_in: HubStandIn
+class Handler(BaseHTTPRequestHandler):
+    """One answer for HEAD and GET, and nothing on the terminal."""
+
     protocol_version = "HTTP/1.1"
 
     def do_HEAD(self) -> None:
-        self._answer()
+        self.answer()
 
     def do_GET(self) -> None:
-        self._answer()
+        self.answer()
+
+    def answer(self) -> None:
+        raise NotImplementedError
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it
         """Keep the tests' output clean."""
 
-    def _answer(self) -> None:
+    def parts(self) -> list[str]:
+        """Of the path that was asked for."""
+        return [unquote(part) for part in self.path.partition("?")[0].strip("/").split("/")]
+
+
+class _Handler(Handler):
+    stand_in: HubStandIn
+
+    def answer(self) -> None:
         if self.path == "/api/agent-harnesses":  # huggingface_hub 2 asks this once a day, for its user agent
             self._say(200, {}, b'{"standardEnvVars": [], "harnesses": {}}')
             return
         authorized = "Authorization" in self.headers
         self.stand_in.requests.append(Request(self.command, self.path, authorized))
         with contextlib.suppress(ConnectionError):
-            parts = [unquote(part) for part in self.path.partition("?")[0].strip("/").split("/")]
+            parts = self.parts()
             if parts[:2] == ["api", "models"]:
                 self._listing("/".join(parts[2:4]), parts[5] if parts[4:5] == ["revision"] else "main")
             elif parts[0] == "cdn":

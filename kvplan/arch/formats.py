@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kvplan.errors import UnknownName, UsageError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +107,18 @@ def format_named(name: str) -> Format:
 
     Raises: UnknownName.
     """
+    return spelled(name, FORMATS, ALIASES, "a cache format")
+
+
+def spelled(name: str, known: Mapping[str, T], aliases: Mapping[str, str], what: str) -> T:
+    """What is known by that name, however it is spelled. what: `a cache format`, for the message.
+
+    Raises: UnknownName.
+    """
     key = name.strip().lower().removeprefix("torch.").replace("-", "_")
-    found = FORMATS.get(ALIASES.get(key, key))
+    found = known.get(aliases.get(key, key))
     if found is None:
-        raise UnknownName(f"{name!r} is not a cache format", hint="known: " + ", ".join(FORMATS))
+        raise UnknownName(f"{name!r} is not {what}", hint="known: " + ", ".join(known))
     return found
 
 

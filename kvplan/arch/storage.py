@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvplan.errors import UnknownName
+from kvplan.arch.formats import spelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,4 @@ def storage_named(name: str) -> Storage:
 
     Raises: UnknownName.
     """
-    key = name.strip().lower().removeprefix("torch.").replace("-", "_")
-    found = NAMED.get(_ALIASES.get(key, key))
-    if found is None:
-        raise UnknownName(f"{name!r} is not a format for weights", hint="known: " + ", ".join(NAMED))
-    return found
+    return spelled(name, NAMED, _ALIASES, "a format for weights")

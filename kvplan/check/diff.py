@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kvplan.check.budget import ENDS, Deployment
 from kvplan.check.flags import ENGINES
-from kvplan.check.judge import at
+from kvplan.check.judge import at, unbounded
 from kvplan.check.lock import Entry, rounded
 from kvplan.check.metrics import METRICS, NUMBERS, STARTS, UNITS, UNLIMITED
 from kvplan.report.schema.check import At, CheckRow, Moved, Result, Scalar, Subject, Three
@@ -41,10 +41,7 @@ def drift(result: Result, lock: str) -> Result:
     else:
         return result
     first = next((entry.at for entry in result.moved if entry.at is not None), result.at)
-    row = CheckRow(
-        rule=DRIFT, status="warn", level="warn", end="safe", side=None, limit=None, actual=None, unit=None, tokens=None,
-        shown=first, message=message,
-    )  # fmt: skip
+    row = unbounded(rule=DRIFT, status="warn", level="warn", shown=first, message=message)
     status = "warn" if result.status == "pass" else result.status
     return replace(result, status=status, checks=(*result.checks, row))
 

@@ -88,20 +88,17 @@ def _starts(deployment: Deployment, outcome: Planned) -> CheckRow:
         message = f"starts: {amount(kv, 'bytes')} of cache on each GPU hold a sequence of {context:,} tokens"
     else:
         message = f"does not start with {context:,} tokens: {reason}"
-    return CheckRow(
+    row = unbounded(
         rule=STARTS,
         status=_status(rule.level, holds=reason is None),
         level=rule.level,
-        end=rule.end,
-        side=None,
-        limit=None,
-        actual=None,
-        unit=None,
-        tokens=context,
         shown=at(_where(deployment, ("context", "model"))),
         message=message,
-        hint=None if reason is None or outcome.suggestion is None else f"would start: {outcome.suggestion}",
+        end=rule.end,
+        tokens=context,
     )
+    helps = reason is not None and outcome.suggestion is not None
+    return replace(row, hint=f"would start: {outcome.suggestion}") if helps else row
 
 
 def _where(deployment: Deployment, keys: tuple[str, ...]) -> Place:
@@ -171,19 +168,17 @@ def _unknown(metric: Metric) -> Unanswered:
 
 
 def _remark(remark: Remark) -> CheckRow:
+    status = _status(remark.level, holds=False)
+    return unbounded(rule=remark.rule, status=status, level=remark.level, shown=at(remark.place), message=remark.text)
+
+
+def unbounded(
+    *, rule: str, status: str, level: str, shown: At, message: str, end: str = "safe", tokens: int | None = None
+) -> CheckRow:
+    """A row of a rule without a bound: there is no number to compare."""
     return CheckRow(
-        rule=remark.rule,
-        status="fail" if remark.level == "error" else "warn",
-        level=remark.level,
-        end="safe",
-        side=None,
-        limit=None,
-        actual=None,
-        unit=None,
-        tokens=None,
-        shown=at(remark.place),
-        message=remark.text,
-    )
+        rule, status, level, end, side=None, limit=None, actual=None, unit=None, tokens=tokens, shown=shown, message=message
+    )  # fmt: skip
 
 
 def _status(level: str, *, holds: bool) -> str:

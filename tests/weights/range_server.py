@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Self
-from urllib.parse import unquote
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
+from hub_stand_in import COMMIT, Handler
+
 File = tuple[bytes, int]
 """What a file starts with, and how many bytes it has in all; the rest would be zeros."""
 
@@ -33,10 +33,10 @@ class RangeServer:
     def __enter__(self) -> Self:
         hub = self
 
-        class Handler(_Handler):
+        class Own(_Handler):
             server_of = hub
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Own)
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         return self
@@ -50,22 +50,11 @@ class RangeServer:
         return f"http://127.0.0.1:{self.server.server_address[1]}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     server_of: RangeServer
-    protocol_version = "HTTP/1.1"
 
-    def do_HEAD(self) -> None:
-        self._answer()
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it
-        """Keep the tests' output clean."""
-
-    def _answer(self) -> None:
-        parts = [unquote(part) for part in self.path.partition("?")[0].strip("/").split("/")]
-        hub = self.server_of
+    def answer(self) -> None:
+        parts, hub = self.parts(), self.server_of
         if parts[:2] == ["api", "models"] and "/".join(parts[2:4]) in hub.repos:
             files = hub.repos["/".join(parts[2:4])]
             answer = {"id": "/".join(parts[2:4]), "sha": COMMIT, "siblings": [{"rfilename": name} for name in files]}
