@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from kvplan.arch.storage import Storage
 from kvplan.arch.weights import HEAD, ONE_GPU, Block, Weight, Weights
-from kvplan.families.quantization import bare
+from kvplan.families.quantization.names import bare
 from kvplan.sources.tensors import Headers, Tensor, layer_of
 
 Key = tuple[str, str]

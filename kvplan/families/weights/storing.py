@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from kvplan.arch.storage import Storage
 from kvplan.arch.weights import Block, Weight, Weights
-from kvplan.families.quantization import ALIASES, Quantization, bare
+from kvplan.families.quantization.names import ALIASES, bare
+from kvplan.families.quantization.rules import Quantization
 
 Spelled = tuple[tuple[str, str], ...]
 

@@ -1,23 +1,19 @@
-"""How a checkpoint stores its weights: quantization_config and its relatives, as rules from module names to formats.
+"""What each quant_method's block says: a function a method, and the table of their names.
 
-Every method answers the same three questions: in which format a linear layer is kept, which modules are exceptions, and
-whether embeddings and the head are included. Sources stand beside each method; vLLM 0.33 is the reference for names.
+Sources stand beside each format; vLLM 0.33 is the reference for names.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase, translate
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kvplan.arch.storage import (
     AWQ_SOURCE,
-    BF16,
     BNB_SOURCE,
     CHANNEL_SOURCE,
-    DTYPES,
     FP8_BLOCK,
     FP8_BLOCK_SOURCE,
     FP8_ROW,
@@ -32,150 +28,11 @@ from kvplan.arch.storage import (
     Storage,
     integer,
 )
-from kvplan.arch.weights import TOWERS, Component, Weight
 from kvplan.errors import BadField
-from kvplan.families import numbers
-from kvplan.families.fields import Fields
+from kvplan.families.quantization.names import Names
+from kvplan.families.quantization.rules import Quantization
 
 Node = Mapping[str, Any]
-Companions = Mapping[str, Mapping[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """A list of module names as checkpoints write them: literal, with `*`, or `re:` and a regular expression.
-
-    A literal names a module, everything inside it, or a step of the path that occurs anywhere. Entries that name one
-    layer are kept by its number, so that layers with the same exceptions are told apart once.
-    """
-
-    literal: frozenset[str]
-    patterns: tuple[re.Pattern[str], ...]
-    layered: Mapping[int, tuple[str, ...]]
-
-    @classmethod
-    def of(cls, entries: Iterable[object]) -> Names:
-        """From the entries of a config; what can't be a regular expression is ignored."""
-        literal: set[str] = set()
-        patterns: list[re.Pattern[str]] = []
-        layered: dict[int, list[str]] = {}
-        for entry in entries:
-            if not isinstance(entry, str):
-                continue
-            try:
-                if entry.startswith("re:"):
-                    patterns.append(re.compile(entry[3:]))
-                    continue
-                name = bare(entry)
-                one = _ONE_LAYER.fullmatch(name)
-                if one is not None:
-                    layered.setdefault(int(one[1]), []).append(one[2])
-                elif "*" in name:
-                    patterns.append(re.compile(translate(name)))
-                else:
-                    literal.add(name)
-            except re.error:
-                continue
-        return cls(frozenset(literal), tuple(patterns), {layer: tuple(names) for layer, names in layered.items()})
-
-    def match(self, spellings: tuple[str, ...], layer: int | None) -> bool:
-        """Whether any spelling of a module's name is on the list. layer: the module's, None outside the layers."""
-        own = self.layered.get(layer, ()) if layer is not None else ()
-        start = "" if layer is None else f"layers.{layer}."
-        for name in spellings:
-            if self.literal and any(part in self.literal for part in _paths(name)):
-                return True
-            if any(_inside(name, entry) for entry in own):
-                return True
-            full = start + name
-            if any(pattern.match(full) or pattern.match(f"model.{full}") for pattern in self.patterns):
-                return True
-        return False
-
-    def of_layer(self, layer: int) -> object:
-        """What sets a layer apart on this list; equal for layers that it treats alike."""
-        numbered = any(re.search(r"\d", pattern.pattern) for pattern in self.patterns)
-        return self.layered.get(layer, ()), layer if numbered else None
-
-
-def _inside(name: str, entry: str) -> bool:
-    """Whether a module within a layer is what the entry names, or stands inside it."""
-    if "*" in entry:
-        return fnmatchcase(name, entry)
-    return not entry or name == entry or name.startswith(f"{entry}.")
-
-
-_ONE_LAYER = re.compile(r"layers\.(\d+)(?:\.(.*)|)")
-_PREFIX = re.compile(r"^(?:(?:model|language_model|text_model|backbone|transformer|llm|decoder)\.)+(?=.)")
-
-
-def bare(name: str) -> str:
-    """A module's name without the wrappers it stands in: `model.language_model.layers.3.mlp` is `layers.3.mlp`."""
-    return _PREFIX.sub("", name)
-
-
-def _paths(name: str) -> list[str]:
-    """Every run of steps of a dotted name."""
-    steps = name.split(".")
-    return [".".join(steps[i:j]) for i in range(len(steps)) for j in range(i + 1, len(steps) + 1)]
-
-
-ALIASES: dict[str, tuple[str, ...]] = {
-    "q_proj": ("qkv_proj",), "k_proj": ("qkv_proj",), "v_proj": ("qkv_proj",),
-    "gate_proj": ("gate_up_proj", "w1"), "up_proj": ("gate_up_proj", "w3"), "down_proj": ("w2",),
-}  # fmt: skip
-"""Other names of a projection: joined with its neighbours, or by number."""
-
-
-@dataclass(frozen=True, slots=True)
-class Quantization:
-    """Formats of one checkpoint.
-
-    dtype: of everything that isn't quantized. linear: of linear layers; None when the checkpoint isn't quantized.
-    ignored: modules that stay in dtype. named: formats of modules that differ, first match wins. only: when there,
-    components that are quantized at all. embeddings, head: whether those are. unknown: the method's name when its
-    format isn't known, and the bytes are then those of dtype.
-    """
-
-    method: str
-    dtype: Storage = BF16
-    linear: Storage | None = None
-    ignored: Names = field(default_factory=lambda: Names.of(()))
-    named: tuple[tuple[Names, Storage], ...] = ()
-    by_component: Mapping[Component, Storage] = field(default_factory=dict)
-    only: frozenset[Component] | None = None
-    embeddings: bool = False
-    head: bool = False
-    unknown: str | None = None
-
-    @property
-    def plain(self) -> bool:
-        """Whether everything is stored in one dtype."""
-        return self.linear is None and not self.named and not self.by_component
-
-    def of_layer(self, layer: int) -> object:
-        """What sets a layer apart; equal for layers that are stored alike."""
-        return self.ignored.of_layer(layer), tuple(names.of_layer(layer) for names, _ in self.named)
-
-    def stored(self, weight: Weight, spellings: tuple[str, ...], layer: int | None = None) -> Storage:
-        """Format of one tensor, whose module has these names within its layer."""
-        if not weight.linear or weight.component in TOWERS or weight.name.endswith(".bias"):
-            return self.dtype
-        if self.only is not None and weight.component not in self.only:
-            return self.dtype
-        for names, storage in self.named:
-            if names.match(spellings, layer):
-                return storage
-        if self.ignored.match(spellings, layer) or not self._covers(weight.component):
-            return self.dtype
-        return self.by_component.get(weight.component, self.linear or self.dtype)
-
-    def _covers(self, component: Component) -> bool:
-        if component == "embedding":
-            return self.embeddings
-        if component == "head":
-            return self.head
-        return component not in ("router", "norm")
 
 
 def _list(node: Node, *names: str) -> list[object]:
@@ -483,56 +340,3 @@ METHODS: dict[str, Callable[[Node, Storage], Quantization]] = {
     "torchao": _torchao, "eetq": _eetq,
 }  # fmt: skip
 """quant_method to its reader."""
-
-
-def quantization(fields: Fields, companions: Companions) -> Quantization:
-    """Formats of a checkpoint, from its config and the files beside it.
-
-    companions: hf_quant_config.json (ModelOpt) and quantize_config.json (old GPTQ) count when the config has no block.
-    A method nobody knows is reported in `unknown`, not guessed.
-
-    Raises: BadField, Unsupported for an unreadable dtype.
-    """
-    dtype = DTYPES[numbers.dtype(fields).name]
-    node, method = _block(fields, companions)
-    if node is None:
-        return Quantization(dtype.name, dtype)
-    reader = METHODS.get(method)
-    if reader is None:
-        return Quantization(method, dtype, unknown=method)
-    return _experts(fields, reader(node, dtype))
-
-
-def _block(fields: Fields, companions: Companions) -> tuple[Node | None, str]:
-    found = fields.shared("quantization_config", "quantization")
-    if found is not None and isinstance(found[1], Mapping):
-        return found[1], _method(found[1])
-    side = companions.get("hf_quant_config.json", {}).get("quantization")
-    if isinstance(side, Mapping) and side.get("quant_algo"):
-        return side, "modelopt"
-    old = companions.get("quantize_config.json")
-    if isinstance(old, Mapping) and old.get("bits"):
-        return old, str(old.get("quant_method") or "gptq")
-    return None, ""
-
-
-def _method(node: Node) -> str:
-    """quant_method, or what the keys say when it is missing."""
-    stated = str(node.get("quant_method") or "").lower()
-    if node.get("quantized_layers") or (node.get("quant_algo") and stated in ("", "fp8")):
-        return "modelopt"
-    if stated:
-        return stated
-    if node.get("config_groups"):
-        return "compressed-tensors"
-    if node.get("bits") and node.get("group_size"):
-        return "mlx"
-    return "fp8" if node.get("weight_block_size") else "unknown"
-
-
-def _experts(fields: Fields, found: Quantization) -> Quantization:
-    """deepseek_v4 says outside the block that its experts are 4 bit: mxfp4, two elements a byte, one scale per 32."""
-    stated = fields.shared("expert_dtype")
-    if stated is None or stated[1] != "fp4" or found.method != "fp8":
-        return found
-    return replace(found, by_component={"experts": MXFP4})

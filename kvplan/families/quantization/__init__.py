@@ -1,0 +1,72 @@
+"""How a checkpoint stores its weights: quantization_config and its relatives, as rules from module names to formats.
+
+Every method answers the same three questions: in which format a linear layer is kept, which modules are exceptions, and
+whether embeddings and the head are included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from kvplan.arch.storage import DTYPES, MXFP4
+from kvplan.families import numbers
+from kvplan.families.fields import Fields
+from kvplan.families.quantization.methods import METHODS, Node
+from kvplan.families.quantization.rules import Quantization
+
+Companions = Mapping[str, Mapping[str, Any]]
+
+
+def quantization(fields: Fields, companions: Companions) -> Quantization:
+    """Formats of a checkpoint, from its config and the files beside it.
+
+    companions: hf_quant_config.json (ModelOpt) and quantize_config.json (old GPTQ) count when the config has no block.
+    A method nobody knows is reported in `unknown`, not guessed.
+
+    Raises: BadField, Unsupported for an unreadable dtype.
+    """
+    dtype = DTYPES[numbers.dtype(fields).name]
+    node, method = _block(fields, companions)
+    if node is None:
+        return Quantization(dtype.name, dtype)
+    reader = METHODS.get(method)
+    if reader is None:
+        return Quantization(method, dtype, unknown=method)
+    return _experts(fields, reader(node, dtype))
+
+
+def _block(fields: Fields, companions: Companions) -> tuple[Node | None, str]:
+    found = fields.shared("quantization_config", "quantization")
+    if found is not None and isinstance(found[1], Mapping):
+        return found[1], _method(found[1])
+    side = companions.get("hf_quant_config.json", {}).get("quantization")
+    if isinstance(side, Mapping) and side.get("quant_algo"):
+        return side, "modelopt"
+    old = companions.get("quantize_config.json")
+    if isinstance(old, Mapping) and old.get("bits"):
+        return old, str(old.get("quant_method") or "gptq")
+    return None, ""
+
+
+def _method(node: Node) -> str:
+    """quant_method, or what the keys say when it is missing."""
+    stated = str(node.get("quant_method") or "").lower()
+    if node.get("quantized_layers") or (node.get("quant_algo") and stated in ("", "fp8")):
+        return "modelopt"
+    if stated:
+        return stated
+    if node.get("config_groups"):
+        return "compressed-tensors"
+    if node.get("bits") and node.get("group_size"):
+        return "mlx"
+    return "fp8" if node.get("weight_block_size") else "unknown"
+
+
+def _experts(fields: Fields, found: Quantization) -> Quantization:
+    """deepseek_v4 says outside the block that its experts are 4 bit: mxfp4, two elements a byte, one scale per 32."""
+    stated = fields.shared("expert_dtype")
+    if stated is None or stated[1] != "fp4" or found.method != "fp8":
+        return found
+    return replace(found, by_component={"experts": MXFP4})

@@ -1,0 +1,61 @@
+"""The rules of one checkpoint: which format each of its tensors is kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kvplan.arch.storage import BF16, Storage
+from kvplan.arch.weights import TOWERS, Component, Weight
+from kvplan.families.quantization.names import Names
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """Formats of one checkpoint.
+
+    dtype: of everything that isn't quantized. linear: of linear layers; None when the checkpoint isn't quantized.
+    ignored: modules that stay in dtype. named: formats of modules that differ, first match wins. only: when there,
+    components that are quantized at all. embeddings, head: whether those are. unknown: the method's name when its
+    format isn't known, and the bytes are then those of dtype.
+    """
+
+    method: str
+    dtype: Storage = BF16
+    linear: Storage | None = None
+    ignored: Names = field(default_factory=lambda: Names.of(()))
+    named: tuple[tuple[Names, Storage], ...] = ()
+    by_component: Mapping[Component, Storage] = field(default_factory=dict)
+    only: frozenset[Component] | None = None
+    embeddings: bool = False
+    head: bool = False
+    unknown: str | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether everything is stored in one dtype."""
+        return self.linear is None and not self.named and not self.by_component
+
+    def of_layer(self, layer: int) -> object:
+        """What sets a layer apart; equal for layers that are stored alike."""
+        return self.ignored.of_layer(layer), tuple(names.of_layer(layer) for names, _ in self.named)
+
+    def stored(self, weight: Weight, spellings: tuple[str, ...], layer: int | None = None) -> Storage:
+        """Format of one tensor, whose module has these names within its layer."""
+        if not weight.linear or weight.component in TOWERS or weight.name.endswith(".bias"):
+            return self.dtype
+        if self.only is not None and weight.component not in self.only:
+            return self.dtype
+        for names, storage in self.named:
+            if names.match(spellings, layer):
+                return storage
+        if self.ignored.match(spellings, layer) or not self._covers(weight.component):
+            return self.dtype
+        return self.by_component.get(weight.component, self.linear or self.dtype)
+
+    def _covers(self, component: Component) -> bool:
+        if component == "embedding":
+            return self.embeddings
+        if component == "head":
+            return self.head
+        return component not in ("router", "norm")
