@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from kvplan.arch.model import Model, Origin
-from kvplan.sources import description
-from kvplan.sources.description import model_from_description
+from kvplan.sources.description import fields, model_from_description
 from kvplan.sources.models import load_model
 from kvplan.sources.strict import parse_yaml_mapping
 
@@ -38,7 +37,7 @@ def test_first_example_is_five_lines() -> None:
 
 def test_every_field_and_kind_is_on_the_page() -> None:
     known = {
-        *description.KINDS, *description._CACHE_FIELDS, *description._TOP, *description._INDEXER, *description._TENSOR,
+        *fields.KINDS, *fields.CACHE_FIELDS, *fields.TOP, *fields.INDEXER, *fields.TENSOR,
         "count", "caches", "shares_with", "total", "active", "experts", "experts_per_token",
     }  # fmt: skip
     words = set(re.findall(r"\w+", PAGE))
