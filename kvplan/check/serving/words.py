@@ -10,32 +10,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kvplan.check.serving.variables import Variables
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=", re.ASCII)
 _DEFAULTED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:?[-=])(.*)", re.DOTALL)
 _OPERATORS = ("&&", "||", ";;", "|&", "\n", ";", "&", "|", "(", ")")
 _REDIRECT = re.compile(r"\d*(?:&>>|&>|>>|<<<|<<-|<<|>&|<&|>\||<>|>|<)")
-KEYWORDS = frozenset(
-    {
-        "then",
-        "do",
-        "else",
-        "elif",
-        "if",
-        "while",
-        "until",
-        "!",
-        "time",
-        "{",
-        "}",
-        "exec",
-        "nohup",
-        "command",
-        "fi",
-        "done",
-        "esac",
-    }
-)
+KEYWORDS = frozenset({
+    "then", "do", "else", "elif", "if", "while", "until", "!", "time", "{", "}", "exec", "nohup", "command", "fi", "done",
+    "esac",
+})  # fmt: skip
 _OPENING = {"if": "branch", "while": "loop", "until": "loop", "{": "group"}
 _CLOSING = frozenset({"fi", "done", "esac", "}"})
 _HEADS = {"for": "loop", "select": "loop", "case": "branch"}
@@ -44,7 +29,6 @@ _SETTING = frozenset({"read", "mapfile", "readarray", "getopts", "printf", "let"
 """Commands whose words name variables that change in a way that isn't known."""
 _RUNNING = frozenset({"source", ".", "eval"})
 """Commands that may change any variable."""
-_REPEATED = frozenset({"loop", "function"})
 _FUNCTION = re.compile(r"\([ \t]*\)")
 BLANK = " \t\r"
 WATCHED = ("VLLM_ALLOW_LONG_MAX_MODEL_LEN",)
@@ -76,30 +60,16 @@ class _Part:
 
 
 @dataclass(slots=True)
-class _Block:
-    """Commands that may not run, or run often. names: variables set in it, which are certain only inside."""
-
-    kind: str
-    names: set[str] = field(default_factory=set)
-
-
-@dataclass(slots=True)
 class _Scanner:
     """A script on its way to commands.
 
-    variables: those whose value is certain. doubtful: those set in a way that isn't. anything: whether a file was
-    sourced, which may set any. shared: those that functions set. bare: whether the text is words only. environments:
-    what each command finds in its own.
+    bare: whether the text is words only. environments: what each command finds in its own.
     """
 
     text: str
     line: int
-    variables: dict[str, str | tuple[Word, ...]]
-    doubtful: set[str] = field(default_factory=set)
-    anything: bool = False
-    blocks: list[_Block] = field(default_factory=list)
+    variables: Variables
     function_next: bool = False
-    shared: set[str] = field(default_factory=set)
     bare: bool = False
     at: int = 0
     commands: list[list[Word]] = field(default_factory=list)
@@ -224,9 +194,9 @@ class _Scanner:
 
     def variable(self, inside: str, source: str, *, quoted: bool) -> None:
         name, array = inside.removesuffix("[@]").removesuffix("[*]"), inside.endswith(("[@]", "[*]"))
-        value = self.value(name)
-        if value is None and (match := _DEFAULTED.fullmatch(inside)) and not self.doubted(match[1]):
-            held = self.value(match[1])
+        value = self.variables.value(name)
+        if value is None and (match := _DEFAULTED.fullmatch(inside)) and not self.variables.doubted(match[1]):
+            held = self.variables.value(match[1])
             value = held if held else _unquoted(match[3])
             if "$" in str(value) or "`" in str(value):
                 value = None
@@ -238,59 +208,6 @@ class _Scanner:
             self.add(value)
         else:
             self.unquoted(value)
-
-    def value(self, name: str) -> str | tuple[Word, ...] | None:
-        """What a variable certainly holds here."""
-        return None if self.doubted(name) else self.variables.get(name)
-
-    def doubted(self, name: str) -> bool:
-        """Whether a variable may hold something else than what is known of it."""
-        if name in self.doubtful or (self.anything and name not in self.variables):
-            return True
-        for block in reversed(self.blocks):
-            if name in block.names:
-                return False
-            # What runs later or again sees whatever the rest of the script makes of a variable.
-            if block.kind in _REPEATED and len(re.findall(rf"(?<![\w$]){re.escape(name)}\+?=", self.text)) > 1:
-                return True
-        return name in self.shared
-
-    def doubt(self, names: set[str]) -> None:
-        self.doubtful |= names
-        for name in names:
-            self.variables.pop(name, None)
-
-    def open(self, kind: str) -> None:
-        self.blocks.append(_Block(kind))
-
-    def close(self) -> None:
-        """End the innermost block: what was set in it may not have been, unless it only groups."""
-        if not self.blocks:
-            return
-        block = self.blocks.pop()
-        if block.kind == "function":
-            self.shared |= block.names
-        if block.kind != "group":
-            self.doubt(block.names)
-        if self.blocks:
-            self.blocks[-1].names |= block.names
-
-    def end_chain(self) -> None:
-        while self.blocks and self.blocks[-1].kind == "chain":
-            self.close()
-
-    def turn(self) -> None:
-        """Another branch of the innermost block begins."""
-        if self.blocks:
-            self.doubt(self.blocks[-1].names)
-            self.blocks[-1].names.clear()
-
-    def keep(self, name: str, value: str | tuple[Word, ...]) -> None:
-        """A variable is set, for the rest of the innermost block."""
-        self.doubtful.discard(name)
-        self.variables[name] = value
-        if self.blocks:
-            self.blocks[-1].names.add(name)
 
     def unquoted(self, value: str) -> None:
         """An unquoted value is split at blanks: `$ARGS` may be several words."""
@@ -353,48 +270,49 @@ class _Scanner:
 
     def structure(self, operator: str) -> None:
         """Blocks that operators open and close."""
+        variables = self.variables
         if operator in {"&&", "||"}:
-            if operator == "||" and self.blocks and self.blocks[-1].kind == "chain":
-                self.turn()
-            if not self.blocks or self.blocks[-1].kind != "chain":
-                self.open("chain")
+            if variables.block != "chain":
+                variables.open("chain")
+            elif operator == "||":
+                variables.turn()
             return
         if operator in {"|", "|&"}:
             return
         if operator == "\n" and self.text[: self.at - 1].rstrip().endswith(("&&", "||", "|")):
             return
-        self.end_chain()
+        variables.end_chain()
         if operator == "(":
-            self.open("function" if self.function_next else "subshell")
+            variables.open("function" if self.function_next else "subshell")
             self.function_next = False
-        elif operator == ")" and self.blocks and self.blocks[-1].kind in {"subshell", "function"}:
-            self.close()
+        elif operator == ")" and variables.block in {"subshell", "function"}:
+            variables.close()
         elif operator == ";;":
-            self.turn()
+            variables.turn()
 
     def keywords(self) -> None:
         """Take the words off that only give a script its shape, and follow it."""
-        words = self.words
+        words, variables = self.words, self.variables
         while words and words[0].text in KEYWORDS:
             word = words.pop(0).text
             if word == "{" and self.function_next:
-                self.open("function")
+                variables.open("function")
                 self.function_next = False
             elif word in _OPENING:
-                self.open(_OPENING[word])
+                variables.open(_OPENING[word])
             elif word in {"else", "elif"}:
-                self.turn()
+                variables.turn()
             elif word in _CLOSING:
-                self.end_chain()
-                self.close()
+                variables.end_chain()
+                variables.close()
 
     def heads(self) -> None:
         """Begin the block of `for`, `select`, `case` and `function`, whose own words are no command."""
         words = self.words
         if words and words[0].text in _HEADS:
-            self.open(_HEADS[words[0].text])
+            self.variables.open(_HEADS[words[0].text])
             if words[0].text != "case" and len(words) > 1:
-                self.doubt({words[1].text})
+                self.variables.doubt({words[1].text})
             words.clear()
         elif words and words[0].text == "function":
             self.function_next = True
@@ -405,10 +323,10 @@ class _Scanner:
         """What a command does to variables."""
         name = words[0].text if words else ""
         if name in _SETTING:
-            self.doubt({word.text.partition("[")[0] for word in words[1:] if not word.text.startswith("-")})
+            changed = (word.text for word in words[1:] if not word.text.startswith("-"))
+            self.variables.doubt({name.partition("[")[0] for name in changed})
         elif name in _RUNNING and not (words[1:] and words[1].text.endswith("bin/activate")):
-            self.doubt(set(self.variables))
-            self.anything = True
+            self.variables.doubt_all()
 
     def array(self, name: str, *, append: bool) -> None:
         """`NAME=(...)`: the words up to the closing bracket."""
@@ -418,18 +336,13 @@ class _Scanner:
         self.part = _Part()
         inner = self.text[start + 1 : start + length - 1]
         # Inside the brackets a new line only separates words, and leaves the count of lines as it is.
-        scanner = _Scanner(
-            inner, line, dict(self.variables), self.doubtful, self.anything, self.blocks, shared=self.shared
-        )
-        found = scanner.only_words()
-        before = self.value(name) if append else ()
+        found = _Scanner(inner, line, self.variables.within(inner)).only_words()
+        before = self.variables.value(name) if append else ()
         if isinstance(before, tuple):
-            self.keep(name, (*before, *found))
+            self.variables.keep(name, (*before, *found))
         else:
-            self.doubt({name})
-            if self.blocks:
-                self.blocks[-1].names.add(name)
-                self.doubtful.add(name)
+            self.variables.doubt({name})
+            self.variables.touch(name)
         self.line += inner.count("\n")
         self.at = start + length
 
@@ -455,8 +368,7 @@ class _Scanner:
         if exported:
             words.pop(0)
             if any(word.unknown is not None and not _ASSIGNED.match(word.text) for word in words):
-                self.doubt(set(self.variables))
-                self.anything = True
+                self.variables.doubt_all()
         assigned: list[tuple[Word, re.Match[str]]] = []
         while words and (exported or _ASSIGNED.match(words[0].text)):
             word = words.pop(0)
@@ -471,26 +383,28 @@ class _Scanner:
             self.assign(word, match)
 
     def environment(self, assigned: list[tuple[Word, re.Match[str]]]) -> dict[str, str]:
-        held = {name: value for name in WATCHED if isinstance(value := self.value(name), str)}
+        held = {name: value for name in WATCHED if isinstance(value := self.variables.value(name), str)}
         return held | {match[1]: word.text[match.end() :] for word, match in assigned if word.unknown is None}
 
     def assign(self, word: Word, match: re.Match[str]) -> None:
         name, text = match[1], word.text[match.end() :]
-        before = self.value(name) if match[2] and (name in self.variables or self.doubted(name)) else ""
+        variables = self.variables
+        appends = match[2] and (name in variables.held or variables.doubted(name))
+        before = variables.value(name) if appends else ""
         if word.unknown is None and isinstance(before, str):
-            self.keep(name, before + text)
+            variables.keep(name, before + text)
         else:
-            self.doubt({name})
+            variables.doubt({name})
 
 
 def commands(script: str, line: int = 1, variables: Mapping[str, str] | None = None) -> list[list[Word]]:
     """The simple commands of a script whose first line is `line`, with what is known of its variables."""
-    return _Scanner(script, line, dict(variables or {})).run()
+    return _Scanner(script, line, Variables(script, dict(variables or {}))).run()
 
 
 def surrounded(script: str) -> list[tuple[list[Word], dict[str, str]]]:
     """The simple commands of a script, each with what it certainly finds in its environment of the WATCHED variables."""
-    scanner = _Scanner(script, 1, {})
+    scanner = _Scanner(script, 1, Variables(script, {}))
     found = scanner.run()
     return list(zip(found, scanner.environments, strict=True))
 
