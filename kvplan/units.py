@@ -107,11 +107,6 @@ def format_bytes(count: int) -> str:
     return f"{count} B"
 
 
-def format_tokens(count: int) -> str:
-    """Tokens with thousands separators."""
-    return f"{count:,}"
-
-
 def format_seconds(seconds: float) -> str:
     """Seconds in the unit a person would say: `16.3 ms`, `1.24 s`, `820 us`."""
     if seconds >= 1:

@@ -16,7 +16,6 @@ Level = Literal["error", "warn"]
 Unit = Literal["bytes", "tokens", "sequences", "seconds", "gpus", "share"]
 
 ENDS: tuple[End, ...] = ("safe", "likely", "ideal")
-LEVELS: tuple[Level, ...] = ("error", "warn")
 
 
 @dataclass(frozen=True, slots=True, order=True)

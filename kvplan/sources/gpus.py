@@ -77,16 +77,6 @@ def meaning(text: str) -> str | None:
     return None
 
 
-def gpu_ids() -> tuple[str, ...]:
-    """Ids of all whole devices, by vendor and age: what `--gpu` takes."""
-    return tuple(gpu.id for gpu in all_gpus())
-
-
-def slice_ids() -> tuple[str, ...]:
-    """Ids of all MIG slices, `h100-sxm:3g.40gb`."""
-    return tuple(gpu.id for gpu in all_slices())
-
-
 @cache
 def all_gpus() -> tuple[Gpu, ...]:
     """Every whole device, by vendor and name."""

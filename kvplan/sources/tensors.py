@@ -40,13 +40,6 @@ class Headers:
         """Bytes of all tensors."""
         return sum(tensor.bytes for tensor in self.tensors)
 
-    def by_dtype(self) -> dict[str, int]:
-        """Bytes of each dtype, largest first."""
-        counts: dict[str, int] = {}
-        for tensor in self.tensors:
-            counts[tensor.dtype] = counts.get(tensor.dtype, 0) + tensor.bytes
-        return dict(sorted(counts.items(), key=lambda entry: -entry[1]))
-
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|blk|layer)\.(\d+)\.")
 

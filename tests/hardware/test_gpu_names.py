@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kvplan.errors import ConfigError, KvplanError, UnknownName, UsageError
 from kvplan.hardware.names import build_catalogue, key
 from kvplan.hardware.record import Record
-from kvplan.sources.gpus import all_gpus, all_slices, gpu_ids, load_gpu, meaning, parse_gpu, slice_ids
+from kvplan.sources.gpus import all_gpus, all_slices, load_gpu, meaning, parse_gpu
 
 SPELLINGS = {
     "h100-sxm": ["h100", "H100", "h100-80gb", "NVIDIA H100 80GB HBM3", "h100_sxm5", "h100 sxm", "nvidia-h100-80gb"],
@@ -74,9 +74,10 @@ def test_every_id_alias_and_count_comes_back(gpu):
 
 
 def test_completion_lists_ids():
-    assert len(set(gpu_ids())) == len(gpu_ids())
-    assert "h100-sxm" in gpu_ids()
-    assert "h100-sxm:3g.40gb" in slice_ids()
+    ids = [gpu.id for gpu in all_gpus()]
+    assert len(set(ids)) == len(ids)
+    assert "h100-sxm" in ids
+    assert "h100-sxm:3g.40gb" in [gpu.id for gpu in all_slices()]
 
 
 # Refused by name -----------------------------------------------------------------------------------------------------
