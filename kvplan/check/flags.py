@@ -81,7 +81,7 @@ def switch(value: object) -> bool:
     known = {"true": True, "false": False, "1": True, "0": False}
     word = str(value).strip().lower()
     if word not in known:
-        raise UsageError(f"{value!r} is neither true nor false")
+        raise UsageError(f"{value!r} is neither true nor false", hint="write true or false")
     return known[word]
 
 

@@ -136,10 +136,18 @@ def _git(folder: Path, *words: str) -> bytes:
             command, check=False, capture_output=True, timeout=TIMEOUT_S, env={**os.environ, **_QUIET}
         )
     except FileNotFoundError:
-        raise UsageError("git isn't installed", cause="--base reads another revision from it") from None
+        raise UsageError(
+            "git isn't installed", cause="--base reads another revision from it", hint="install it, or leave --base out"
+        ) from None
     except subprocess.TimeoutExpired:
-        raise UsageError("git doesn't answer", cause=f"nothing for {TIMEOUT_S} s") from None
+        raise UsageError(
+            "git doesn't answer", cause=f"nothing for {TIMEOUT_S} s", hint="run it again, or leave --base out"
+        ) from None
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise UsageError("git can't read this repository", cause=said[0] if said else f"git {words[0]} failed")
+        raise UsageError(
+            "git can't read this repository",
+            cause=said[0] if said else f"git {words[0]} failed",
+            hint="git status here says more; without --base nothing is read from git",
+        )
     return done.stdout

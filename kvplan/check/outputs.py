@@ -56,7 +56,7 @@ def parse_output(text: str, formats: tuple[str, ...]) -> Output:
     name, equals, path = text.partition("=")
     if equals and name in FORMATS:
         if not path:
-            raise UsageError(f"-o {text} names no file")
+            raise UsageError(f"-o {text} names no file", hint=f"-o {name}=FILE, or -o {name}=- for standard output")
         return Output(name, None if path == "-" else path)
     ending = ENDINGS.get(Path(text).suffix.lower())
     if ending is None and len(formats) != 1:
@@ -83,7 +83,8 @@ def destinations(formats: tuple[str, ...], files: tuple[str, ...]) -> tuple[Outp
         )
     paths = [os.path.realpath(str(output.path)) for output in outputs]
     if len(set(paths)) < len(paths):
-        raise UsageError("two outputs would be written to one file")
+        twice = next(path for path in paths if paths.count(path) > 1)
+        raise UsageError("two outputs would be written to one file", cause=twice, hint="give each a file of its own")
     return (*(Output(name) for name in screen), *outputs)
 
 

@@ -109,6 +109,7 @@ def _with_heads(cache: Cache, model: Model, kv_heads: Callable[[int, int | None]
         raise UsageError(
             f"{model.origin.id} doesn't say how many heads it has, or how wide they are",
             cause="other attention kinds of the same shape need them",
+            hint="leave --attention out, or describe its heads in a kvplan YAML: docs/model-files.md",
         )
     if isinstance(cache, Attention):
         return replace(cache, kv_heads=kv_heads(cache.heads, cache.kv_heads), indexer=None, topk=None)

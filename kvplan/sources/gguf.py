@@ -101,7 +101,11 @@ def read_stream(file: BinaryIO, size: int, name: str) -> tuple[Headers, int]:
         raise BadFile(f"{name} is not a GGUF file", cause="it doesn't start with GGUF")
     version = reader.number("I")
     if version not in VERSIONS:
-        raise Unsupported(f"{name} is GGUF version {version}", cause=f"versions {VERSIONS} are known")
+        raise Unsupported(
+            f"{name} is GGUF version {version}",
+            cause=f"versions {VERSIONS} are known",
+            hint="convert the model again, or give its config.json",
+        )
     count, pairs = reader.number("Q"), reader.number("Q")
     metadata: dict[str, object] = {}
     for _ in range(_possible(pairs, 13, reader)):
@@ -152,7 +156,10 @@ def _tensor(reader: _Reader) -> Tensor:
     kind = reader.number("I")
     reader.number("Q")
     if kind not in BLOCKS:
-        raise Unsupported(f"{reader.name} stores {name[:80]!r} as ggml type {kind}, which kvplan doesn't know")
+        raise Unsupported(
+            f"{reader.name} stores {name[:80]!r} as ggml type {kind}, which kvplan doesn't know",
+            hint="give the model's config.json instead",
+        )
     dtype, block, block_bytes = BLOCKS[kind]
     elements = prod(shape)
     if elements % block:

@@ -195,7 +195,10 @@ def _at_once(names: list[str], read: Callable[[str], Headers], progress: Progres
             if progress is not None:
                 progress(len(done), len(names))
     except Empty:
-        raise Unreachable(f"the Hub took longer than {PATIENCE_S:g} s for a file's header") from None
+        raise Unreachable(
+            f"the Hub took longer than {PATIENCE_S:g} s for a file's header",
+            hint="run it again, or plan without it: --offline",
+        ) from None
     finally:
         given_up.set()
     return [done[name] for name in names]

@@ -142,7 +142,9 @@ def _not_there(name: str, path: Path) -> ConfigError:
 
 def _no_revision(revision: str | None, what: str) -> None:
     if revision is not None:
-        raise UsageError(f"--revision {revision} needs a Hub id", cause=f"{what} has no revisions")
+        raise UsageError(
+            f"--revision {revision} needs a Hub id", cause=f"{what} has no revisions", hint="leave --revision out"
+        )
 
 
 def _from_hub(name: str, revision: str | None, *, offline: bool) -> Document:

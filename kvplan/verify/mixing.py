@@ -65,12 +65,12 @@ def share(count: int, tp: int, what: str) -> int:
         return count // tp
     if tp % count == 0:
         return 1
-    raise CannotSplit(f"--tp {tp} can't split {count} {what}")
+    raise CannotSplit(f"--tp {tp} can't split {count} {what}", hint=f"a divisor of {count}, or a multiple of it")
 
 
 def _whole_share(count: int, tp: int) -> int:
     if count % tp:
-        raise CannotSplit(f"--tp {tp} can't split {count} query heads")
+        raise CannotSplit(f"--tp {tp} can't split {count} query heads", hint=f"a divisor of {count}")
     return count // tp
 
 

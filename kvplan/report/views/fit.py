@@ -75,7 +75,7 @@ def _bar(memory: schema.PerGpu) -> Bar:
     return Bar(parts, max(memory.memory_bytes, sum(size for _, size in spent)))
 
 
-def _scenarios(memory: schema.PerGpu) -> tuple[schema.Memory | schema.PerGpu, ...]:
+def _scenarios(memory: schema.PerGpu) -> tuple[schema.Memory, ...]:
     """The terms so that each column adds up: everything at its worst, likely, everything at its best."""
     low, high = memory.low, memory.high
     worst = replace(high, memory_bytes=low.memory_bytes, usable_bytes=low.usable_bytes, kv_bytes=low.kv_bytes)

@@ -110,7 +110,7 @@ def _prepare(model: Model, options: Options, device: torch.device, machine: Mach
     """Choose the layers that fit, and everything that follows from that."""
     cuda = device.type == "cuda"
     if model.dtype.name not in ("bf16", "fp16", "fp32"):
-        raise Unsupported(f"verify can't compute in {model.dtype.name}")
+        raise Unsupported(f"verify can't compute in {model.dtype.name}", hint="it computes in bf16, fp16 and fp32")
     limit = options.memory or (machine.free * 9 // 10 if cuda else min(machine.free // 3, _CPU_MEMORY))
     if limit > machine.free:
         raise UsageError(

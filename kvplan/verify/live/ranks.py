@@ -66,7 +66,9 @@ def joined(tp: int, rank: int | None, device: torch.device) -> Iterator[Alone | 
             hint=f"torchrun --nproc-per-node {tp} -m kvplan verify --tp {tp}",
         )
     if rank is not None:
-        raise UsageError("--rank can't be given under torchrun", cause="every process is a rank of its own")
+        raise UsageError(
+            "--rank can't be given under torchrun", cause="every process is a rank of its own", hint="leave --rank out"
+        )
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
         yield Together(device)
