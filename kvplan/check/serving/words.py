@@ -10,29 +10,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kvplan.check.serving.shape import ASSIGNED, KEYWORDS, Shape
 from kvplan.check.serving.variables import Variables
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=", re.ASCII)
 _DEFAULTED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:?[-=])(.*)", re.DOTALL)
 _OPERATORS = ("&&", "||", ";;", "|&", "\n", ";", "&", "|", "(", ")")
 _REDIRECT = re.compile(r"\d*(?:&>>|&>|>>|<<<|<<-|<<|>&|<&|>\||<>|>|<)")
-KEYWORDS = frozenset({
-    "then", "do", "else", "elif", "if", "while", "until", "!", "time", "{", "}", "exec", "nohup", "command", "fi", "done",
-    "esac",
-})  # fmt: skip
-_OPENING = {"if": "branch", "while": "loop", "until": "loop", "{": "group"}
-_CLOSING = frozenset({"fi", "done", "esac", "}"})
-_HEADS = {"for": "loop", "select": "loop", "case": "branch"}
-"""Words whose commands open a block; what follows them on the line is no command."""
-_SETTING = frozenset({"read", "mapfile", "readarray", "getopts", "printf", "let", "unset"})
-"""Commands whose words name variables that change in a way that isn't known."""
-_RUNNING = frozenset({"source", ".", "eval"})
-"""Commands that may change any variable."""
 _FUNCTION = re.compile(r"\([ \t]*\)")
 BLANK = " \t\r"
-WATCHED = ("VLLM_ALLOW_LONG_MAX_MODEL_LEN",)
-"""Variables that vLLM itself looks at, and that decide whether it starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +49,28 @@ class _Part:
 class _Scanner:
     """A script on its way to commands.
 
-    bare: whether the text is words only. environments: what each command finds in its own.
+    shape: what its words meant so far. bare: whether the text is words only.
     """
 
     text: str
     line: int
-    variables: Variables
-    function_next: bool = False
+    shape: Shape
     bare: bool = False
     at: int = 0
-    commands: list[list[Word]] = field(default_factory=list)
-    environments: list[dict[str, str]] = field(default_factory=list)
     words: list[Word] = field(default_factory=list)
     part: _Part = field(default_factory=_Part)
     skip_next: bool = False
     heredocs: list[str] = field(default_factory=list)
     heredoc_next: bool = False
 
-    def run(self) -> list[list[Word]]:
+    @property
+    def variables(self) -> Variables:
+        return self.shape.variables
+
+    def run(self) -> None:
         while self.at < len(self.text):
             self.step()
         self.end_command()
-        return self.commands
 
     def only_words(self) -> tuple[Word, ...]:
         """The text as words, whatever they would mean as commands."""
@@ -97,7 +83,7 @@ class _Scanner:
             else:
                 self.step()
         self.end_word()
-        return tuple(word for command in self.commands for word in command) + tuple(self.words)
+        return tuple(word for command in self.shape.commands for word in command) + tuple(self.words)
 
     def step(self) -> None:
         char = self.text[self.at]
@@ -251,92 +237,39 @@ class _Scanner:
         else:
             self.words.append(word)
             if len(self.words) == 1 and word.text in KEYWORDS and not self.bare:
-                self.keywords()
+                self.shape.keywords(self.words)
 
     def operator(self, operator: str) -> None:
-        if operator == "(" and self.part.started and (match := _ASSIGNED.fullmatch(self.part.text)):
+        if operator == "(" and self.part.started and (match := ASSIGNED.fullmatch(self.part.text)):
             self.array(match[1], append=bool(match[2]))
             return
         if operator == "(" and self.part.started and (match := _FUNCTION.match(self.text, self.at)):
-            self.part, self.words, self.function_next = _Part(), [], True
+            self.part, self.words, self.shape.function_next = _Part(), [], True
             self.at += len(match[0])
             return
         self.end_command()
         self.at += len(operator)
-        self.structure(operator)
+        if not self.continued(operator):
+            self.shape.operator(operator)
         if operator == "\n":
             self.line += 1
             self.skip_heredocs()
 
-    def structure(self, operator: str) -> None:
-        """Blocks that operators open and close."""
-        variables = self.variables
-        if operator in {"&&", "||"}:
-            if variables.block != "chain":
-                variables.open("chain")
-            elif operator == "||":
-                variables.turn()
-            return
+    def continued(self, operator: str) -> bool:
+        """Whether the command before an operator goes on after it: into a pipe, or on the next line."""
         if operator in {"|", "|&"}:
-            return
-        if operator == "\n" and self.text[: self.at - 1].rstrip().endswith(("&&", "||", "|")):
-            return
-        variables.end_chain()
-        if operator == "(":
-            variables.open("function" if self.function_next else "subshell")
-            self.function_next = False
-        elif operator == ")" and variables.block in {"subshell", "function"}:
-            variables.close()
-        elif operator == ";;":
-            variables.turn()
-
-    def keywords(self) -> None:
-        """Take the words off that only give a script its shape, and follow it."""
-        words, variables = self.words, self.variables
-        while words and words[0].text in KEYWORDS:
-            word = words.pop(0).text
-            if word == "{" and self.function_next:
-                variables.open("function")
-                self.function_next = False
-            elif word in _OPENING:
-                variables.open(_OPENING[word])
-            elif word in {"else", "elif"}:
-                variables.turn()
-            elif word in _CLOSING:
-                variables.end_chain()
-                variables.close()
-
-    def heads(self) -> None:
-        """Begin the block of `for`, `select`, `case` and `function`, whose own words are no command."""
-        words = self.words
-        if words and words[0].text in _HEADS:
-            self.variables.open(_HEADS[words[0].text])
-            if words[0].text != "case" and len(words) > 1:
-                self.variables.doubt({words[1].text})
-            words.clear()
-        elif words and words[0].text == "function":
-            self.function_next = True
-            del words[:2]
-            self.keywords()
-
-    def changes(self, words: list[Word]) -> None:
-        """What a command does to variables."""
-        name = words[0].text if words else ""
-        if name in _SETTING:
-            changed = (word.text for word in words[1:] if not word.text.startswith("-"))
-            self.variables.doubt({name.partition("[")[0] for name in changed})
-        elif name in _RUNNING and not (words[1:] and words[1].text.endswith("bin/activate")):
-            self.variables.doubt_all()
+            return True
+        return operator == "\n" and self.text[: self.at - 1].rstrip().endswith(("&&", "||", "|"))
 
     def array(self, name: str, *, append: bool) -> None:
         """`NAME=(...)`: the words up to the closing bracket."""
-        self.keywords()
+        self.shape.keywords(self.words)
         start, line = self.at, self.part.line
         length = _closing(self.text[start:], 0, "(", ")")
         self.part = _Part()
         inner = self.text[start + 1 : start + length - 1]
         # Inside the brackets a new line only separates words, and leaves the count of lines as it is.
-        found = _Scanner(inner, line, self.variables.within(inner)).only_words()
+        found = _Scanner(inner, line, Shape(self.variables.within(inner))).only_words()
         before = self.variables.value(name) if append else ()
         if isinstance(before, tuple):
             self.variables.keep(name, (*before, *found))
@@ -360,53 +293,25 @@ class _Scanner:
     def end_command(self) -> None:
         self.end_word()
         self.skip_next = self.heredoc_next = False
-        self.keywords()
-        self.heads()
-        words = self.words
-        self.words = []
-        exported = words and words[0].text in {"export", "declare", "local", "readonly", "set", "typeset"}
-        if exported:
-            words.pop(0)
-            if any(word.unknown is not None and not _ASSIGNED.match(word.text) for word in words):
-                self.variables.doubt_all()
-        assigned: list[tuple[Word, re.Match[str]]] = []
-        while words and (exported or _ASSIGNED.match(words[0].text)):
-            word = words.pop(0)
-            if match := _ASSIGNED.match(word.text):
-                assigned.append((word, match))
-        if words:  # `NAME=value command` sets it for that command alone
-            self.changes(words)
-            self.commands.append(words)
-            self.environments.append(self.environment(assigned))
-            return
-        for word, match in assigned:
-            self.assign(word, match)
-
-    def environment(self, assigned: list[tuple[Word, re.Match[str]]]) -> dict[str, str]:
-        held = {name: value for name in WATCHED if isinstance(value := self.variables.value(name), str)}
-        return held | {match[1]: word.text[match.end() :] for word, match in assigned if word.unknown is None}
-
-    def assign(self, word: Word, match: re.Match[str]) -> None:
-        name, text = match[1], word.text[match.end() :]
-        variables = self.variables
-        appends = match[2] and (name in variables.held or variables.doubted(name))
-        before = variables.value(name) if appends else ""
-        if word.unknown is None and isinstance(before, str):
-            variables.keep(name, before + text)
-        else:
-            variables.doubt({name})
+        words, self.words = self.words, []
+        self.shape.command(words)
 
 
 def commands(script: str, line: int = 1, variables: Mapping[str, str] | None = None) -> list[list[Word]]:
     """The simple commands of a script whose first line is `line`, with what is known of its variables."""
-    return _Scanner(script, line, Variables(script, dict(variables or {}))).run()
+    return _read(script, line, variables or {}).commands
 
 
 def surrounded(script: str) -> list[tuple[list[Word], dict[str, str]]]:
     """The simple commands of a script, each with what it certainly finds in its environment of the WATCHED variables."""
-    scanner = _Scanner(script, 1, Variables(script, {}))
-    found = scanner.run()
-    return list(zip(found, scanner.environments, strict=True))
+    shape = _read(script, 1, {})
+    return list(zip(shape.commands, shape.environments, strict=True))
+
+
+def _read(script: str, line: int, variables: Mapping[str, str]) -> Shape:
+    shape = Shape(Variables(script, dict(variables)))
+    _Scanner(script, line, shape).run()
+    return shape
 
 
 def _closing(text: str, start: int, opening: str, closing: str) -> int:
