@@ -9,6 +9,7 @@ from pathlib import Path
 from kvplan.check.budget import Deployment, Limit, Place, Remark
 from kvplan.check.metrics import METRICS, STARTS, UNLIMITED, Metric
 from kvplan.check.planning import Planned, Planner, Unanswered
+from kvplan.errors import Problem
 from kvplan.report.schema.check import RANKS, At, CheckRow, Result, Subject, Three, Trouble
 from kvplan.report.views.check_words import amount, name
 
@@ -47,19 +48,16 @@ def at(place: Place) -> At:
 
 
 def _unanswered(deployment: Deployment, outcome: Unanswered) -> Result:
-    problem = outcome.problem
+    blamed = _blamed(deployment, outcome.keys)
+    return unanswered(deployment.name, deployment.place, outcome.problem, outcome.exit_code, blamed)
+
+
+def unanswered(name: str, place: Place, problem: Problem, exit_code: int, shown: At | None = None) -> Result:
+    """A result without an answer. shown: where the value stands that it is about."""
     return Result(
-        name=deployment.name,
-        status="error",
-        at=at(deployment.place),
-        subject=None,
-        numbers=None,
-        checks=(),
-        error=Trouble(problem.what, problem.cause, problem.hint, outcome.exit_code, _blamed(deployment, outcome.keys)),
-        change=None,
-        moved=(),
-        warnings=(),
-    )
+        name=name, status="error", at=at(place), subject=None, numbers=None, checks=(),
+        error=Trouble(problem.what, problem.cause, problem.hint, exit_code, shown), change=None, moved=(), warnings=(),
+    )  # fmt: skip
 
 
 def _blamed(deployment: Deployment, keys: tuple[str, ...]) -> At | None:
@@ -161,8 +159,6 @@ def _share(outcome: Planned) -> Three:
 
 
 def _unknown(metric: Metric) -> Unanswered:
-    from kvplan.errors import Problem
-
     what = f"{metric.limit} can't be checked: {metric.number} isn't known for this model"
     return Unanswered(Problem(what, hint="give what is missing in the model's description, or drop the limit"), 2)
 

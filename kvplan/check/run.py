@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import Literal
 
 from kvplan.check import diff, lock
-from kvplan.check.budget import Deployment, Place, Unread
+from kvplan.check.budget import Deployment
 from kvplan.check.inputs import Asked, Input, default_files, read_inputs
-from kvplan.check.judge import at, judge
+from kvplan.check.judge import at, judge, unanswered
 from kvplan.check.planning import Planner
 from kvplan.check.serving import STDIN
 from kvplan.check.tree import Tree, WorkingTree, read_text
 from kvplan.errors import BadFile, Problem, UsageError
-from kvplan.report.schema.check import SCHEMA, CheckReport, Compared, NotRead, Result, Summary, Trouble
+from kvplan.report.schema.check import SCHEMA, CheckReport, Compared, NotRead, Result, Summary
 
 FailOn = Literal["error", "warn"]
+
+UNREADABLE = 2
+"""Exit code of what can't be read, as of a configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +80,9 @@ def run(wanted: Run, planner: Planner, tree: Tree | None = None) -> Done:
     else:
         judged, comparisons = _since_locks(wanted, inputs, items, judged, tree)
     unread = [entry for given in inputs for entry in given.reading.unread]
-    faults = tuple(_faulty(given.name, *fault) for given in inputs for fault in given.faults)
-    results = (*judged, *(_unplanned(entry) for entry in unread if entry.found), *faults)
+    unplanned = [unanswered(entry.what, entry.place, Problem(entry.why), UNREADABLE) for entry in unread if entry.found]
+    faults = [unanswered(given.name, *fault, UNREADABLE) for given in inputs for fault in given.faults]
+    results = (*judged, *unplanned, *faults)
     rest = tuple(NotRead(entry.what, entry.why, at(entry.place)) for entry in unread if not entry.found)
     locks = _locks_to_write(wanted, inputs, items, results) if wanted.update else {}
     return Done(_report(results, rest, comparisons, tuple(locks)), locks)
@@ -130,21 +134,6 @@ def _items(inputs: Iterable[Input]) -> list[Item]:
 
 _LINE = re.compile(r"line \d+")
 """The name of a command in a script, which moves with every line above it."""
-
-
-def _unplanned(entry: Unread) -> Result:
-    return Result(
-        name=entry.what, status="error", at=at(entry.place), subject=None, numbers=None, checks=(),
-        error=Trouble(entry.why, None, None, 2), change=None, moved=(), warnings=(),
-    )  # fmt: skip
-
-
-def _faulty(name: str, place: Place, problem: Problem) -> Result:
-    """Something in a file that can't be read, as a result without an answer."""
-    return Result(
-        name=name, status="error", at=at(place), subject=None, numbers=None, checks=(),
-        error=Trouble(problem.what, problem.cause, problem.hint, 2), change=None, moved=(), warnings=(),
-    )  # fmt: skip
 
 
 def lock_path(budget: str) -> str:

@@ -28,17 +28,26 @@ def deliver(answer: Answer, values: Values) -> None:
     from kvplan.cli.files import write_all
     from kvplan.report.render import render
 
-    colour = values.get(options.COLOUR) or "auto"
-    if colour not in COLOURS:
-        raise UnknownName(
-            f"{options.COLOUR.flag} {colour}: there is no such choice", hint="known: " + ", ".join(COLOURS)
-        )
+    colour = colours(values)
     on_screen, files = destinations(values)
     explain = values.on(options.EXPLAIN)
     page = Canvas(sys.stdout, colour)
     pages = [render(answer.document, name, page, explain=explain) for name in on_screen]
     write_all({path: render(answer.document, name, Canvas(), explain=explain) for path, name in files})
     say("\n".join(pages))
+
+
+def colours(values: Values) -> str:
+    """When to use colours, one of COLOURS.
+
+    Raises: UnknownName.
+    """
+    colour = values.get(options.COLOUR) or "auto"
+    if colour not in COLOURS:
+        raise UnknownName(
+            f"{options.COLOUR.flag} {colour}: there is no such choice", hint="known: " + ", ".join(COLOURS)
+        )
+    return colour
 
 
 def destinations(values: Values) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:

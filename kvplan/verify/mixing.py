@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvplan.arch.layers import Attention, Cache, Latent, Recurrent, StateTensor
+from kvplan.arch.parallel import Shard
 from kvplan.arch.weights import Block, Weight
 from kvplan.errors import CannotSplit, Unsupported
 from kvplan.verify.names import Names
@@ -56,19 +57,7 @@ def mixer(cache: Cache, names: Names, tp: int, shares: int | None) -> Mixer:
     raise Unsupported(f"verify can't build a {cache.kind} layer", cause=reason)
 
 
-def share(count: int, tp: int, what: str) -> int:
-    """Units on one rank: an equal share, or one whole unit when there are more ranks than units.
-
-    Raises: CannotSplit.
-    """
-    if count % tp == 0:
-        return count // tp
-    if tp % count == 0:
-        return 1
-    raise CannotSplit(f"--tp {tp} can't split {count} {what}", hint=f"a divisor of {count}, or a multiple of it")
-
-
-def _whole_share(count: int, tp: int) -> int:
+def _whole(count: int, tp: int) -> int:
     if count % tp:
         raise CannotSplit(f"--tp {tp} can't split {count} query heads", hint=f"a divisor of {count}")
     return count // tp
@@ -82,7 +71,7 @@ def _attention(cache: Attention, names: Names, tp: int, shares: int | None) -> A
     biases = ("q_proj.bias", "k_proj.bias", "v_proj.bias")
     bias = all(names.has("attention", name) for name in biases) and names.drop("attention", *biases)
     return AttentionPart(
-        _whole_share(heads, tp), share(cache.kv_heads, tp, "KV heads"), cache.k_dim, cache.v_dim,
+        _whole(heads, tp), Shard(tp).units(cache.kv_heads, "KV heads"), cache.k_dim, cache.v_dim,
         cache.window, cache.chunk, cache.sinks,
         norms=shares is None and _head_norms(names, cache.k_dim), bias=bias, out_bias=names.drop("attention", "o_proj.bias"),
         gate=_gate(names, query, heads, cache), sink_logits=names.drop("attention", "sinks"),
@@ -109,7 +98,7 @@ def _latent(cache: Latent, names: Names, tp: int) -> LatentPart:
     names.drop("attention", "q_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj")
     names.drop("norm", "q_a_layernorm", "kv_a_layernorm")
     return LatentPart(
-        _whole_share(cache.heads or 0, tp), cache.rank, cache.rope_dim, cache.nope_dim or 0, cache.v_dim or 0,
+        _whole(cache.heads or 0, tp), cache.rank, cache.rope_dim, cache.nope_dim or 0, cache.v_dim or 0,
         q_rank=None if compressed is None else compressed.shape[0], indexer=_indexer(cache, names), topk=cache.topk,
         window=cache.window,
     )  # fmt: skip
@@ -139,7 +128,7 @@ def _delta(cache: Recurrent, names: Names, tp: int) -> DeltaPart:
     (k_heads, twice_k), (v_heads, v_dim) = conv.widths
     names.drop("recurrent", "dt_bias", "A_log", "conv1d", "norm", "out_proj")
     names.drop("recurrent", "in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a")
-    k_share, v_share = share(k_heads, tp, "key heads"), share(v_heads, tp, "value heads")
+    k_share, v_share = Shard(tp).units(k_heads, "key heads"), Shard(tp).units(v_heads, "value heads")
     return DeltaPart(k_share, v_share, twice_k // 2, v_dim, conv.rows + 1, state.stored or state.usual)
 
 
@@ -148,7 +137,7 @@ def _mamba(cache: Recurrent, names: Names, tp: int) -> MambaPart:
     (heads, head_dim), (groups, twice_state) = conv.widths
     names.drop("recurrent", "dt_bias", "A_log", "D", "conv1d", "in_proj", "out_proj")
     return MambaPart(
-        share(heads, tp, "state heads"), head_dim, share(groups, tp, "groups"), twice_state // 2, conv.rows + 1,
+        Shard(tp).units(heads, "state heads"), head_dim, Shard(tp).units(groups, "groups"), twice_state // 2, conv.rows + 1,
         norm=names.drop("recurrent", "norm"), conv_bias=names.drop("recurrent", "conv1d.bias"),
         stored=state.stored or state.usual,
     )  # fmt: skip
@@ -157,7 +146,7 @@ def _mamba(cache: Recurrent, names: Names, tp: int) -> MambaPart:
 def _convolution(cache: Recurrent, names: Names, tp: int) -> ConvPart:
     conv = cache.tensors[0]
     names.drop("recurrent", "conv", "in_proj", "out_proj")
-    return ConvPart(share(conv.widths[0][0], tp, "channels"), conv.rows + 1)
+    return ConvPart(Shard(tp).units(conv.widths[0][0], "channels"), conv.rows + 1)
 
 
 LAWS: dict[str, Callable[[Recurrent, Names, int], Mixer]] = {

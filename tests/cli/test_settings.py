@@ -93,6 +93,16 @@ def test_flags_beat_what_contradicts_them_elsewhere(monkeypatch: pytest.MonkeyPa
     assert run("size", "llama-3-8b", "--format", "csv").out.startswith("tokens,")
 
 
+def test_flags_of_check_do_too(monkeypatch: pytest.MonkeyPatch):
+    script = Path("serve.sh")
+    script.write_text("vllm serve meta-llama/Llama-3.1-8B\n")
+    check = ("check", str(script), "--gpu", "h100", "--offline")
+    monkeypatch.setenv("KVPLAN_FORMAT", "table")
+    monkeypatch.setenv("KVPLAN_LIKELY", "1")
+    (found,) = run(*check, "--json", "--safe").document["results"]
+    assert found["checks"][0]["end"] == "safe"
+
+
 def test_where_a_bad_value_came_from(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("KVPLAN_CTX", "8q")
     assert "KVPLAN_CTX: '8q'" in run("size", "llama-3-8b").err

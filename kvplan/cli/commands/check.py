@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from kvplan.cli import options as o
 from kvplan.cli.command import MODULES, Answer, Command
 from kvplan.cli.option import Argument, Option, Values, switch, words
-from kvplan.cli.streams import COLOURS
+from kvplan.cli.streams import colours
 from kvplan.errors import UnknownName, UsageError
 from kvplan.report.canvas import Canvas
 
 if TYPE_CHECKING:
-    from kvplan.check.budget import End
     from kvplan.check.run import FailOn
 
 
@@ -51,17 +50,18 @@ def run(values: Values) -> Answer:
     """Check budgets and serve commands."""
     if values.on(SCHEMA):
         return Answer(text=_schema())
-    colour = _colour(values)
+    colour = colours(values)
     from kvplan.check import outputs
     from kvplan.check.inputs import Asked
     from kvplan.check.planner import CachingPlanner
     from kvplan.check.run import Run, exit_code, forgiving
     from kvplan.check.run import run as check
     from kvplan.check.tree import WorkingTree
+    from kvplan.cli.asked import end
     from kvplan.cli.files import write_all
 
     where = outputs.destinations(_formats(values), values.all(OUTPUT))
-    asked = Asked(values.get(o.GPU), values.get(o.ENGINE), _end(values))
+    asked = Asked(values.get(o.GPU), values.get(o.ENGINE), end(values))
     whatever = values.on(ALLOW_NOTHING)
     wanted = Run(values.arguments, asked, values.get(LOCK), values.on(UPDATE), values.get(BASE), whatever)
     tree = WorkingTree()
@@ -77,22 +77,13 @@ def run(values: Values) -> Answer:
     return Answer(text="\n".join(part for part in screen if part), exit_code=code)
 
 
-def _end(values: Values) -> End:
-    if values.on(o.SAFE) and values.on(o.LIKELY):
-        raise UsageError("--safe and --likely say different things", hint="leave one of them out")
-    return "likely" if values.on(o.LIKELY) else "safe"
-
-
-def _colour(values: Values) -> str:
-    colour = values.get(o.COLOUR) or "auto"
-    if colour not in COLOURS:
-        raise UnknownName(f"--color {colour}: there is no such choice", hint="known: " + ", ".join(COLOURS))
-    return colour
-
-
 def _formats(values: Values) -> tuple[str, ...]:
-    named = values.get(FORMAT) or ()
-    if values.on(o.JSON):
+    """As named; the nearer of --json and --format counts, as it does for other commands.
+
+    Raises: UsageError.
+    """
+    named = () if values.beaten(FORMAT, o.JSON) else values.get(FORMAT) or ()
+    if values.on(o.JSON) and not values.beaten(o.JSON, FORMAT):
         if named and named != ("json",):
             raise UsageError("--json and --format say different things", hint="leave one of them out")
         return ("json",)
