@@ -11,16 +11,13 @@ from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
 from kvplan.errors import Unsupported, UsageError
-from kvplan.plan.request import NO_FLAGS, ONE_GPU, End, Request
+from kvplan.plan.request import DEFAULT_ENGINE, NO_FLAGS, ONE_GPU, End, Request
 
 if TYPE_CHECKING:
     from kvplan.arch.storage import Storage
     from kvplan.hardware.gpu import Gpu
     from kvplan.plan.calibration import Calibration
     from kvplan.plan.fit import Plan
-
-DEFAULT_ENGINE = "vllm"
-"""Whose rules decide a fit unless another is asked for."""
 
 DRAFTED = 3
 """Tokens that a draft model guesses each step unless somebody says; what it takes hardly depends on it."""

@@ -9,17 +9,16 @@ from typing import Any, TypeVar
 
 from kvplan.arch.parallel import Parallel
 from kvplan.check.budget import Deployment, Limit, Place, Question, Remark, Starts
-from kvplan.check.flags import engine_name, options_of, switch
+from kvplan.check.flags import options_of, switch
 from kvplan.check.merge import Key, Placed
 from kvplan.check.messages import fault
 from kvplan.check.metrics import METRICS
 from kvplan.check.tree import Tree, beside
 from kvplan.engines.base import Options
 from kvplan.errors import KvplanError
+from kvplan.plan.request import DEFAULT_ENGINE
 
 T = TypeVar("T")
-
-DEFAULT_ENGINE = "vllm"
 
 STRETCHED = "allow_long_max_model_len"
 """vLLM's leave to serve more tokens than the model's config says; it takes it from the environment."""
@@ -170,6 +169,3 @@ def _limit(name: str, bound: Any, place: Place, placed: Placed) -> Limit:
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-__all__ = ["DEFAULT_ENGINE", "EVERY_RANK", "deployment", "engine_name"]

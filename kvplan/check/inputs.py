@@ -161,6 +161,10 @@ def _built(given: Input, tree: Tree, asked: Asked, models: Mapping[str, tuple[st
     for command in given.commands:
         try:
             layer = merged([asked.layer, aliased(command.layer, models)])
+            if ("model",) in layer and ("gpu",) not in layer:
+                why = "nothing says which GPU it runs on: give --gpu"
+                unread.append(Unread(command.name, why, command.place, found=True))
+                continue
             built = deployment(command.name, command.place, layer, tree, command.remarks)
             deployments.append(replace(built, starts=Starts(asked.starts)))
         except BudgetFault as error:
@@ -179,8 +183,6 @@ def _built(given: Input, tree: Tree, asked: Asked, models: Mapping[str, tuple[st
 def _unplannable(command: serving.Command, error: BudgetFault) -> Unread:
     """A command that was read and lacks something, or holds what nobody can plan."""
     place, problem = error.faults[0]
-    if ("gpu",) not in command.layer and "names no gpu" in problem.what:
-        return Unread(command.name, "nothing says which GPU it runs on: give --gpu", command.place, found=True)
     why = f"{problem.what}: {problem.cause}" if problem.cause else problem.what
     return Unread(command.name, why, place, found=True)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -179,8 +178,3 @@ def unbounded(
 
 def _status(level: str, *, holds: bool) -> str:
     return "pass" if holds else "fail" if level == "error" else "warn"
-
-
-def broken(result: Result) -> Iterator[CheckRow]:
-    """Rows that didn't pass, the gravest first."""
-    yield from sorted((row for row in result.checks if row.status != "pass"), key=lambda row: RANKS[row.status])

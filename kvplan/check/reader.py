@@ -6,16 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kvplan.check.budget import Deployment, Place, Reading, Remark
-from kvplan.check.build import DEFAULT_ENGINE, deployment
+from kvplan.check.budget import Deployment, Place, Reading
+from kvplan.check.build import deployment
 from kvplan.check.flags import engine_name
 from kvplan.check.matrix import combinations
 from kvplan.check.merge import Key, Layer, Placed, Source, flat, merged
 from kvplan.check.messages import fault, faults
 from kvplan.check.serving import Command, Given, Served
 from kvplan.check.serving import read as read_served
-from kvplan.check.tree import Tree, beside, read_text
+from kvplan.check.tree import Tree, beside
 from kvplan.errors import BadFile
+from kvplan.plan.request import DEFAULT_ENGINE
 
 if TYPE_CHECKING:
     from kvplan.check.fields import BudgetFile, Plannable
@@ -24,18 +25,10 @@ MOST = 20_000
 """Deployments of one file, matrices multiplied out."""
 
 
-def read_budget(name: str, tree: Tree) -> Reading:
-    """The deployments of the budget file `name`.
-
-    Raises: BadFile; BudgetFault (a BadFile) with file and line for everything else.
-    """
-    return parse_budget(read_text(tree, name), name, tree)
-
-
 def parse_budget(text: str, name: str, tree: Tree) -> Reading:
-    """The same for its text. Files that it names are looked for in `tree`, beside `name`.
+    """The deployments of a budget's text. Files that it names are looked for in `tree`, beside `name`.
 
-    Raises: as read_budget.
+    Raises: BadFile; BudgetFault (a BadFile) with file and line.
     """
     budget, source = _validated(text, name)
     reader = _Reader(budget, source, tree)
@@ -154,6 +147,3 @@ def _without_foreign(layer: dict[Key, Placed]) -> dict[Key, Placed]:
     if engine is None or engine_name(str(engine.value)) == DEFAULT_ENGINE:
         return layer
     return {key: placed for key, placed in layer.items() if key[0] != "flags" or not isinstance(placed, Given)}
-
-
-__all__ = ["Remark", "parse_budget", "read_budget"]

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 End = Literal["safe", "likely"]
 
+DEFAULT_ENGINE = "vllm"
+"""Whose rules decide a plan unless another engine is asked for."""
+
 ONE_GPU = Parallel()
 NO_FLAGS = Options()
 
