@@ -10,7 +10,7 @@ from kvplan.cli import options as o
 from kvplan.cli.option import Values
 from kvplan.engines.base import Options
 from kvplan.errors import UsageError
-from kvplan.plan.request import End
+from kvplan.plan.request import NO_FLAGS, End
 
 if TYPE_CHECKING:
     from kvplan.hardware.gpu import Gpu
@@ -106,13 +106,9 @@ def engine_options(values: Values) -> Options:
         hybrid_manager=not values.on(o.NO_HYBRID),
         speculative_tokens=values.get(o.SPECULATIVE_TOKENS) or 0,
         max_loras=_loras(values),
-        max_lora_rank=values.get(o.MAX_LORA_RANK) or LORA_RANK,
+        max_lora_rank=values.get(o.MAX_LORA_RANK) or NO_FLAGS.max_lora_rank,
         lora_targets=values.get(o.LORA_TARGETS),
     )
-
-
-LORA_RANK = 16
-"""vLLM's own default of --max-lora-rank."""
 
 
 def _loras(values: Values) -> int:

@@ -35,7 +35,7 @@ def weigh(model: Model, *, offline: bool = False, progress: Progress | None = No
     if model.weights is None:
         return model
     if model.origin.source.startswith(HUB):
-        found = _of_hub(model, offline, progress)
+        found = _of_hub(model, progress, offline=offline)
     else:
         found = _beside(model.origin.source, progress)
     if found is None:
@@ -59,7 +59,7 @@ def _beside(source: str, progress: Progress | None) -> Headers | str | None:
         return error.problem.what
 
 
-def _of_hub(model: Model, offline: bool, progress: Progress | None) -> Headers | str | None:  # noqa: FBT001 - as asked
+def _of_hub(model: Model, progress: Progress | None, *, offline: bool) -> Headers | str | None:
     """Headers of a repository at the model's own commit; words where the Hub doesn't give them."""
     origin = model.origin
     cached = _cached(origin.id, origin.revision)
