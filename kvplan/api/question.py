@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kvplan.api import given, remarks
+from kvplan.api import given
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
@@ -53,6 +53,7 @@ class FitQuestion:
 
 def planned(model: Model, gpu: Gpu, question: FitQuestion) -> tuple[Plan, tuple[str, ...]]:
     """The plan and what to say with it. A model that the default engine can't serve is planned by the formula."""
+    from kvplan.api import remarks
     from kvplan.engines.ideal import Ideal
     from kvplan.plan.fit import fit as plan
 
