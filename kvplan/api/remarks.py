@@ -12,6 +12,7 @@ def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
     note = _note(engine)
     if note is not None:
         found.append(f"{note}.")
+    found += _doubts(request)
     if own is not None and request.context > own:
         refused = ""
         if request.engine.name == "vllm":
@@ -39,6 +40,16 @@ def length(request: Request) -> tuple[str, ...]:
         return ()
     beside = "" if own is None else f", not the model's own maximum of {own:,}"
     return (f"Without --ctx {request.engine.name} serves {request.context:,} tokens{beside} ({used.reason}).",)
+
+
+def _doubts(request: Request) -> tuple[str, ...]:
+    """Whether the engine serves the model in a roundabout way, or perhaps not at all."""
+    if request.engine.name != "vllm":
+        return ()
+    from kvplan.engines.vllm.policy import Vllm
+
+    said = request.engine.doubt(request.model) if isinstance(request.engine, Vllm) else None
+    return () if said is None else (f"{said}.",)
 
 
 def _note(engine: str | None) -> str | None:

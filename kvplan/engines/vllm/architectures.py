@@ -79,36 +79,6 @@ NO_PIPELINE = (
 )  # fmt: skip
 """Classes without pipeline parallelism (no SupportsPP)."""
 
-SUPPORTED_UNTIL = {
-    "MotifForCausalLM": "0.10.2", "Phi3SmallForCausalLM": "0.9.2", "Phi4FlashForCausalLM": "0.10.2",
-    "JAISLMHeadModel": "0.22.0", "QWenLMHeadModel": "0.23.0", "QwenVLForConditionalGeneration": "0.23.0",
-    "InternLMForCausalLM": "0.23.0", "InternLM2VEForCausalLM": "0.23.0", "XverseForCausalLM": "0.23.0",
-    "BambaForCausalLM": "0.23.0", "MiniMaxText01ForCausalLM": "0.23.0", "MiniMaxM1ForCausalLM": "0.23.0",
-    "MiniMaxVL01ForConditionalGeneration": "0.23.0", "BaiChuanForCausalLM": "0.23.0", "BaichuanForCausalLM": "0.23.0",
-    "AquilaModel": "0.24.0", "AquilaForCausalLM": "0.24.0", "Grok1ModelForCausalLM": "0.24.0",
-    "Grok1ForCausalLM": "0.24.0", "TeleChatForCausalLM": "0.25.0", "Plamo2ForCausalLM": "0.26.0",
-    "OuroForCausalLM": "0.26.0", "ArcticForCausalLM": "0.28.0", "MPTForCausalLM": "0.28.0", "RWForCausalLM": "0.28.0",
-    "StableLMEpochForCausalLM": "0.28.0", "HCXVisionForCausalLM": "0.28.0", "DonutForConditionalGeneration": "0.10.2",
-}  # fmt: skip
-"""Classes that later versions can't load, and the last version that could; classes that a transformers release still
-has are loaded through it instead and aren't listed."""
-
-PLUGIN = {
-    "BartModel": "https://github.com/vllm-project/bart-plugin",
-    "BartForConditionalGeneration": "https://github.com/vllm-project/bart-plugin",
-    "Florence2ForConditionalGeneration": "https://github.com/vllm-project/bart-plugin",
-    "MBartForConditionalGeneration": "https://github.com/vllm-project/bart-plugin",
-}
-"""Classes that only a plugin loads."""
-
-NEVER = (
-    "T5ForConditionalGeneration", "T5Model", "UMT5ForConditionalGeneration", "MT5ForConditionalGeneration",
-    "MllamaForConditionalGeneration", "RwkvForCausalLM", "Rwkv5ForCausalLM", "Rwkv6ForCausalLM", "Rwkv7ForCausalLM",
-    "RecurrentGemmaForCausalLM",
-)  # fmt: skip
-"""Classes that neither vLLM nor its transformers backend serves."""
-
-
 def is_pooling(model: Model) -> bool:
     """Whether vLLM serves the model as an embedder or a classifier; a config that names no class is served as one."""
     if not model.architectures:

@@ -10,7 +10,7 @@ from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Budget, Capacity, Options, Refusal
 from kvplan.engines.ideal import drafting
-from kvplan.engines.vllm import allocate, lengths
+from kvplan.engines.vllm import allocate, lengths, served
 from kvplan.engines.vllm import budget as budgets
 from kvplan.engines.vllm.architectures import FP8_ON_BLACKWELL, compresses, named
 from kvplan.engines.vllm.backends import BLACKWELL, capability
@@ -62,8 +62,13 @@ class Vllm:
 
         Raises: UsageError, CannotSplit, Unsupported where vLLM would not start whatever the memory.
         """
+        served.check(model, self.release, verified=self.verified)
         held = rules(self.release)
         return allocate.plan(model, gpu, kv, settings(model, gpu, parallel, options, context, held), held)
+
+    def doubt(self, model: Model) -> str | None:
+        """What to say of a model that this version serves in a roundabout way, or perhaps not at all."""
+        return served.doubt(model, self.release)
 
     def budget(self, model: Model, gpu: Gpu, parallel: Parallel, options: Options, context: int) -> Budget:
         """Memory left for the cache on the fullest GPU, term by term.

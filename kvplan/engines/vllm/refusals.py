@@ -12,9 +12,9 @@ from math import gcd
 from kvplan.arch.layers import Attention, Latent, Recurrent
 from kvplan.arch.model import Model
 from kvplan.engines.base import Refusal
-from kvplan.engines.vllm.architectures import NEVER, NO_PIPELINE, PLUGIN, SHARES_CACHE, SUPPORTED_UNTIL
+from kvplan.engines.vllm.architectures import NO_PIPELINE, SHARES_CACHE
 from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.versions import Rules, parse, text
+from kvplan.engines.vllm.versions import Rules, text
 from kvplan.errors import CannotSplit, Unsupported
 from kvplan.units import GIB
 
@@ -52,9 +52,9 @@ def gib(size: int) -> float:
 def check(model: Model, settings: Settings, rules: Rules) -> None:
     """What refuses a model whatever the memory.
 
-    Raises: Unsupported for a class this version can't load; CannotSplit for parallel sizes it can't be split by.
+    Raises: Unsupported for weights this version can't load; CannotSplit for parallel sizes it can't be split by.
     """
-    _known(model, rules)
+    _order(model, rules)
     _heads(model, settings)
     _pipeline(model, settings)
     _sharing(model, settings)
@@ -62,21 +62,14 @@ def check(model: Model, settings: Settings, rules: Rules) -> None:
     _weight_blocks(model, settings)
 
 
-def _known(model: Model, rules: Rules) -> None:
-    for name in model.architectures:
-        if name in PLUGIN:
-            raise Unsupported(
-                f"vLLM serves {name} through a plugin only", hint=f"see {PLUGIN[name]}, or --engine ideal"
-            )
-        if name in NEVER:
-            raise Unsupported(f"vLLM doesn't serve {name}", hint="--engine ideal or --engine transformers")
-        last = SUPPORTED_UNTIL.get(name)
-        if last is not None and rules.version > parse(last):
-            raise Unsupported(
-                f"vLLM {text(rules.version)} doesn't serve {name}",
-                cause=f"vLLM did until {last}",
-                hint=f"--engine vllm@{last}",
-            )
+def _order(model: Model, rules: Rules) -> None:
+    """Source: layers/quantization/utils/gptq_utils.py; the checks of 0.29 and 0.30 were read."""
+    if "gptq_order" in model.traits and not rules.gptq_order:
+        raise Unsupported(
+            f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
+            cause="GPTQ group activation ordering (desc_act=True) is no longer supported",
+            hint="a checkpoint with desc_act=false, or --engine vllm@0.29.0",
+        )
 
 
 def _heads(model: Model, settings: Settings) -> None:

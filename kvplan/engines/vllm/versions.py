@@ -81,6 +81,7 @@ class Rules:
     libraries: bool = False
     longrope_original: bool = False
     yarn_stretches: bool = True
+    gptq_order: bool = True
 
     def steps_in_flight(self, pp: int, overlapped: bool, dense: Callable[[], bool]) -> int:  # noqa: FBT001 - a flag's value
         """Steps that may be scheduled before the oldest has settled, as windows are charged for them."""
@@ -141,6 +142,8 @@ CHANGES: tuple[Change, ...] = (
            (("null_block", True), ("tuples", False), ("overlap", "always"))),
     Change((0, 30, 0), "yarn's factor is taken to be in the stated length already", "config/model.py",
            (("yarn_stretches", False),)),
+    Change((0, 30, 0), "GPTQ weights in the order of activations (desc_act) are refused",
+           "layers/quantization/utils/gptq_utils.py", (("gptq_order", False),)),
     Change((0, 32, 0), "Mamba-2 prefills export one more state for prefix caching",
            "layers/mamba/mamba_mixer2.py", (("checkpoints", (("mamba2", 1),)),)),
     Change((0, 33, 0), "gated delta nets export one more state too, at multiples of 64 tokens; windows pick their own block; a GB10 is given a "

@@ -1,0 +1,158 @@
+"""Which model classes a release of vLLM serves: those it registers, and those that its Transformers backend runs.
+
+A config names classes. vLLM takes the first that its registry has. When it has none, it looks for the first in the
+installed Transformers library and runs that, if its layers ask for attention through the library's interface and its
+decoder takes positions. What neither can do is refused before anything is loaded.
+
+Source: vLLM 0.33 models/registry.py inspect_model_cls, models/transformers/base.py and legacy.py; which classes of
+Transformers 5.19 pass was found by building each with vLLM 0.33, from the default of its config.
+"""
+
+from __future__ import annotations
+
+from kvplan.arch.layers import Attention
+from kvplan.arch.model import Model
+from kvplan.engines.vllm.architectures import POOLING_SUFFIXES
+from kvplan.engines.vllm.registered import CLASSES, RELEASES
+from kvplan.engines.vllm.spans import first, holds, last
+from kvplan.engines.vllm.versions import NEWEST, Version, parse, text
+from kvplan.errors import Unsupported
+
+PLUGIN = {
+    "BartModel": "https://github.com/vllm-project/bart-plugin",
+    "BartForConditionalGeneration": "https://github.com/vllm-project/bart-plugin",
+    "Florence2ForConditionalGeneration": "https://github.com/vllm-project/bart-plugin",
+    "MBartForConditionalGeneration": "https://github.com/vllm-project/bart-plugin",
+}
+"""Classes that only a plugin loads."""
+
+CROSSES = ("MllamaForConditionalGeneration", "DonutForConditionalGeneration", *PLUGIN)
+"""Classes that the first engine (V0, until 0.10) served with caches of encoders, for which there are no rules here."""
+
+BACKEND_SINCE: Version = (0, 7, 2)
+"""The first release with a Transformers backend."""
+
+RUNS = frozenset(["AriaTextForCausalLM", "AXK2ForCausalLM", "AyaVisionForConditionalGeneration", "BioGptForCausalLM", "BitNetForCausalLM", "CohereCompassForCausalLM", "Cosmos3OmniForConditionalGeneration", "CTRLLMHeadModel", "DeepseekOcr2ForConditionalGeneration", "DeepseekVLForConditionalGeneration", "DeepseekVLHybridForConditionalGeneration", "DogeForCausalLM", "Dots1ForCausalLM", "Emu3ForCausalLM", "FastVlmForConditionalGeneration", "FunAsrNanoForConditionalGeneration", "FuyuForCausalLM", "Gemma4UnifiedForCausalLM", "Glm46VForConditionalGeneration", "GotOcr2ForConditionalGeneration", "HeliumForCausalLM", "HyperCLOVAXVisionV2ForConditionalGeneration", "Idefics2ForConditionalGeneration", "InstructBlipForConditionalGeneration", "InstructBlipVideoForConditionalGeneration", "JanusForConditionalGeneration", "JetMoeForCausalLM", "Kimi_K25ForConditionalGeneration", "Kosmos2ForConditionalGeneration", "Kosmos2_5ForConditionalGeneration", "KyutaiSpeechToTextForConditionalGeneration", "LightOnOcrForConditionalGeneration", "MiniMaxM3VLForCausalLM", "MinistralForCausalLM", "Mistral4ForCausalLM", "ModernBertDecoderForCausalLM", "MoshiForCausalLM", "MusicFlamingoForConditionalGeneration", "NanoChatForCausalLM", "Ovis2ForConditionalGeneration", "PerceptionLMForConditionalGeneration", "PersimmonForCausalLM", "Phi4MultimodalForCausalLM", "PhimoeForCausalLM", "Qwen2_5OmniThinkerForConditionalGeneration", "Qwen3OmniMoeThinkerForConditionalGeneration", "SolarOpenForCausalLM", "VideoLlama3ForConditionalGeneration", "VideoLlavaForConditionalGeneration", "VipLlavaForConditionalGeneration", "VoxtralRealtimeForConditionalGeneration", "YoutuForCausalLM", "ZayaForCausalLM"])  # fmt: skip
+"""Classes that vLLM 0.33 doesn't register and its Transformers backend takes; those of several modalities by their flags
+alone."""
+
+REFUSED = {
+    "its layers don't use the Transformers library's attention interface": """
+        BigBirdForCausalLM BlipForConditionalGeneration CodeGenForCausalLM CpmAntForCausalLM
+        FSMTForConditionalGeneration GPTNeoForCausalLM GPTNeoXJapaneseForCausalLM LEDForConditionalGeneration
+        MegatronBertForCausalLM MvpForCausalLM MvpForConditionalGeneration OpenAIGPTLMHeadModel ProphetNetForCausalLM
+        ProphetNetForConditionalGeneration ReformerModelWithLMHead RemBertForCausalLM RoFormerForCausalLM
+        TrOCRForCausalLM XGLMForCausalLM XLMWithLMHeadModel XLNetLMHeadModel""",
+    "its decoder takes no positions, which vLLM's Transformers backend gives it": """
+        BartForCausalLM BigBirdPegasusForCausalLM BigBirdPegasusForConditionalGeneration BlenderbotForCausalLM
+        BlenderbotForConditionalGeneration BlenderbotSmallForCausalLM BlenderbotSmallForConditionalGeneration
+        LongT5ForConditionalGeneration M2M100ForConditionalGeneration MBartForCausalLM MT5ForConditionalGeneration
+        MarianForCausalLM MarianMTModel NllbMoeForConditionalGeneration PLBartForCausalLM
+        PLBartForConditionalGeneration PegasusForCausalLM PegasusForConditionalGeneration
+        PegasusXForConditionalGeneration SeamlessM4TForTextToText SeamlessM4Tv2ForTextToText
+        SwitchTransformersForConditionalGeneration T5ForConditionalGeneration T5Model UMT5ForConditionalGeneration
+        UdopForConditionalGeneration xLSTMForCausalLM""",
+    "vLLM's Transformers backend can't run its layers": """
+        BltForCausalLM DiffLlamaForCausalLM EvollaForProteinText2Text GitForCausalLM IdeficsForVisionText2Text
+        MllamaForCausalLM MllamaForConditionalGeneration PI0ForConditionalGeneration RecurrentGemmaForCausalLM
+        RwkvForCausalLM WhisperForCausalLM ZambaForCausalLM""",
+    "it encodes: its layers attend both ways and keep no cache": """
+        BertGenerationDecoder BertLMHeadModel CamembertForCausalLM Data2VecTextForCausalLM ElectraForCausalLM
+        ErnieForCausalLM RoCBertForCausalLM RobertaForCausalLM RobertaPreLayerNormForCausalLM XLMRobertaForCausalLM
+        XLMRobertaXLForCausalLM XmodForCausalLM""",
+}  # fmt: skip
+"""Classes of the Transformers library that vLLM doesn't register and its backend doesn't take, by the reason."""
+
+
+def check(model: Model, version: Version, *, verified: bool = True) -> None:
+    """Nothing, if the release serves the model, or may.
+
+    verified: whether its registry was read; what a later one serves is not known.
+
+    Raises: Unsupported, with a release that does.
+    """
+    names = model.architectures
+    if not names or any(_registered(name, version) for name in names):
+        crossed = next((name for name in names if name in CROSSES), None)
+        if crossed is not None:
+            raise Unsupported(
+                f"kvplan has no rules for what vLLM {text(version)} keeps of {crossed}'s encoder", hint="--engine ideal"
+            )
+        return
+    _check_named(names)
+    if doubt(model, version) is None and verified:
+        raise _unknown(names[0], version)
+
+
+def _check_named(names: tuple[str, ...]) -> None:
+    """Classes of which something is known.
+
+    Raises: Unsupported.
+    """
+    for name in names:
+        if name in PLUGIN:
+            raise Unsupported(
+                f"vLLM serves {name} through a plugin only", hint=f"see {PLUGIN[name]}, or --engine ideal"
+            )
+    for reason, refused in REFUSED.items():
+        if names[0] in refused.split():
+            raise Unsupported(
+                f"vLLM doesn't serve {names[0]}", cause=f"vLLM doesn't register it, and {reason}", hint="--engine ideal"
+            )
+
+
+def doubt(model: Model, version: Version) -> str | None:
+    """What to say of a model that the release doesn't register and its Transformers backend runs, or may run.
+
+    None where there is nothing to say, or no hope: before 0.33 the backend is only taken to run plain attention.
+    """
+    names = model.architectures
+    if not names or any(_registered(name, version) for name in names) or version < BACKEND_SINCE:
+        return None
+    if names[0] not in RUNS:
+        return None
+    if version >= NEWEST:
+        return f"vLLM {text(version)} has no {names[0]} of its own and runs it through its Transformers backend"
+    if all(isinstance(cache, Attention) and cache.indexer is None for cache, _ in model.distinct):
+        return (
+            f"vLLM {text(version)} has no {names[0]} of its own: it starts only if the Transformers library installed with "
+            "it has one, unverified"
+        )
+    return None
+
+
+def _registered(name: str, version: Version) -> bool:
+    """Whether a release registers a class, or the one that an embedder or a classifier is made of."""
+    if holds(CLASSES.get(name, ""), version) or holds(CLASSES.get(name, ""), _next(version)):
+        return True
+    suffix = next((suffix for suffix in POOLING_SUFFIXES if name.endswith(suffix)), None)
+    if suffix is None:
+        return False
+    stem = name.removesuffix(suffix)
+    return any(holds(CLASSES.get(stem + made, ""), version) for made in MADE_OF)
+
+
+def _next(version: Version) -> Version:
+    """The release that a build between two releases is on its way to; a release itself."""
+    return next((each for each in map(parse, RELEASES) if each >= version), version)
+
+
+MADE_OF = ("ForCausalLM", "ForConditionalGeneration", "ChatModel", "LMHeadModel")
+"""Ends of the names of classes that embedders and classifiers are made of. Source: config/model.py _SUFFIX_TO_DEFAULTS."""
+
+
+def _unknown(name: str, version: Version) -> Unsupported:
+    """A class that the release has no way to load."""
+    spans = CLASSES.get(name, "")
+    what = f"vLLM {text(version)} doesn't serve {name}"
+    if not spans:
+        return Unsupported(
+            what,
+            cause="no release registers it, nor has the Transformers library a class of that name that its backend takes",
+            hint="--engine ideal; a checkpoint's own code loads only if it is written for that backend",
+        )
+    if version < first(spans):
+        since = text(first(spans))
+        return Unsupported(what, cause=f"vLLM does since {since}", hint=f"--engine vllm@{since}")
+    until = text(last(spans) or NEWEST)
+    return Unsupported(what, cause=f"vLLM did until {until}", hint=f"--engine vllm@{until}")

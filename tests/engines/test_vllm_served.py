@@ -1,0 +1,117 @@
+"""Which classes and flags a release knows: what vLLM's own code did with them, and its registries release by release."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kvplan import api
+from kvplan.arch.model import Origin
+from kvplan.engines.vllm import served
+from kvplan.engines.vllm.spans import holds
+from kvplan.engines.vllm.versions import parse
+from kvplan.errors import Unsupported
+from kvplan.families import read
+from kvplan.sources.models import load_model
+
+LLAMA = load_model("llama-3-8b")
+
+
+def named(*names):
+    return replace(LLAMA, architectures=names)
+
+
+def served_by(version, *names):
+    try:
+        served.check(named(*names), parse(version))
+    except Unsupported:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "XGLMForCausalLM", "GPTNeoForCausalLM", "CodeGenForCausalLM", "OpenAIGPTLMHeadModel",
+        "PegasusForConditionalGeneration", "BlenderbotForConditionalGeneration", "M2M100ForConditionalGeneration",
+        "T5ForConditionalGeneration", "RecurrentGemmaForCausalLM", "BertLMHeadModel", "Rwkv6ForCausalLM", "InventedForCausalLM",
+    ],
+)  # fmt: skip
+def test_what_vllm_033_fails_to_build_is_refused_by_name(name):
+    with pytest.raises(Unsupported, match=name) as refused:
+        served.check(named(name), parse("0.33.0"))
+    assert refused.value.problem.hint
+
+
+@pytest.mark.parametrize("name", ["BioGptForCausalLM", "CTRLLMHeadModel", "HeliumForCausalLM", "PersimmonForCausalLM"])
+def test_what_vllm_033_builds_by_its_transformers_backend_is_served(name):
+    served.check(named(name), parse("0.33.0"))
+    assert "Transformers backend" in served.doubt(named(name), parse("0.33.0"))
+
+
+@pytest.mark.parametrize(
+    ("name", "without", "having"),
+    [
+        ("Qwen3ForCausalLM", "0.8.3", "0.8.4"), ("Gemma3ForCausalLM", "0.7.3", "0.8.0"),
+        ("GptOssForCausalLM", "0.10.0", "0.10.1"), ("DeepseekV32ForCausalLM", "0.10.2", "0.11.0"),
+        ("QWenLMHeadModel", "0.24.0", "0.23.0"), ("Phi4FlashForCausalLM", "0.11.0", "0.10.2"),
+    ],
+)  # fmt: skip
+def test_a_class_is_served_from_its_first_release_to_its_last(name, without, having):
+    assert served_by(having, name)
+    with pytest.raises(Unsupported) as refused:
+        served.check(named(name), parse(without))
+    assert having in refused.value.problem.hint
+
+
+def test_any_class_of_the_config_will_do():
+    assert served_by("0.33.0", "InventedForCausalLM", "LlamaForCausalLM")
+
+
+def test_embedders_are_made_of_the_class_that_generates():
+    assert served_by("0.33.0", "MistralForSequenceClassification")
+
+
+def test_a_build_on_its_way_to_a_release_may_have_its_classes():
+    assert served_by("0.18.2", "Gemma4ForConditionalGeneration")
+
+
+def test_a_release_that_was_not_read_is_not_held_to_the_newest_registry():
+    served.check(named("InventedForCausalLM"), parse("0.33.0"), verified=False)
+
+
+def test_by_default_what_vllm_refuses_is_planned_by_the_formula():
+    report = api.fit(named("XGLMForCausalLM"), "h100", api.FitQuestion(context=2048))
+    assert report.engine.name == "ideal"
+    assert any("XGLMForCausalLM" in said for said in report.warnings)
+
+
+def test_spans():
+    assert holds("0.6.0-0.7.2 0.9.0", parse("0.9.1"))
+    assert not holds("0.6.0-0.7.2 0.9.0", parse("0.8.0"))
+
+
+GPTQ = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 11008,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32, "max_position_embeddings": 2048,
+    "vocab_size": 32000, "torch_dtype": "float16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("version", "order", "group", "taken"),
+    [
+        ("0.33.0", True, 128, False), ("0.30.0", True, 128, False), ("0.29.0", True, 128, True),
+        ("0.33.0", True, -1, True), ("0.33.0", False, 128, True),
+    ],
+)  # fmt: skip
+def test_weights_in_the_order_of_activations(version, order, group, taken):
+    stored = {"quant_method": "gptq", "bits": 4, "group_size": group, "desc_act": order}
+    model = read({**GPTQ, "quantization_config": stored}, Origin("wizard", "a test"))
+    question = api.FitQuestion(context=2048, engine=f"vllm@{version}")
+    if taken:
+        assert api.fit(model, "h100", question).engine.name == "vllm"
+    else:
+        with pytest.raises(Unsupported, match="wizard"):
+            api.fit(model, "h100", question)

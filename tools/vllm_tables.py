@@ -1,0 +1,198 @@
+"""Remakes kvplan/engines/vllm/registered.py and flags.py: what each release of vLLM registers and takes.
+
+    python tools/vllm_tables.py FOLDER
+
+FOLDER holds one folder a release, named by its version, with the release's `vllm` package in it (a wheel unpacks; of it
+only config*, engine/arg_utils.py and model_executor/models/registry.py and __init__.py are read). Nothing is imported:
+names are taken from the syntax trees. Names of classes, flags and formats are facts; no other text is kept.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+HERE = Path(__file__).parents[1] / "kvplan" / "engines" / "vllm"
+Version = tuple[int, int, int]
+
+HEAD = '''\
+"""{about}
+
+Made by tools/vllm_tables.py from the releases' own files; not written by hand. A value is the first release that has the
+name, or `first-last` where a later one lost it, several where it came back. What the oldest has may be older.
+"""
+
+from __future__ import annotations
+
+'''
+
+
+def main(folder: Path) -> None:
+    """Write both modules."""
+    releases = sorted((parsed(path.name), path / "vllm") for path in folder.iterdir() if (path / "vllm").is_dir())
+    classes = spans(releases, classes_of)
+    write(
+        "registered.py",
+        "Model classes that vLLM registers, and the releases that do.\n\nSource: model_executor/models/registry.py of each",
+        releases,
+        (("CLASSES", "Class that a config names: releases.", classes),),
+    )
+    write(
+        "flags.py",
+        "Flags of vLLM's engine and their values, and the releases that take them.\n\n"
+        "Source: engine/arg_utils.py and config/cache.py, config/lora.py of each",
+        releases,
+        (
+            ("FLAGS", "Flag without its dashes: releases.", spans(releases, flags_of)),
+            ("NEGATED", "Switch that may be turned off with --no-: releases.", spans(releases, negated_of)),
+            ("CACHE_FORMATS", "Value of --kv-cache-dtype: releases.", spans(releases, formats_of)),
+            ("LORA_RANKS", "Value of --max-lora-rank: releases.", spans(releases, ranks_of)),
+            ("BLOCKS", "Value of --block-size, where a release lists them: releases.", spans(releases, blocks_of)),
+            ("DRAFT_METHODS", "Method of --speculative-config: releases.", spans(releases, methods_of)),
+        ),
+    )
+
+
+def parsed(name: str) -> Version:
+    """`0.6.4.post1` as a release."""
+    major, minor, patch = (int(part) for part in re.findall(r"\d+", name)[:3])
+    return major, minor, patch
+
+
+def text(version: Version) -> str:
+    """`0.6.4`."""
+    return ".".join(map(str, version))
+
+
+def spans(releases: list[tuple[Version, Path]], names: Callable[[Path], set[str]]) -> dict[str, str]:
+    """Each name with the releases that have it."""
+    found: dict[str, list[list[Version]]] = {}
+    before: set[str] = set()
+    last = releases[0][0]
+    for version, folder in releases:
+        here = names(folder)
+        for name in here - before:
+            found.setdefault(name, []).append([version])
+        for name in before - here:
+            found[name][-1].append(last)
+        before, last = here, version
+    return {name: " ".join("-".join(map(text, span)) for span in each) for name, each in sorted(found.items())}
+
+
+def write(file: str, about: str, releases: Iterable[tuple[Version, Path]], tables: Iterable[tuple]) -> None:
+    """One module of tables."""
+    lines = [HEAD.format(about=about + ".")]
+    known = ", ".join(f'"{text(version)}"' for version, _ in releases)
+    lines.append(f'RELEASES = ({known})  # fmt: skip\n"""Releases that were read."""\n\n')
+    for name, says, table in tables:
+        rows = "\n".join(f'    "{key}": "{value}",' for key, value in table.items())
+        lines.append(f'{name} = {{\n{rows}\n}}\n"""{says}"""\n\n')
+    (HERE / file).write_text("".join(lines).rstrip("\n") + "\n", encoding="utf-8")
+
+
+def trees(folder: Path, *files: str) -> Iterator[ast.AST]:
+    """Nodes of those of the files that the release has."""
+    for file in files:
+        for path in sorted(folder.glob(file)):
+            yield from ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def constants(node: ast.AST) -> list:
+    """The literals of a tuple or list."""
+    return [each.value for each in getattr(node, "elts", ()) if isinstance(each, ast.Constant)]
+
+
+def classes_of(folder: Path) -> set[str]:
+    """Keys of the registry's tables: each has a module and a class."""
+    found = set()
+    for node in trees(folder, "model_executor/models/registry.py", "model_executor/models/__init__.py"):
+        if isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(value, ast.Tuple) and len(constants(value)) == 2:
+                    found.add(key.value)
+    return found
+
+
+def arguments_of(folder: Path) -> Iterator[tuple[str, ast.Call]]:
+    """Flags that the engine's parser is given."""
+    for node in trees(folder, "engine/arg_utils.py"):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument":
+            for each in node.args:
+                if isinstance(each, ast.Constant) and str(each.value).startswith("--"):
+                    yield each.value[2:].replace("_", "-"), node
+
+
+def flags_of(folder: Path) -> set[str]:
+    """All of them."""
+    return {name for name, _ in arguments_of(folder)}
+
+
+def negated_of(folder: Path) -> set[str]:
+    """Those that are made with BooleanOptionalAction, by themselves or, from a field's type, by get_kwargs."""
+    fields = {
+        node.target.id
+        for node in trees(folder, "config.py", "config/*.py", "engine/arg_utils.py")
+        if isinstance(node, ast.AnnAssign)
+        and isinstance(node.target, ast.Name)
+        and "bool" in ast.unparse(node.annotation)
+    }
+    found = set()
+    for name, call in arguments_of(folder):
+        said = ast.unparse(call)
+        read = re.findall(r"_kwargs\[['\"](\w+)['\"]\]", said)
+        if "BooleanOptionalAction" in said or any(field in fields for field in read):
+            found.add(name)
+    return found
+
+
+def literals(folder: Path, name: str) -> set[str]:
+    """Members of `NAME = Literal[...]` in the configuration."""
+    found: set[str] = set()
+    for node in trees(folder, "config.py", "config/*.py"):
+        if isinstance(node, ast.Assign) and name in {getattr(target, "id", "") for target in node.targets}:
+            found |= {str(each.value) for each in ast.walk(node.value) if isinstance(each, ast.Constant)}
+    return found
+
+
+def choices(folder: Path, flag: str) -> set[str]:
+    """`choices=` of a flag."""
+    for name, call in arguments_of(folder):
+        for given in call.keywords:
+            if name == flag and given.arg == "choices":
+                return {str(each) for each in constants(given.value)}
+    return set()
+
+
+def formats_of(folder: Path) -> set[str]:
+    """Cache formats."""
+    return literals(folder, "CacheDType") or choices(folder, "kv-cache-dtype")
+
+
+def blocks_of(folder: Path) -> set[str]:
+    """Block sizes."""
+    return literals(folder, "BlockSize") or choices(folder, "block-size")
+
+
+def ranks_of(folder: Path) -> set[str]:
+    """Ranks of adapters."""
+    for node in trees(folder, "config.py", "config/*.py"):
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "possible_max_ranks":
+            return {str(each) for each in constants(node.value)}
+    return literals(folder, "MaxLoRARanks")
+
+
+def methods_of(folder: Path) -> set[str]:
+    """Methods of drafting: of the type's literal, or of the list that an unknown one is checked against."""
+    found = literals(folder, "SpeculativeMethod") | literals(folder, "MTPModelTypes")
+    return {
+        name
+        for name in found | literals(folder, "EagleModelTypes") | literals(folder, "NgramGPUTypes")
+        if name.isidentifier()
+    }
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
