@@ -1,0 +1,56 @@
+"""Tensors that every tensor rank holds whole, or twice: bytes of the tensors that vLLM 0.33 itself builds on a rank."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvplan.arch.model import Origin
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.weight_views import view_of
+from kvplan.families import read
+
+PERSIMMON = {
+    "model_type": "persimmon", "architectures": ["PersimmonForCausalLM"], "vocab_size": 262144, "hidden_size": 4096,
+    "intermediate_size": 16384, "num_hidden_layers": 36, "num_attention_heads": 64, "max_position_embeddings": 16384,
+    "tie_word_embeddings": False,
+}  # fmt: skip
+CTRL = {
+    "model_type": "ctrl", "architectures": ["CTRLLMHeadModel"], "vocab_size": 246534, "n_positions": 256, "n_embd": 1280,
+    "dff": 8192, "n_layer": 48, "n_head": 16, "tie_word_embeddings": True,
+}  # fmt: skip
+JETMOE = {
+    "model_type": "jetmoe", "architectures": ["JetMoeForCausalLM"], "vocab_size": 32000, "hidden_size": 2048,
+    "num_hidden_layers": 12, "num_key_value_heads": 16, "kv_channels": 128, "intermediate_size": 5632,
+    "max_position_embeddings": 4096, "num_local_experts": 8, "num_experts_per_tok": 2, "tie_word_embeddings": True,
+}  # fmt: skip
+JAMBA = {
+    "model_type": "jamba", "architectures": ["JambaForCausalLM"], "attn_layer_offset": 7, "attn_layer_period": 14,
+    "expert_layer_offset": 1, "expert_layer_period": 2, "hidden_size": 2560, "intermediate_size": 8192,
+    "mamba_conv_bias": True, "mamba_d_conv": 4, "mamba_d_state": 16, "mamba_dt_rank": 160, "mamba_expand": 2,
+    "mamba_proj_bias": False, "max_position_embeddings": 262144, "num_attention_heads": 20, "num_experts": 1,
+    "num_experts_per_tok": 1, "num_hidden_layers": 28, "num_key_value_heads": 1, "tie_word_embeddings": True,
+    "torch_dtype": "bfloat16", "vocab_size": 65536,
+}  # fmt: skip
+WHISPER = {
+    "model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"], "d_model": 1280,
+    "decoder_attention_heads": 20, "decoder_ffn_dim": 5120, "decoder_layers": 2, "encoder_attention_heads": 20,
+    "encoder_ffn_dim": 5120, "encoder_layers": 32, "is_encoder_decoder": True, "max_source_positions": 1500,
+    "max_target_positions": 448, "num_hidden_layers": 32, "num_mel_bins": 128, "torch_dtype": "float16", "vocab_size": 51866,
+}  # fmt: skip
+
+ON_A_RANK = [
+    (PERSIMMON, 1, 18_794_351_296), (PERSIMMON, 2, 16_646_867_648),
+    (CTRL, 1, 3_276_896_000), (CTRL, 2, 2_961_258_240),
+    (JETMOE, 1, 8_587_776_704), (JETMOE, 2, 8_522_240_704),
+    (JAMBA, 2, 3_200_701_216),
+    (WHISPER, 2, 831_017_024), (WHISPER, 4, 490_073_664),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "tp", "built"), ON_A_RANK, ids=lambda value: value if isinstance(value, int) else ""
+)
+def test_bytes_on_a_rank(config, tp, built):
+    model = read(config, Origin("a model", "a test"))
+    assert model.weights is not None
+    assert model.weights.bytes_on_rank(Parallel(tp=tp), 0, view_of("vllm", model)) == pytest.approx(built, rel=2e-3)
