@@ -23,7 +23,7 @@ def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
             f"{kv.k.name} keys: below 8 bits long-context recall degrades, and keys, with their outlier channels, are "
             "in most measurements the more sensitive side."
         )
-    if kv.k.name == "fp8" and request.gpu.fp8_kv_native is False:
+    if kv.k.name in {"fp8", "fp8_e5m2"} and request.gpu.fp8_kv_native is False:
         found.append(f"{request.gpu.id} converts fp8 in software: half the bytes, not twice the speed.")
     if request.gpu.unified and request.gpu.host_share is not None:
         kept = format_bytes(request.gpu.host_share.value)

@@ -55,6 +55,7 @@ FORMATS: dict[str, Format] = {
         Format("bf16", 16),
         Format("fp16", 16),
         Format("fp8", 8, source="vLLM 0.33 --kv-cache-dtype fp8: one scale per tensor, none stored in the cache"),
+        Format("fp8_e5m2", 8, source="vLLM 0.33 --kv-cache-dtype fp8_e5m2: no scales at all"),
         Format("int8", 8, source="one scale per tensor, none stored in the cache"),
         Format("fp8_per_token_head", 8, row_bits=32, source=_PER_HEAD),
         Format("int8_per_token_head", 8, row_bits=32, source=_PER_HEAD),
@@ -81,7 +82,8 @@ FORMATS: dict[str, Format] = {
 
 ALIASES = {
     "float32": "fp32", "f32": "fp32", "float": "fp32", "bfloat16": "bf16", "float16": "fp16", "f16": "fp16",
-    "half": "fp16", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8", "e4m3": "fp8",
+    "half": "fp16", "fp8_e4m3": "fp8", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8_e5m2", "e4m3": "fp8",
+    "e5m2": "fp8_e5m2",
 }  # fmt: skip
 
 

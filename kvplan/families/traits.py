@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from kvplan.families.fields import Fields
 
@@ -13,6 +14,9 @@ IMAGE_PREFIX = "image_prefix"
 ORDERED = "gptq_order"
 """GPTQ weights whose groups are in the order of activations: desc_act with groups shorter than a row."""
 
+SCALED = "fp8_scales"
+"""The checkpoint may bring scales of an e4m3 cache, so that vLLM takes no e5m2 one."""
+
 
 def traits(fields: Fields) -> tuple[str, ...]:
     """Names of the traits that the config states.
@@ -22,21 +26,31 @@ def traits(fields: Fields) -> tuple[str, ...]:
     found = fields.find("use_bidirectional_attention")
     stated = (
         (IMAGE_PREFIX, found is not None and found[1] == "vision"),
-        (ORDERED, _ordered(fields)),
+        (ORDERED, _ordered(_quantization(fields))),
+        (SCALED, _scaled(_quantization(fields))),
     )
     return tuple(name for name, holds in stated if holds)
 
 
-def _ordered(fields: Fields) -> bool:
-    """Source: vLLM 0.33 layers/quantization/utils/gptq_utils.py, whose words for it are desc_act and group_size."""
+def _quantization(fields: Fields) -> Mapping[str, Any]:
     found = fields.shared("quantization_config")
-    node = found[1] if found is not None else None
-    if not isinstance(node, Mapping) or node.get("quant_method") != "gptq":
+    return found[1] if found is not None and isinstance(found[1], Mapping) else {}
+
+
+def _scaled(node: Mapping[str, Any]) -> bool:
+    """Source: vLLM 0.33 layers/attention/attention.py, which refuses e5m2 for these."""
+    method = node.get("quant_method")
+    return method in ("fp8", "modelopt", "quark") or (
+        method == "compressed-tensors" and node.get("kv_cache_scheme") is not None
+    )
+
+
+def _ordered(node: Mapping[str, Any]) -> bool:
+    """Source: vLLM 0.33 layers/quantization/utils/gptq_utils.py, whose words for it are desc_act and group_size."""
+    if node.get("quant_method") != "gptq":
         return False
     rules = node.get("dynamic")
-    changes = (
-        (each for pattern, each in rules.items() if not pattern.startswith("-:")) if isinstance(rules, Mapping) else ()
-    )
+    changes = [each for name, each in rules.items() if not name.startswith("-:")] if isinstance(rules, Mapping) else []
     return any(
         bool(each.get("desc_act", node.get("desc_act"))) and each.get("group_size", node.get("group_size")) != -1
         for each in (node, *changes)

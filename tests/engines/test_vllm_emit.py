@@ -73,7 +73,14 @@ def test_the_share_is_the_versions():
 
 @pytest.mark.parametrize(
     ("kv", "word"),
-    [("bf16", "bfloat16"), ("fp8", "fp8"), ("nvfp4", "nvfp4"), ("turboquant_3bit_nc", "turboquant_3bit_nc")],
+    [
+        ("bf16", "bfloat16"),
+        ("fp8", "fp8"),
+        ("nvfp4", "nvfp4"),
+        ("fp8_e5m2", "fp8_e5m2"),
+        ("fp8_e4m3", "fp8"),
+        ("turboquant_3bit_nc", "turboquant_3bit_nc"),
+    ],
 )
 def test_formats_are_spelled_as_vllm_does(kv, word):
     assert emit.spelled(parse_kv_format(kv)) == word
@@ -172,3 +179,45 @@ def test_a_model_without_prediction_layers_drafts_from_its_text() -> None:
     options = api.Options(speculative_tokens=3)
     question = api.FitQuestion(context=8192, options=options, emit="vllm")
     assert '"method": "ngram"' in (api.fit("llama-3-8b", "h100", question).launch or "")
+
+
+@pytest.mark.parametrize(
+    ("version", "kv", "options", "since"),
+    [
+        ("0.10.1", None, Options(kv_memory=2**34), "0.10.2"), ("0.8.1", None, Options(speculative_tokens=2), "0.8.2"),
+        ("0.19.0", "nvfp4", Options(), "0.20.0"), ("0.10.2", None, Options(max_loras=1, max_lora_rank=1), None),
+        ("0.6.3", None, Options(block_size=128), "0.6.4"), ("0.33.0", "fp32", Options(), None),
+    ],
+)  # fmt: skip
+def test_a_release_is_told_only_what_it_knows(version, kv, options, since):
+    """From the releases' own arg_utils.py and config."""
+    made = told(kv=kv, options=options, version=version)
+    if since is None and kv is None:
+        assert "--max-lora-rank 8" in emit.serve(made)
+        return
+    with pytest.raises(UsageError, match=version) as refused:
+        emit.serve(made)
+    assert since is None or since in refused.value.problem.hint
+
+
+def test_what_a_release_has_not_need_not_be_switched_off():
+    off = Options(async_scheduling=False, hybrid_manager=False, prefix_caching=False)
+    line = emit.serve(told(options=off, version="0.6.4"))
+    assert "async" not in line
+    assert "hybrid" not in line
+    assert "prefix" not in line
+    assert "--no-async-scheduling" in emit.serve(told(options=off, version="0.10.0"))
+
+
+def test_sixteen_bits_are_auto_before_they_had_a_name():
+    assert "kv-cache-dtype" not in emit.serve(told(kv="bf16", version="0.10.2"))
+    assert "--kv-cache-dtype bfloat16" in emit.serve(told(kv="bf16", version="0.11.0"))
+
+
+@pytest.mark.parametrize(("version", "method"), [("0.11.0", "mtp"), ("0.10.2", "deepseek_mtp")])
+def test_drafts_are_called_as_the_release_does(version, method):
+    model, options = load_model("deepseek-v3"), Options(speculative_tokens=1)
+    made = emit.launch(
+        engine(f"vllm@{version}"), model, H100, Parallel(tp=8), None, options, 4096, "deepseek-ai/DeepSeek-V3"
+    )
+    assert f'"method": "{method}"' in emit.serve(made)

@@ -266,7 +266,7 @@ def test_a_class_that_is_not_served():
 
 @pytest.mark.parametrize(
     ("name", "kv", "gpu"),
-    [("llama-3-8b", "nvfp4", H100), ("llama-3-8b", "q8_0", H100), ("deepseek-v4-flash", "bf16", H100), ("llama-4-scout", "turboquant_k8v4", H100)],
+    [("gpt-oss-20b", "nvfp4", H100), ("llama-3-8b", "q8_0", H100), ("gemma-2-27b", "turboquant_k8v4", H100), ("falcon-h1-7b", "turboquant_k8v4", H100), ("deepseek-v3", "fp8_e5m2", H100), ("deepseek-v4-flash", "bf16", H100), ("llama-4-scout", "turboquant_k8v4", H100)],
 )  # fmt: skip
 def test_formats_that_no_backend_takes(name, kv, gpu):
     with pytest.raises(UsageError):

@@ -11,7 +11,7 @@ from kvplan.arch.model import Origin
 from kvplan.engines.vllm import served
 from kvplan.engines.vllm.spans import holds
 from kvplan.engines.vllm.versions import parse
-from kvplan.errors import Unsupported
+from kvplan.errors import Unsupported, UsageError
 from kvplan.families import read
 from kvplan.sources.models import load_model
 
@@ -115,3 +115,32 @@ def test_weights_in_the_order_of_activations(version, order, group, taken):
     else:
         with pytest.raises(Unsupported, match="wizard"):
             api.fit(model, "h100", question)
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks"),
+    [("llama-3.1-8b", 145635), ("gemma-2-27b", 101311), ("mistral-7b-v0.1", 145635), ("granite-4.0-h-tiny", 26479), ("gpt-oss-20b", None)],
+)  # fmt: skip
+def test_nvfp4_caches_on_hopper(name, blocks):
+    """vLLM 0.33's own planner on an H100 with FlashInfer: TP 2, 40 GiB, 4,096 tokens."""
+    question = api.FitQuestion(
+        context=4096, engine="vllm@0.33.0", kv_dtype="nvfp4", parallel=api.Parallel(tp=2), options=api.Options(kv_memory=40 << 30)
+    )  # fmt: skip
+    if blocks is None:
+        with pytest.raises(UsageError, match="nvfp4"):
+            api.fit(load_model(name), "h100", question)
+    else:
+        assert api.fit(load_model(name), "h100", question).reserved.blocks == blocks
+    with pytest.raises(UsageError, match="nvfp4"):
+        api.fit(load_model(name), "h100", replace(question, engine="vllm@0.31.0"))
+
+
+@pytest.mark.parametrize(("method", "taken"), [("fp8", False), ("awq", True)])
+def test_e5m2_beside_fp8_checkpoints(method, taken):
+    model = read({**GPTQ, "quantization_config": {"quant_method": method, "bits": 4}}, Origin("stored", "a test"))
+    question = api.FitQuestion(context=2048, engine="vllm", kv_dtype="fp8_e5m2")
+    if taken:
+        assert api.fit(model, "l40s", question).kv_dtype.k == "fp8_e5m2"
+    else:
+        with pytest.raises(UsageError, match="e5m2"):
+            api.fit(model, "l40s", question)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.engines.base import Refusal
-from kvplan.engines.vllm import refusals
+from kvplan.engines.vllm import cells, refusals
 from kvplan.engines.vllm.architectures import compresses
 from kvplan.engines.vllm.backends import capability
 from kvplan.engines.vllm.groups import Cached, Layout, layout
@@ -71,6 +71,8 @@ def plan(model: Model, gpu: Gpu | None, kv: KvFormat, settings: Settings, rules:
     Raises: UsageError, CannotSplit where vLLM would not start whatever the memory.
     """
     refusals.check(model, settings, rules)
+    cells.cache_name(kv)
+    refusals.check_format(model, kv, rules)
     place = Place(settings, rules, kv, capability(gpu))
     specs = layer_specs(model, place)
     stage_of = _stages(model, settings)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import lcm
 
+from kvplan.engines.vllm.versions import NEWEST, OLDEST, Version
 from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu
 
@@ -22,6 +23,7 @@ BLACKWELL = 10
 
 WHOLE = frozenset({"16 bit"})
 FP8 = WHOLE | {"fp8"}
+EITHER_FP8 = FP8 | {"fp8_e5m2"}
 SCALED = frozenset({"fp8_per_token_head", "int8_per_token_head", "int4_per_token_head"})
 TURBO = frozenset({"turboquant"})
 PACKED = frozenset({"fp8_ds_mla", "nvfp4_ds_mla"})
@@ -34,8 +36,8 @@ class Backend:
     majors: compute capabilities, none for all. dims: head sizes, none for all. sizes: block sizes, of which any
     multiple is taken too, split into kernel blocks. exact: the kernels run only these sizes, not their multiples.
     image_prefix: whether image tokens may attend to each other both ways; only_image_prefix: whether it is for nothing
-    else. grouped: whether it needs several query heads for each KV head. plain: whether it needs keys as wide as values,
-    and no chunks. fp8_from: the compute capability its fp8 needs. dcp_formats: what it deals over ranks, none for all.
+    else. grouped: whether it needs several query heads for each KV head. plain: whether it needs a decoder's own layers
+    that keep every token. even: whether it needs keys as wide as values. since: the release that it came with. fp8_from: the compute capability its fp8 needs. dcp_formats: what it deals over ranks, none for all.
     """
 
     name: str
@@ -51,6 +53,8 @@ class Backend:
     exact: bool = False
     grouped: bool = False
     plain: bool = False
+    even: bool = False
+    since: Version = OLDEST
     fp8_from: Capability = (0, 0)
     dcp_formats: frozenset[str] = frozenset()
 
@@ -70,6 +74,8 @@ class Need:
     dcp: bool = False
     grouped: bool = False
     plain: bool = True
+    even: bool = True
+    release: Version = NEWEST
 
 
 _PAGES, _LARGE_PAGES = (16, 32, 64), (16, 32, 64, 128, 256, 512, 1024)
@@ -87,14 +93,25 @@ _ATTENTION = (
         dcp=False,
         exact=True,
     ),
-    Backend("FLASHINFER", _LARGE_PAGES, FP8 | {"nvfp4"}, (10,), _FLASHINFER_DIMS, exact=True, grouped=True),
-    Backend("FLASHINFER", _PAGES, FP8 | {"nvfp4"}, (10,), _FLASHINFER_DIMS, exact=True),
+    Backend("FLASHINFER", _LARGE_PAGES, EITHER_FP8 | {"nvfp4"}, (10,), _FLASHINFER_DIMS, exact=True, grouped=True),
+    Backend("FLASHINFER", _PAGES, EITHER_FP8 | {"nvfp4"}, (10,), _FLASHINFER_DIMS, exact=True),
     Backend("FLASH_ATTN", (64,), frozenset({"fp8"}), (9,), (512,), image_prefix=True, exact=True),
     Backend("FLASH_ATTN", (16,), FP8, (9,), largest_dim=512, image_prefix=True),
     Backend("FLASH_ATTN", (16,), WHOLE, (8, 10, 11, 12), largest_dim=256),
-    Backend("FLASHINFER", _PAGES, FP8, (8, 9, 12), _FLASHINFER_DIMS, exact=True),
-    Backend("TRITON_ATTN", (16,), FP8 | SCALED, image_prefix=True, fp8_from=(8, 9)),
-    Backend("TURBOQUANT", (16, 32, 64, 128), TURBO, plain=True),
+    Backend("FLASHINFER", _PAGES, EITHER_FP8, (8, 9, 12), _FLASHINFER_DIMS, exact=True),
+    Backend(
+        "FLASHINFER",
+        _PAGES,
+        frozenset({"nvfp4"}),
+        (8, 9, 12),
+        (128, 256, 512),
+        dcp=False,
+        exact=True,
+        even=True,
+        since=(0, 32, 0),
+    ),
+    Backend("TRITON_ATTN", (16,), EITHER_FP8 | SCALED, image_prefix=True, fp8_from=(8, 9)),
+    Backend("TURBOQUANT", (16, 32, 64, 128), TURBO, plain=True, even=True),
 )
 
 _LATENT_DIMS = (320, 512, 576)
@@ -182,6 +199,8 @@ def _allows(backend: Backend, need: Need, gpu: Capability) -> bool:
         need.dcp and not backend.dcp,
         backend.grouped and not need.grouped,
         backend.plain and not need.plain,
+        backend.even and not need.even,
+        need.release < backend.since,
     )
     return not any(refused)
 

@@ -6,13 +6,13 @@ v1/attention/backends/mla/flashmla_sparse.py, models/deepseek_v4/attention.py.
 
 from __future__ import annotations
 
-from kvplan.arch.formats import FORMATS, Format, KvFormat
+from kvplan.arch.formats import FORMATS, PAIRS, Format, KvFormat
 from kvplan.errors import UsageError
 
 BF16 = FORMATS["bf16"]
 
 NAMES = {
-    "bf16": "16 bit", "fp16": "16 bit", "fp32": "16 bit", "fp8": "fp8", "nvfp4": "nvfp4",
+    "bf16": "16 bit", "fp16": "16 bit", "fp32": "16 bit", "fp8": "fp8", "fp8_e5m2": "fp8_e5m2", "nvfp4": "nvfp4",
     "fp8_per_token_head": "fp8_per_token_head", "int8_per_token_head": "int8_per_token_head",
     "int4_per_token_head": "int4_per_token_head", "turboquant_k8": "turboquant", "turboquant_k4": "turboquant",
     "turboquant_k3": "turboquant", "fp8_ds_mla": "fp8_ds_mla", "nvfp4_ds_mla": "nvfp4_ds_mla",
@@ -36,9 +36,19 @@ def cache_name(kv: KvFormat) -> str:
     if name is None or not (paired or kv.k == kv.v):
         raise UsageError(
             f"vLLM has no cache format {kv.k.name}{'' if kv.k == kv.v else ':' + kv.v.name}",
-            hint="it has bf16, fp8, nvfp4, fp8_ds_mla, nvfp4_ds_mla, {fp8,int8,int4}_per_token_head and turboquant_{k8v4,4bit_nc,k3v4_nc,3bit_nc}",
+            hint="it has bf16, fp8, fp8_e5m2, nvfp4, fp8_ds_mla, nvfp4_ds_mla, {fp8,int8,int4}_per_token_head and turboquant_{k8v4,4bit_nc,k3v4_nc,3bit_nc}",
         )
     return name
+
+
+SPELLED = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+"""Cache formats that vLLM spells otherwise."""
+
+
+def flag(kv: KvFormat) -> str:
+    """The value of --kv-cache-dtype."""
+    pair = next((name for name, formats in PAIRS.items() if formats == (kv.k.name, kv.v.name)), None)
+    return pair or SPELLED.get(kv.k.name, kv.k.name)
 
 
 def sixteen_bit(format_: Format) -> Format:

@@ -11,12 +11,15 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kvplan.arch.formats import PAIRS, KvFormat
+from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
+from kvplan.engines.vllm.cells import flag as flag_of
+from kvplan.engines.vllm.flags import BLOCKS, CACHE_FORMATS, DRAFT_METHODS, FLAGS, LORA_RANKS, NEGATED
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.settings import Settings, settings
+from kvplan.engines.vllm.spans import first, holds, last
 from kvplan.engines.vllm.versions import rules, text
 from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu
@@ -29,8 +32,6 @@ NODE = 8
 """GPUs that one pod can have; more are more than one node has."""
 IMAGES = {"nvidia": "vllm/vllm-openai", "amd": "vllm/vllm-openai-rocm"}
 RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
-SPELLED = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-"""Cache formats that vLLM spells otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,8 @@ class Launch:
 
     stretched: whether the length is beyond what the config justifies, which vLLM takes only when it is told to. remarks:
     what should be known before this is run. drafts: who guesses tokens where no draft model is given: the model's own
-    prediction layers (mtp), or n-grams of the text where it has none.
+    prediction layers (mtp), or n-grams of the text where it has none. own: cache formats that `auto` would be too.
+    family: the model's type.
     """
 
     name: str
@@ -53,6 +55,8 @@ class Launch:
     stretched: bool = False
     remarks: tuple[str, ...] = ()
     drafts: str = "mtp"
+    own: tuple[str, ...] = ()
+    family: str = ""
 
     @property
     def utilization(self) -> float:
@@ -76,12 +80,88 @@ def launch(
     longest = engine.longest_context(model)
     stretched = longest is not None and context > longest
     drafts = "mtp" if model.draft_layers else "ngram"
-    return Launch(name, engine, gpu, parallel, kv, options, chosen, model.origin.revision, stretched, remarks, drafts)
+    own = (spelled(engine.kv_format(model, None, gpu)),)
+    return Launch(
+        name,
+        engine,
+        gpu,
+        parallel,
+        kv,
+        options,
+        chosen,
+        model.origin.revision,
+        stretched,
+        remarks,
+        drafts,
+        own,
+        model.family,
+    )
 
 
 def flags(told: Launch) -> tuple[Flag, ...]:
-    """Every flag, in the order of its help."""
-    return (*_model(told), *_parallel(told), *_cache(told), *_scheduler(told))
+    """Every flag, in the order of its help.
+
+    Raises: UsageError for what the release can't be told.
+    """
+    every = (*_model(told), *_parallel(told), *_cache(told), *_scheduler(told))
+    return tuple(flag for flag in every if _says(flag, told))
+
+
+NEEDLESS = ("no-async-scheduling", "disable-hybrid-kv-cache-manager", "no-enable-prefix-caching")
+"""Flags that switch off what releases without them haven't."""
+
+VALUES = {"kv-cache-dtype": CACHE_FORMATS, "max-lora-rank": LORA_RANKS, "block-size": BLOCKS}
+"""Flags that take words of a list."""
+
+BLOCKS_FREE = (0, 18, 0)
+"""The first release that lists no block sizes."""
+
+
+def _says(flag: Flag, told: Launch) -> bool:
+    """Whether a flag is to be printed.
+
+    Raises: UsageError for one that the release doesn't know, or a value it doesn't take.
+    """
+    name, release = flag[0].removeprefix("--"), told.engine.release
+    plain = name.removeprefix("no-")
+    known = FLAGS[plain] if plain == name else NEGATED[plain]
+    if not holds(known, release):
+        if name in NEEDLESS and release < first(known):
+            return False
+        raise _unsaid(f"has no flag {flag[0]}", known, told)
+    values = VALUES.get(name)
+    if values is None or flag[1] is None or (name == "block-size" and release >= BLOCKS_FREE):
+        return True
+    taken = values.get(flag[1], "")
+    if name == "kv-cache-dtype" and flag[1] in told.own and not holds(taken, release):
+        return False
+    if not holds(taken, release):
+        raise _unsaid(f"doesn't take {flag[0]} {flag[1]}", taken, told)
+    return True
+
+
+def _unsaid(what: str, written: str, told: Launch) -> UsageError:
+    having = ""
+    if written:
+        end = last(written)
+        having = text(end) if end is not None and end < told.engine.release else text(first(written))
+    return UsageError(
+        f"vLLM {told.engine.version} {what}",
+        cause="what was planned can't be told to that release",
+        hint=f"--engine vllm@{having} has it" if having else "leave the option out",
+    )
+
+
+def _drafts(told: Launch) -> str:
+    """The method of a checkpoint's own prediction layers: `mtp`, in releases before it the one for DeepSeek's.
+
+    Raises: UsageError.
+    """
+    if told.drafts != "mtp" or holds(DRAFT_METHODS["mtp"], told.engine.release):
+        return told.drafts
+    if told.family.startswith("deepseek") and holds(DRAFT_METHODS["deepseek_mtp"], told.engine.release):
+        return "deepseek_mtp"
+    raise _unsaid("doesn't draft by method mtp", DRAFT_METHODS["mtp"], told)
 
 
 def arguments(told: Launch) -> tuple[str, ...]:
@@ -207,8 +287,17 @@ def _cache(told: Launch) -> Iterator[Flag]:
         yield "--disable-hybrid-kv-cache-manager", None
 
 
-LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-"""What --max-lora-rank may be. Source: vLLM 0.33 config/lora.py."""
+def _rank(told: Launch) -> int:
+    """The least --max-lora-rank of the release that holds the adapters' rank.
+
+    Raises: UsageError where it has none.
+    """
+    asked = told.options.max_lora_rank
+    taken = sorted(int(rank) for rank, written in LORA_RANKS.items() if holds(written, told.engine.release))
+    found = next((rank for rank in taken if rank >= asked), None)
+    if found is None:
+        raise UsageError(f"vLLM {told.engine.version} takes adapters of rank {taken[-1]} at most, not {asked}")
+    return found
 
 
 def _scheduler(told: Launch) -> Iterator[Flag]:
@@ -219,17 +308,12 @@ def _scheduler(told: Launch) -> Iterator[Flag]:
     if told.options.max_loras:
         yield "--enable-lora", None
         yield "--max-loras", str(told.options.max_loras)
-        yield (
-            "--max-lora-rank",
-            str(next((rank for rank in LORA_RANKS if rank >= told.options.max_lora_rank), LORA_RANKS[-1])),
-        )
+        yield "--max-lora-rank", str(_rank(told))
     if told.options.speculative_tokens:
-        whose = {"method": told.drafts} if told.options.draft is None else {"model": told.options.draft}
+        whose = {"method": _drafts(told)} if told.options.draft is None else {"model": told.options.draft}
         drafts = {**whose, "num_speculative_tokens": told.options.speculative_tokens}
         yield "--speculative-config", json.dumps(drafts)
 
 
-def spelled(kv: KvFormat) -> str:
-    """The value of --kv-cache-dtype."""
-    pair = next((name for name, formats in PAIRS.items() if formats == (kv.k.name, kv.v.name)), None)
-    return pair or SPELLED.get(kv.k.name, kv.k.name)
+spelled = flag_of
+"""The value of --kv-cache-dtype."""

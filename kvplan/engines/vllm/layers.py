@@ -218,8 +218,17 @@ def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
 def _need(cache: Attention | CrossAttention, model: Model, place: Place, dim: int) -> Need:
     grouped = cache.heads is not None and cache.heads // cache.kv_heads > 1
     dcp = place.settings.parallel.dcp > 1
-    plain = cache.k_dim == cache.v_dim and (isinstance(cache, CrossAttention) or cache.chunk is None)
-    return Need(dim, cells.cache_name(place.kv), image_prefix(model), dcp=dcp, grouped=grouped, plain=plain)
+    plain = isinstance(cache, Attention) and cache.cap is None
+    return Need(
+        dim,
+        cells.cache_name(place.kv),
+        image_prefix(model),
+        dcp=dcp,
+        grouped=grouped,
+        plain=plain,
+        even=cache.k_dim == cache.v_dim,
+        release=place.rules.version,
+    )
 
 
 def _largest_dim(model: Model) -> int:

@@ -9,13 +9,17 @@ from bisect import bisect
 from itertools import accumulate
 from math import gcd
 
+from kvplan.arch.formats import KvFormat
 from kvplan.arch.layers import Attention, Latent, Recurrent
 from kvplan.arch.model import Model
 from kvplan.engines.base import Refusal
 from kvplan.engines.vllm.architectures import NO_PIPELINE, SHARES_CACHE
+from kvplan.engines.vllm.cells import flag
+from kvplan.engines.vllm.flags import CACHE_FORMATS
 from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.spans import first, holds
 from kvplan.engines.vllm.versions import Rules, text
-from kvplan.errors import CannotSplit, Unsupported
+from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.units import GIB
 
 
@@ -60,6 +64,39 @@ def check(model: Model, settings: Settings, rules: Rules) -> None:
     _sharing(model, settings)
     _context_parallel(model, settings)
     _weight_blocks(model, settings)
+
+
+def check_format(model: Model, kv: KvFormat, rules: Rules) -> None:
+    """Cache formats that the release doesn't have, or not for this model.
+
+    Raises: UsageError.
+    """
+    name = flag(kv)
+    written = CACHE_FORMATS.get(name, "")
+    if name not in {"bfloat16", "float16", "float32"} and not holds(written, rules.version):
+        since = f"it came with {text(first(written))}" if written else "no release has"
+        raise UsageError(
+            f"vLLM {text(rules.version)} has no cache format {name}",
+            cause=since,
+            hint=f"--engine vllm@{text(first(written))}, or --kv-dtype auto" if written else "--kv-dtype auto",
+        )
+    if name == "fp8_e5m2" and "fp8_scales" in model.traits:
+        raise UsageError(
+            f"vLLM takes no fp8_e5m2 cache for {model.origin.id}",
+            cause="fp8_e5m2 kv-cache is not supported with fp8 checkpoints",
+            hint="--kv-dtype fp8",
+        )
+    if name.startswith("turboquant") and any(each in UNNAMED_ATTENTION for each in model.architectures):
+        raise UsageError(
+            f"vLLM takes no {name} cache for {model.origin.id}",
+            cause="TurboQuant KV cache requires identifiable full-attention layers",
+            hint="--kv-dtype fp8",
+        )
+
+
+UNNAMED_ATTENTION = ("FalconH1ForCausalLM", "Zamba2ForCausalLM")
+"""Hybrids whose config lists no attention layers by name, which TurboQuant looks for. Source: vLLM 0.33
+layers/quantization/turboquant/config.py, asked of it with Falcon-H1 and Zamba2."""
 
 
 def _order(model: Model, rules: Rules) -> None:
