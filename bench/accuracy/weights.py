@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from bench.accuracy.rows import Row
+from kvplan.engines.vllm.versions import NEWEST
 from kvplan.engines.vllm.weights import weights
 from kvplan.errors import KvplanError
 from kvplan.units import GIB
@@ -36,7 +37,8 @@ def counted(rows: Iterable[Row]) -> list[Counted]:
         if key in found:
             continue
         try:
-            ours = weights(row.model, row.gpu, row.parallel, replace(row.options, weights=None)).bytes.likely
+            own = replace(row.options, weights=None)
+            ours = weights(row.model, row.gpu, row.parallel, own, row.version or NEWEST).bytes.likely
         except KvplanError:
             continue
         found[key] = Counted(row, float(printed), ours / GIB)

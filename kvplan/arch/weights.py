@@ -55,7 +55,7 @@ class View:
     vocabulary_multiple: rows that embeddings and heads are padded to. towers: whether it builds the vision, audio and
     encoder towers. everywhere: ends of the model that every pipeline stage holds. tables: whether it keeps tables of
     rotary positions. store: the format it keeps a weight in. shape: what it makes of one rank's share of a weight,
-    padding included.
+    padding included. wasted: bytes of one rank that no tensor uses, after what its kernels made of a stage's layers.
     """
 
     vocabulary_multiple: int = 1
@@ -64,6 +64,7 @@ class View:
     tables: bool = False
     store: Callable[[Weight], Storage] | None = None
     shape: Callable[[Weight, tuple[int, ...]], tuple[int, ...]] | None = None
+    wasted: Callable[[Sequence[Block], Parallel], int] | None = None
 
 
 UNSURE_HEAD = "head of its own, if the checkpoint has one"
@@ -229,7 +230,8 @@ class Weights:
         Raises: CannotSplit if there are more stages than layers.
         """
         blocks = [*self._stage_counts(parallel, stage), (self._ends(parallel, stage, view), 1)]
-        return sum(count * sum(weight.bytes_on_rank(parallel, view) for weight in block) for block, count in blocks)
+        held = sum(count * sum(weight.bytes_on_rank(parallel, view) for weight in block) for block, count in blocks)
+        return held if view.wasted is None else held + view.wasted(self._stage_layers(parallel, stage), parallel)
 
     def bytes_fullest(self, parallel: Parallel, view: View = PLAIN) -> int:
         """Bytes on the fullest GPU.
@@ -328,9 +330,13 @@ class Weights:
         """Distinct layers of a stage and how many it has of each."""
         if parallel.pp == 1:
             return self.distinct
+        return _counted(self._stage_layers(parallel, stage))
+
+    def _stage_layers(self, parallel: Parallel, stage: int) -> tuple[Block, ...]:
+        """Layers of a stage, in order."""
         counts = stage_layers(len(self.layers), parallel.pp)
         start = sum(counts[:stage])
-        return _counted(self.layers[start : start + counts[stage]])
+        return self.layers[start : start + counts[stage]]
 
     def _ends(self, parallel: Parallel, stage: int, view: View, *, read: bool = False) -> Block:
         """What a stage holds, or reads, beside its layers: a tied head takes no room beside its embedding."""

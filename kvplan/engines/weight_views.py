@@ -10,6 +10,8 @@ from typing import NamedTuple
 from kvplan.arch.model import Model
 from kvplan.arch.storage import BF16, FP16, FP32, Storage
 from kvplan.arch.weights import PLAIN, Component, View, Weight
+from kvplan.engines.rocm import Version, apart, wasted
+from kvplan.engines.vllm.versions import NEWEST
 from kvplan.hardware.gpu import Gpu
 
 VOCABULARY_MULTIPLE = 64
@@ -35,51 +37,65 @@ class Multiples(NamedTuple):
     hidden: int = 1
 
 
-def expert_multiples(stored: Storage, width: int, gpu: Gpu | None) -> Multiples:
-    """Multiples of the kernels that vLLM 0.33 picks for experts so stored, `width` wide on a rank, on a GPU.
+def expert_multiples(stored: Storage, gpu: Gpu | None, version: Version = NEWEST) -> Multiples:
+    """Multiples of the kernels that vLLM picks for experts so stored on a GPU.
 
-    In mxfp4, Triton's kernels on Hopper, Marlin's or TensorRT-LLM's on other GPUs of Nvidia; in 16 bit, TensorRT-LLM's on
-    data center Blackwell, AITER's on AMD.
+    In mxfp4, Triton's kernels on Hopper where they come with the release, else Marlin's, or TensorRT-LLM's on data center
+    Blackwell; in 16 bit, TensorRT-LLM's there.
 
-    Source: vLLM 0.33 fused_moe/oracle/mxfp4.py, mxfp4_round_up_hidden_size_and_intermediate_size; oracle/unquantized.py.
+    Source: vLLM 0.10.1 to 0.33 quantization/mxfp4.py get_mxfp4_backend, fused_moe/oracle/mxfp4.py
+    mxfp4_round_up_hidden_size_and_intermediate_size; oracle/unquantized.py.
     """
     amd = gpu is not None and gpu.vendor == "amd"
     major = None if gpu is None or gpu.compute_capability is None else gpu.compute_capability[0]
     if stored.name == "mxfp4":
-        return Multiples(256, 256) if amd else Multiples(64) if major in (None, HOPPER) else Multiples(128, 256)
-    if stored in (BF16, FP16):
-        return Multiples(64 if amd and width <= AITER_SMALL else 128 if amd or major == BLACKWELL else 1)
-    return Multiples(1)
+        if amd:
+            return Multiples(256, 256)
+        if major in (None, HOPPER) and version >= TRITON_BUNDLED:
+            return Multiples(64)
+        return Multiples(256 if major == BLACKWELL and version < NARROW_TILES else 128, 256)
+    return Multiples(128 if stored in (BF16, FP16) and major == BLACKWELL else 1)
 
 
 HOPPER, BLACKWELL = 9, 10
 """Major compute capabilities of H100, H200 and GH200; of B200, B300 and GB200."""
 
-AITER_SMALL = 192
-"""Widths up to which AITER's kernels take tiles of 64."""
+TRITON_BUNDLED: Version = (0, 12, 0)
+"""The first release with Triton's kernels for mxfp4 inside: earlier ones fall back to Marlin's unless they were added.
+
+Source: the packages on PyPI, third_party/triton_kernels; has_triton_kernels.
+"""
+
+NARROW_TILES: Version = (0, 29, 0)
+"""The first release known to round the width of mxfp4 experts to 128, not to 256, for TensorRT-LLM's kernels.
+
+Source: fused_moe/oracle/mxfp4.py of 0.25 and 0.29.
+"""
 
 
-def view_of(engine: str, model: Model, gpu: Gpu | None = None) -> View:
+def view_of(engine: str, model: Model, gpu: Gpu | None = None, version: Version = NEWEST) -> View:
     """How `engine` lays out the weights of `model`; the checkpoint's own layout for engines without a rule."""
-    return vllm(model.family, gpu) if engine in ("vllm", "sglang") else PLAIN
+    return vllm(model.family, gpu, version) if engine in ("vllm", "sglang") else PLAIN
 
 
-def vllm(family: str, gpu: Gpu | None = None) -> View:
-    """VLLM 0.33's parameters and buffers before its kernels repack them."""
+def vllm(family: str, gpu: Gpu | None = None, version: Version = NEWEST) -> View:
+    """VLLM 0.33's parameters and buffers, in the sizes that a version's kernels on this GPU want."""
+    amd = gpu is not None and gpu.vendor == "amd"
+
+    def moved(weight: Weight, shard: tuple[int, ...]) -> tuple[int, ...]:
+        return apart(weight, shard, version) if amd else shard
 
     def shape(weight: Weight, shard: tuple[int, ...]) -> tuple[int, ...]:
         if weight.routed and weight.split is not None and weight.linear:
-            width, hidden = expert_multiples(weight.stored, shard[weight.split], gpu)
-            return _apart(
-                weight,
-                tuple(_up(size, width if dim == weight.split else hidden) for dim, size in enumerate(shard)),
-                gpu,
+            width, hidden = expert_multiples(weight.stored, gpu, version)
+            return moved(
+                weight, tuple(_up(size, width if dim == weight.split else hidden) for dim, size in enumerate(shard))
             )
         if family == "gpt_bigcode" and weight.component == "mlp":
             return weight.shape
         if weight.name.endswith(BOTH):
             return (2 * shard[0], *shard[1:])
-        return _apart(weight, shard, gpu)
+        return moved(weight, shard)
 
     def store(weight: Weight) -> Storage:
         wide = (family in WIDE_ROUTERS and weight.component == "router") or weight.name.startswith(HYPER)
@@ -91,22 +107,9 @@ def vllm(family: str, gpu: Gpu | None = None) -> View:
     )
     everywhere = frozenset(component for families, component in ends if family in families)
     return View(
-        VOCABULARY_MULTIPLE, everywhere=everywhere, tables=family not in BY_TRANSFORMERS, shape=shape, store=store
-    )
-
-
-def _apart(weight: Weight, shard: tuple[int, ...], gpu: Gpu | None) -> tuple[int, ...]:
-    """On AMD, rows of a multiple of 512 bytes lie 256 bytes further apart: experts in 16 bit, other matrices in fp8.
-
-    Source: vLLM 0.33 quantization/utils/fp8_utils.py _maybe_pad_fp8_weight, fused_moe/unquantized_fused_moe_method.py.
-    """
-    if gpu is None or gpu.vendor != "amd" or not weight.linear or len(shard) != 2:
-        return shard
-    padded = weight.stored in (BF16, FP16) if weight.routed else weight.stored.bits == 8 and "fp8" in weight.stored.name
-    size = weight.stored.bits // 8
-    if not padded or shard[1] * size % 512:
-        return shard
-    return shard[0], shard[1] + 256 // size
+        VOCABULARY_MULTIPLE, everywhere=everywhere, tables=family not in BY_TRANSFORMERS, shape=shape, store=store,
+        wasted=(lambda layers, parallel: wasted(layers, parallel, version)) if amd else None,
+    )  # fmt: skip
 
 
 def _up(size: int, multiple: int) -> int:

@@ -9,8 +9,10 @@ from weights.conftest import bundled, described, lines
 from weights.test_parameters import LLAMA_8B
 
 from kvplan.arch.parallel import Parallel
+from kvplan.arch.storage import MXFP4
 from kvplan.arch.weights import PLAIN
-from kvplan.engines.weight_views import vllm
+from kvplan.engines.gaps import Replaced, gaps
+from kvplan.engines.weight_views import expert_multiples, vllm
 from kvplan.sources.gpus import load_gpu
 from kvplan.units import GIB
 
@@ -138,8 +140,40 @@ def test_counts_agree_with_one_another(name):
     assert 0 < weights.active <= weights.total
 
 
+def _on_amd(name: str, where: Parallel, version: tuple[int, int, int]) -> int:
+    """Bytes more than on an H200."""
+    model = bundled(name)
+    plain, padded = (
+        model.weights.bytes_fullest(where, vllm(model.family, load_gpu(gpu), version)) for gpu in ("h200", "mi300x")
+    )
+    return padded - plain
+
+
 def test_rows_lie_further_apart_on_amd():
     """256 bytes after each row of a multiple of 512: experts of 4,096 in 16 bit, whose other side of 192 is left alone."""
-    weights, where = bundled("qwen3-235b-a22b").weights, Parallel(tp=8)
-    plain, padded = (weights.bytes_fullest(where, vllm("qwen3_moe", load_gpu(gpu))) for gpu in ("h200", "mi300x"))
-    assert padded - plain == 94 * 128 * 2 * 192 * 256
+    wide, tp8 = 94 * 128 * 2 * 192 * 256, Parallel(tp=8)
+    assert _on_amd("qwen3-235b-a22b", tp8, (0, 11, 2)) == wide
+    assert [_on_amd("qwen3-235b-a22b", tp8, (0, minor, 0)) for minor in (22, 28, 33)] == [0, wide, 0]
+
+
+def test_copies_on_amd_leave_room_that_nobody_can_have():
+    """A layer's gate and up take 768 MiB, 816 with wider rows; down 384, 448: the latter moves into the 768 that the first
+    left, and 320 MiB of it stay empty. Logs of Qwen3-VL-30B, whose layers are these, print 79.29 GiB, kvplan says 78.2."""
+    mib = 1 << 20
+    assert _on_amd("qwen3-30b-a3b", Parallel(), (0, 18, 0)) == 48 * (48 + 64 + 320) * mib
+    assert gaps([Replaced(768 * mib, 816 * mib), Replaced(384 * mib, 448 * mib)]) == 320 * mib
+    assert gaps([Replaced(768 * mib, 816 * mib)] * 2) == 0  # the second doesn't fit in what the first left
+
+
+def test_tensors_too_small_for_a_segment_of_their_own_are_left_out():
+    assert gaps([Replaced(9 << 20, 9 << 20)] * 5) == 0
+
+
+def test_experts_in_mxfp4_are_rounded_as_the_kernels_of_the_day_want():
+    """Widths of 2,880 and inputs of 2,880: 2,944 x 3,072 for Marlin's kernels, 3,072 x 3,072 for TensorRT-LLM's before 0.29."""
+    cases = {
+        ("h100-sxm", (0, 10, 1)): (128, 256), ("h100-sxm", (0, 12, 0)): (64, 1), ("h100-sxm", (0, 33, 0)): (64, 1),
+        ("b200", (0, 25, 0)): (256, 256), ("b200", (0, 33, 0)): (128, 256), ("a100-80", (0, 33, 0)): (128, 256),
+        ("mi300x", (0, 33, 0)): (256, 256),
+    }  # fmt: skip
+    assert {(gpu, version): expert_multiples(MXFP4, load_gpu(gpu), version) for gpu, version in cases} == cases

@@ -33,7 +33,7 @@ def budget(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Op
         f"{total:,} B x {share:g}",
         GIVEN if options.utilization is not None else "gpu_memory_utilization's default: vLLM config/cache.py",
     )
-    held = weights(model, gpu, settings.parallel, options)
+    held = weights(model, gpu, settings.parallel, options, rules.version)
     peak, rest = _overhead(model, gpu, settings, rules, options)
     left = Range(
         usable.bytes.low - held.bytes.high - peak.bytes.high - rest.bytes.high,

@@ -7,6 +7,7 @@ from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import HEAD, ONE_GPU, UNSURE_HEAD, Weights
 from kvplan.engines.base import Options, Range, Term
 from kvplan.engines.extras import beside, held
+from kvplan.engines.vllm.versions import NEWEST, Version
 from kvplan.engines.weight_views import view_of
 from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu
@@ -21,7 +22,7 @@ UNCOUNTED = 0.3
 """Share allowed for parts that couldn't be counted."""
 
 
-def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options) -> Term:
+def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, version: Version = NEWEST) -> Term:
     """Weights as given, or counted tensor by tensor.
 
     Raises: UsageError when they are neither known nor given, unless the cache's memory is given and nobody needs them.
@@ -42,7 +43,7 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options) -> Ter
             cause="its description doesn't say enough to count its parameters",
             hint="--weights 140GB (all checkpoint files together), or --kv-memory 40GiB (the cache alone, per GPU)",
         )
-    view = view_of("vllm", model, gpu)
+    view = view_of("vllm", model, gpu, version)
     found = held(model.weights, parallel, options, view)
     size = found.bytes
     ranks = parallel.tp * parallel.pp

@@ -1,0 +1,59 @@
+"""Memory that an allocator can't give back when tensors are replaced by larger ones, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import NamedTuple
+
+MIB = 1 << 20
+OWN_SEGMENT = 10 * MIB
+"""Tensors from here on are asked of the device one by one; smaller ones share segments."""
+SEGMENT = 2 * MIB
+"""What a segment's size is a multiple of."""
+LEAST_SPLIT = MIB
+"""A rest of no more than this stays with the tensor."""
+
+
+class Replaced(NamedTuple):
+    """Bytes of a tensor as it was loaded, and as its copy."""
+
+    before: int
+    after: int
+
+
+def gaps(replaced: Iterable[Replaced]) -> int:
+    """Bytes on the device that no tensor uses once every tensor was replaced, in this order, and its room freed.
+
+    Each copy takes the smallest free room that it fits in, or a segment of its own; then wholly free segments are given
+    back; then the original is freed. A segment that a smaller copy moved into stays, with what is left of it.
+
+    Source: PyTorch c10/cuda/CUDACachingAllocator.cpp, get_free_block, should_split, get_allocation_size, release_cached_blocks.
+    """
+    return _gaps(tuple(each for each in replaced if min(each) >= OWN_SEGMENT))
+
+
+@cache
+def _gaps(replaced: tuple[Replaced, ...]) -> int:
+    lost = 0
+    rests: list[int] = []
+    freed: int | None = None  # the last original: a whole segment, until a copy moves in or it is given back
+    for before, after in replaced:
+        room = [size for size in (*rests, freed or 0) if size >= after]
+        if room:
+            found = min(room)
+            if found in rests:
+                rests.remove(found)
+            rest = found - after
+            if rest > LEAST_SPLIT:
+                rests.append(rest)
+            else:
+                lost += rest
+        else:
+            lost += _whole(after) - after
+        freed = _whole(before)
+    return lost + sum(rests)
+
+
+def _whole(size: int) -> int:
+    return -(-size // SEGMENT) * SEGMENT
