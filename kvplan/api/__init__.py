@@ -165,7 +165,7 @@ def gpus(names: Sequence[str] = ()) -> schema.GpusReport:
     slices: dict[str | None, list[str]] = {}
     for part in all_slices():
         slices.setdefault(part.mig_of, []).append(part.id)
-    found = tuple(given.gpu(name) for name in names) or all_gpus()
+    found = tuple(given.explained_gpu(name) for name in names) or all_gpus()
     listed = tuple(listed_gpu(gpu, tuple(slices.get(gpu.id, ()))) for gpu in found)
     return schema.GpusReport(schema.schema_id("gpus"), listed)
 

@@ -66,6 +66,17 @@ def load_gpu(name: str, *, memory: int | None = None, bandwidth: int | None = No
     return overrides(load(name), memory=memory, bandwidth=bandwidth)
 
 
+def explained_gpu(name: str) -> Gpu:
+    """The GPU of that name; first among its notes, why a name that could mean several devices means this one.
+
+    Raises: UnknownName.
+    """
+    from kvplan.sources.gpus import meaning
+
+    gpu, said = load_gpu(name), meaning(name)
+    return gpu if said is None else replace(gpu, notes=(f"{said}.", *gpu.notes))
+
+
 def layout(parallel: Parallel, count: int | None, *, tp_given: bool) -> Parallel:
     """The parallel sizes for `count` GPUs: the tensor size takes what the others leave, unless it is given.
 

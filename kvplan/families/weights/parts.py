@@ -83,6 +83,7 @@ BIASED2 = "input_layernorm[H]+ post_attention_layernorm[H]+"
 
 EMBEDDING = "embedding: model.embed_tokens[~V,H]"
 HEAD = "norm: model.norm[H] head: lm_head[~V,H]"
+BIASED_HEAD = "norm: model.norm[H]+ head: lm_head[~V,H]"
 
 MAMBA = (
     "recurrent: mamba.A_log(~inner,state) mamba.D[~inner] mamba.conv1d(~inner,1,kernel)+conv_bias"

@@ -11,6 +11,7 @@ from kvplan.families.weights import special
 from kvplan.families.weights.family import Family
 from kvplan.families.weights.parts import (
     BIASED2,
+    BIASED_HEAD,
     EMBEDDING,
     HEAD,
     HEAD_NORM,
@@ -30,9 +31,6 @@ from kvplan.families.weights.parts import (
     shared,
 )
 from kvplan.families.weights.towers import Tower, encoder_layer
-
-BIASED_LAST = "norm: model.norm[H]+ head: lm_head[~V,H]"
-UNNORMED_LAST = "head: lm_head[~V,H]"
 
 
 def _cross(bias: str, k_bias: str) -> str:
@@ -130,11 +128,11 @@ RARE: dict[str, Family] = {
     "big_bird": replace(_BERT, last=f"head: pooler[H,H]+ {_BERT.last}"),
     "bert-generation": replace(_BERT, last="head: lm_head[~V,H]+"),
     "xglm": Family(
-        attention=attention("+", "+"), dense=plain("+"), norms=BIASED2, last=BIASED_LAST,
+        attention=attention("+", "+"), dense=plain("+"), norms=BIASED2, last=BIASED_HEAD,
     ),
     "biogpt": Family(
         attention=attention("+", "+"), dense=plain("+"), norms=BIASED2, first=f"{EMBEDDING} embedding: embed_positions[P+2,H]",
-        last=BIASED_LAST,
+        last=BIASED_HEAD,
     ),
     "ctrl": Family(
         attention=attention("+", "+"), dense=plain("+"), norms=BIASED2, last="norm: model.norm[H]+ head: lm_head[~V,H]+",
@@ -161,7 +159,7 @@ RARE: dict[str, Family] = {
     ),
     "gpt_neox_japanese": Family(
         attention=attention("", ""), dense=plain(""), norms=BIASED2,
-        last=f"attention: attention.dense_bias[H] {BIASED_LAST}", given={"I": "intermediate_multiple_size*H"},
+        last=f"attention: attention.dense_bias[H] {BIASED_HEAD}", given={"I": "intermediate_multiple_size*H"},
     ),
     "modernbert-decoder": Family(
         attention=attention(), dense=gated("+mlp_bias"), norms="attn_norm[H]?inner mlp_norm[H]",
@@ -226,7 +224,7 @@ RARE: dict[str, Family] = {
             "recurrent: att.time_decay[D] att.time_first[D] att.time_mix(3,H) att.key[~D,H] att.value[~D,H] att.receptance[~D,H] att.output[H,~D]"
             " mlp: ff.time_mix(2,H) ff.key[~I,H] ff.receptance[H,H] ff.value[H,~I]"
         )},
-        dense="", norms="ln1[H]+ ln2[H]+", first=f"{EMBEDDING} norm: pre_ln[H]+", last=BIASED_LAST,
+        dense="", norms="ln1[H]+ ln2[H]+", first=f"{EMBEDDING} norm: pre_ln[H]+", last=BIASED_HEAD,
         given={"D": "attention_hidden_size"}, fallback={"attention_hidden_size": "H", "I": "4*H"},
     ),
     # RWKV 5.2, Peng et al., arXiv:2404.05892; RWKV/rwkv-5-world-3b modeling_rwkv5.py; its head is never the embedding
@@ -236,7 +234,7 @@ RARE: dict[str, Family] = {
             " attention.receptance[~D,H] attention.gate[~D,H] attention.output[H,~D] attention.ln_x[D]+"
             " mlp: feed_forward.time_mix(2,H) feed_forward.key[~I,H] feed_forward.receptance[H,H] feed_forward.value[H,~I]"
         )},
-        dense="", norms="ln1[H]+ ln2[H]+", first=f"{EMBEDDING} norm: pre_ln[H]+", last=BIASED_LAST, tied=False,
+        dense="", norms="ln1[H]+ ln2[H]+", first=f"{EMBEDDING} norm: pre_ln[H]+", last=BIASED_HEAD, tied=False,
         given={"D": "attention_hidden_size"}, fallback={"attention_hidden_size": "H", "I": "7*H/64*32"},
     ),
     "xlstm": Family(

@@ -12,6 +12,7 @@ from kvplan.families.weights import special
 from kvplan.families.weights.family import Family
 from kvplan.families.weights.parts import (
     BIASED2,
+    BIASED_HEAD,
     DELTA,
     EMBEDDING,
     FULL_NORM,
@@ -39,7 +40,6 @@ from kvplan.families.weights.rare import RARE
 LLAMA = Family()
 NO_BIAS = attention("", "")
 POSITIONS = "embedding: model.embed_positions[P,H]"
-BIASED_HEAD = "norm: model.norm[H]+ head: lm_head[~V,H]"
 
 PER_LAYER_INPUT = (
     "mlp: per_layer_input_gate[ple,H]?ple per_layer_projection[H,ple]?ple norm: post_per_layer_input_norm[H]?ple"
