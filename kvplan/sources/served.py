@@ -9,6 +9,8 @@ from kvplan.errors import UsageError
 from kvplan.sources.bundled import bundled_models, name_of
 
 BUNDLED = "bundled: "
+CONFIG = "config.json"
+"""What the file is called that a server looks for."""
 
 
 def served_name(model: Model, typed: str | None = None) -> str:
@@ -22,6 +24,12 @@ def served_name(model: Model, typed: str | None = None) -> str:
     if origin.source.startswith(BUNDLED):
         return _repository(origin.id, typed)
     path = Path(origin.source)
+    if path.suffix.lower() == ".json" and path.name != CONFIG and not path.is_dir():
+        raise UsageError(
+            f"no server finds {path.name}: what is served is a folder with the weights and a {CONFIG}",
+            cause=f"{origin.id} was read from a file of another name",
+            hint=f"save it as {CONFIG} in the folder of the checkpoint, or give the model's Hub id",
+        )
     if path.is_dir() or path.suffix.lower() in {".json", ".gguf"}:
         folder = path.parent if path.suffix.lower() == ".json" else path
         return str(folder)

@@ -320,3 +320,70 @@ def test_nothing_left():
     assert isinstance(found, Refusal)
     assert found.message.startswith("No available memory for the cache blocks")
     assert found.max_context == 0
+
+
+# What it says when it would not start
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("0.6.4", ("The model's max seq len (8192) is larger than the maximum number of tokens that can be stored in KV cache (4096). Try "
+                  "increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.")),
+        ("0.8.5", ("To serve at least one request with the models's max seq len (8192), (1.00 GiB KV cache is needed, which is larger than "
+                  "the available KV cache memory (0.50 GiB). Based on the available memory,  Try increasing `gpu_memory_utilization` or "
+                  "decreasing `max_model_len` when initializing the engine.")),
+        ("0.19.0", ("To serve at least one request with the models's max seq len (8192), (1.0 GiB KV cache is needed, which is larger than "
+                   "the available KV cache memory (0.5 GiB). Based on the available memory, the estimated maximum model length is 4096. "
+                   "Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine. See "
+                   "https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details.")),
+    ],
+)  # fmt: skip
+def test_refusals_are_worded_as_the_release_does(version, said):
+    """Llama-3-8B keeps 131,072 B a token: 8,192 tokens are 1 GiB. Words: each release's kv_cache_utils.py, worker.py."""
+    own, model = Vllm(parse(version)), load_model("llama-3-8b")
+    found = own.capacity(model, H100, ONE, own.kv_format(model, None, H100), Options(), 8192, GIB // 2)
+    assert isinstance(found, Refusal)
+    assert found.message == said
+
+
+def test_the_longest_request_of_all_stages_is_stated():
+    """Of 62 layers in two stages of 31 one has more full-length layers; vLLM's text is of the stage that refuses first."""
+    own, model = Vllm(), load_model("gemma-3-27b")
+    asked = (model, H100, Parallel(pp=2), own.kv_format(model, None, H100), Options(max_num_batched_tokens=2048))
+    for memory in (3 * GIB, 4 * GIB, 5 * GIB):
+        found = own.capacity(*asked, 131072, memory)
+        assert isinstance(found, Refusal)
+        assert isinstance(own.capacity(*asked, found.max_context, memory), Capacity)
+        assert isinstance(own.capacity(*asked, found.max_context + 1, memory), Refusal)
+
+
+def test_longcat_drafts_with_one_latent_layer():
+    """28 decoder layers of two latents each, and one dense layer that drafts. Source: vLLM 0.33 longcat_flash_mtp.py."""
+    config = {
+        "model_type": "longcat_flash", "architectures": ["LongcatFlashForCausalLM"], "num_layers": 28, "hidden_size": 6144,
+        "num_attention_heads": 64, "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128,
+        "v_head_dim": 128, "max_position_embeddings": 131072, "vocab_size": 131072, "ffn_hidden_size": 12288,
+        "expert_ffn_hidden_size": 2048, "n_routed_experts": 512, "zero_expert_num": 256, "moe_topk": 12, "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    own, model = Vllm(), read(config, Origin("longcat", "a test"))
+    kv = own.kv_format(model, None, H100)
+
+    def block(drafted):
+        options = Options(speculative_tokens=drafted)
+        return own.plan(model, H100, Parallel(tp=8), kv, options, 4096).stages[0]
+
+    assert block(0) == 56 * 16 * 1152
+    assert block(1) == 57 * 16 * 1152
+
+
+def test_replicas_have_a_pool_each():
+    from kvplan import api
+
+    def reserved(dp):
+        question = api.FitQuestion(context=8192, parallel=Parallel(dp=dp), options=Options(kv_memory=20 * GIB))
+        return api.fit("llama-3-8b", "h100", question).reserved
+
+    one, four = reserved(1), reserved(4)
+    assert (four.blocks, four.kv_tokens, four.max_concurrency) == (one.blocks, one.kv_tokens, one.max_concurrency)
+    assert (one.replicas, four.replicas, four.max_sequences) == (1, 4, 4 * one.max_sequences)

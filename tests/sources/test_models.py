@@ -249,3 +249,18 @@ def test_a_bundled_model_costs_few_imports(folder: Path) -> None:
     root = Path(__file__).resolve().parents[2]
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
     assert found.stdout == "[]\n"
+
+
+def test_only_a_config_by_its_own_name_is_served_from_its_folder(tmp_path):
+    from kvplan.errors import UsageError
+    from kvplan.sources.served import served_name
+
+    text = (
+        '{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "num_hidden_layers": 2,'
+        ' "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 100, "max_position_embeddings": 512}'
+    )
+    for name in ("config.json", "mine.json"):
+        (tmp_path / name).write_text(text)
+    assert served_name(load_model(str(tmp_path / "config.json"))) == str(tmp_path)
+    with pytest.raises(UsageError, match=r"mine\.json"):
+        served_name(load_model(str(tmp_path / "mine.json")))

@@ -130,11 +130,36 @@ def _check(made: Plan, stage: int, per_block: int, available: int) -> Refusal | 
         return None
     usable = available - (per_block if made.rules.null_block else 0)
     if usable <= 0:
-        return refusals.no_memory(usable)
+        return refusals.no_memory(usable, made.rules)
     needed = made.needed(stage, made.settings.length)
     if needed <= usable:
         return None
-    return refusals.too_long(needed, usable, made.settings.length, longest(made, stage, usable))
+    stored = available // per_block * made.block
+    return refusals.too_long(
+        needed,
+        usable,
+        made.settings.length,
+        made.rules,
+        longest=longest(made, stage, usable),
+        accepted=longest_everywhere(made, available),
+        stored=stored,
+    )
+
+
+def longest_everywhere(made: Plan, available: int) -> int:
+    """The longest request that every stage takes with `available` bytes, up to max_model_len; 0 if there is none.
+
+    vLLM's text states the refusing rank's own, which the next rank may refuse.
+    """
+    withheld = 1 if made.rules.null_block else 0
+    return min(
+        (
+            longest(made, stage, available - withheld * per_block)
+            for stage, per_block in enumerate(made.stages)
+            if per_block
+        ),
+        default=made.settings.length,
+    )
 
 
 def longest(made: Plan, stage: int, usable: int) -> int:

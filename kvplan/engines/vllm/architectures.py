@@ -17,9 +17,12 @@ POOLING_SUFFIXES = (
 
 GENERATING = (
     "ChatGLMModel", "Qwen2_5OmniModel", "UltravoxModel", "MossAudioModel", "InternVLChatModel", "SkyworkR1VChatModel",
-    "NVLM_D_Model", "H2OVLChatModel",
+    "NVLM_D_Model", "H2OVLChatModel", "DeepseekV3BidirectionalModel", "Gemma2Model", "LlamaModel", "MistralModel",
+    "Qwen2Model",
 )  # fmt: skip
-"""Classes that generate although their names end like an embedder's."""
+"""Classes that generate although their names end like an embedder's: those registered as a class for text generation.
+
+Source: config/model.py _get_default_runner_type, models/registry.py."""
 
 WIDER_WINDOW = {
     "Cohere2ForCausalLM": 1,
@@ -67,8 +70,9 @@ Source: models/gemma4_mm.py: 32 video frames of at most 78 tokens."""
 DRAFT_LIKE_FIRST = ("Exaone4_5_ForConditionalGeneration", "Exaone4_5ForConditionalGeneration")
 """Classes whose draft layers are built like the model's first layer. Source: models/exaone4_5_mtp.py."""
 
-DRAFT_UNSTATED = ("qwen3_next", "qwen3_5", "deepseek_v3")
-"""How the types begin that have one draft layer when the config states none. Source: models/qwen3_next_mtp.py."""
+DRAFT_UNSTATED = ("qwen3_next", "qwen3_5", "deepseek_v3", "longcat_flash")
+"""How the types begin that have one draft layer when the config states none. Source: models/qwen3_next_mtp.py,
+longcat_flash_mtp.py."""
 
 NO_PIPELINE = (
     "AliceAIForCausalLM", "AriaForConditionalGeneration", "DomynEdgeForCausalLM", "DoryForCausalLM",
@@ -78,6 +82,7 @@ NO_PIPELINE = (
     "Phi4MMForCausalLM", "SmolVLMForConditionalGeneration", "WhisperForConditionalGeneration", "Zamba2ForCausalLM",
 )  # fmt: skip
 """Classes without pipeline parallelism (no SupportsPP)."""
+
 
 def is_pooling(model: Model) -> bool:
     """Whether vLLM serves the model as an embedder or a classifier; a config that names no class is served as one."""

@@ -16,6 +16,7 @@ from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
 from kvplan.engines.vllm.cells import flag as flag_of
+from kvplan.engines.vllm.drafts import draft_layers
 from kvplan.engines.vllm.flags import BLOCKS, CACHE_FORMATS, DRAFT_METHODS, FLAGS, LORA_RANKS, NEGATED
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.settings import Settings, settings
@@ -79,7 +80,7 @@ def launch(
     chosen = settings(model, gpu, parallel, options, context, rules(engine.release))
     longest = engine.longest_context(model)
     stretched = longest is not None and context > longest
-    drafts = "mtp" if model.draft_layers else "ngram"
+    drafts = "mtp" if draft_layers(model) else "ngram"
     own = (spelled(engine.kv_format(model, None, gpu)),)
     return Launch(
         name,

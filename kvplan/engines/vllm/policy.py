@@ -75,7 +75,7 @@ class Vllm:
 
         Raises: UsageError if the weights are needed and neither known nor given.
         """
-        held = rules(self.release)
+        held = replace(rules(self.release), read=self.verified)
         chosen = settings(model, gpu, parallel, options, context, held)
         return budgets.budget(model, gpu, chosen, held, options)
 
@@ -131,11 +131,7 @@ class Vllm:
         """The longest max_model_len that would pass the check, up to the model's own maximum."""
         limit = max(lengths.accepted(model, made.rules) or LONGEST, made.settings.length)
         wider = replace(made, settings=replace(made.settings, length=limit))
-        usable = (kv_bytes - (per_block if made.rules.null_block else 0) for per_block in made.stages)
-        return min(
-            (allocate.longest(wider, stage, left) for stage, left in enumerate(usable) if made.stages[stage]),
-            default=limit,
-        )
+        return allocate.longest_everywhere(wider, kv_bytes)
 
 
 def _binding(made: allocate.Plan, capped: bool) -> str:  # noqa: FBT001 - what was found, not a mode

@@ -13,6 +13,7 @@ from kvplan.arch.formats import KvFormat
 from kvplan.arch.layers import Attention, Latent, Recurrent
 from kvplan.arch.model import Model
 from kvplan.engines.base import Refusal
+from kvplan.engines.vllm import words
 from kvplan.engines.vllm.architectures import NO_PIPELINE, SHARES_CACHE
 from kvplan.engines.vllm.cells import flag
 from kvplan.engines.vllm.flags import CACHE_FORMATS
@@ -23,29 +24,20 @@ from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.units import GIB
 
 
-def no_memory(available: int) -> Refusal:
+def no_memory(available: int, rules: Rules) -> Refusal:
     """Nothing is left for the cache."""
-    return Refusal(
-        "pool",
-        "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.",
-        0,
-        available,
-        0,
-    )
+    return Refusal("pool", words.wording(rules.version).cramped, 0, available, 0)
 
 
-def too_long(needed: int, available: int, length: int, longest: int) -> Refusal:
-    """One request of max_model_len doesn't fit."""
-    estimate = f" Based on the available memory, the estimated maximum model length is {longest}." if longest else ""
-    return Refusal(
-        "longest_request",
-        f"To serve at least one request with the model's max seq len ({length}), ({gib(needed)} GiB KV cache is needed, "
-        f"which is larger than the available KV cache memory ({gib(available)} GiB).{estimate} Try increasing "
-        "`gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.",
-        needed,
-        available,
-        longest,
-    )
+def too_long(
+    needed: int, available: int, length: int, rules: Rules, *, longest: int, accepted: int, stored: int
+) -> Refusal:
+    """One request of max_model_len doesn't fit.
+
+    longest: what vLLM states, of the rank that refuses. accepted: what all ranks take. stored: tokens of the pool.
+    """
+    said = words.too_long(rules.version, length, needed, available, longest, stored)
+    return Refusal("longest_request", said, needed, available, accepted)
 
 
 def gib(size: int) -> float:

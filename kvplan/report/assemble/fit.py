@@ -47,7 +47,7 @@ def fit_report(
         short_by_bytes=None if no is None else no.short_by_bytes,
         per_gpu=_per_gpu(plan),
         ideal=_ideal(plan),
-        reserved=None if plan.reserved is None else _reserved(plan.reserved),
+        reserved=None if plan.reserved is None else _reserved(plan.reserved, request.parallel.dp),
         context=request.context,
         max_context=plan.max_context,
         concurrency=request.concurrency,
@@ -129,8 +129,9 @@ def _ideal(plan: Plan) -> schema.IdealCapacity:
     return schema.IdealCapacity(room, tokens, plan.ideal.max_sequences)
 
 
-def _reserved(capacity: Capacity) -> schema.Reserved:
-    return by_field(schema.Reserved, capacity, gap=tuple(schema.Reason(name, size) for name, size in capacity.notes))
+def _reserved(capacity: Capacity, replicas: int) -> schema.Reserved:
+    gap = tuple(schema.Reason(name, size) for name, size in capacity.notes)
+    return by_field(schema.Reserved, capacity, gap=gap, replicas=replicas)
 
 
 def _decode(step: Decode) -> schema.DecodeInfo:

@@ -63,9 +63,11 @@ class Reason:
 
 @dataclass
 class Reserved:
-    """What the engine will print (kv_bytes, blocks, kv_tokens, max_concurrency: of one replica, kv_bytes of one GPU).
+    """What the engine will print of one replica, and admit on all of them.
 
-    max_sequences: admitted at once by all replicas.
+    kv_bytes: of one GPU. blocks, kv_tokens, max_concurrency: of one replica's pool, which each data-parallel replica
+    prints for itself. replicas: how many there are. max_sequences: admitted at once by all replicas together, the engine's
+    own limit on each included.
     """
 
     kv_bytes: int
@@ -74,6 +76,7 @@ class Reserved:
     kv_tokens: int
     max_concurrency: float
     max_sequences: int
+    replicas: int
     gap: tuple[Reason, ...]
 
 
