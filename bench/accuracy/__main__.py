@@ -14,9 +14,11 @@ from pathlib import Path
 from statistics import median
 
 from bench.accuracy.capacities import Outcome, described, outcomes
+from bench.accuracy.margins import learned, safe_ends, width
 from bench.accuracy.overheads import Case, Rates, cases, fit, held_out, published
 from bench.accuracy.rows import KNOWN, Row, read_rows
 from bench.accuracy.weights import counted
+from kvplan.engines.vllm import doubt
 from kvplan.engines.vllm.budget import budget
 from kvplan.engines.vllm.overhead import COSTS
 from kvplan.engines.vllm.versions import text
@@ -82,20 +84,41 @@ def _memory(rows: Sequence[Case]) -> None:
     print(_line("rates from all other sources", [case.error(own) for case, own in zip(rows, by_source, strict=True)]))
     print(_line("rates from all other models", [case.error(own) for case, own in zip(rows, by_model, strict=True)]))
     ends = [_low(case) for case in rows]
-    unsafe = sum(
-        low > case.available + PROMISED_TOO_MUCH * abs(case.available) for case, low in zip(rows, ends, strict=True)
-    )
-    print(f"\nLow end: {unsafe} of {len(rows)} rows are promised over 1 % too much; it lies", end=" ")
-    gaps = [
-        (case.usable - _weights(case) - case.predicted(published()) - low) / abs(case.available)
-        for case, low in zip(rows, ends, strict=True)
-    ]
-    print(f"{median(gaps):.1%} below the likely one (median).\n")
+    _safe(rows, ends)
     print("| row | model | GPU | version | printed GiB | low | likely | error |\n|---|---|---|---|---|---|---|---|")
     for case, low in zip(rows, ends, strict=True):
         if abs(case.error(published())) > NEAR:
             print(_miss(case, low))
     _rates(rows, rates)
+
+
+def _safe(rows: Sequence[Case], ends: Sequence[float]) -> None:
+    """The low ends that kvplan gives, and those of the same procedure on other sources alone."""
+    likely = [case.usable - _weights(case) - case.predicted(published()) for case in rows]
+    gaps = [(most - low) / abs(case.available) for case, most, low in zip(rows, likely, ends, strict=True)]
+    unsafe = sum(
+        low > case.available + PROMISED_TOO_MUCH * abs(case.available) for case, low in zip(rows, ends, strict=True)
+    )
+    apart = safe_ends(rows)
+    print(
+        "\n| low end | promised over 1 % too much | below the likely one: median | 90th percentile |\n|---|---|---|---|"
+    )
+    print(_end("kvplan", unsafe, gaps))
+    missed = [end for end in apart if end.promises_too_much]
+    print(_end("rates and margins from all other sources", len(missed), [end.gap for end in apart]))
+    print(f"\nWidth: {width(rows):.2f} asked for by these rows, {doubt.WIDTH:g} used;", end=" ")
+    print(
+        f"{min(end.width for end in apart):.2f} to {max(end.width for end in apart):.2f} with a source left out.",
+        end="",
+    )
+    for end in missed:
+        print(f" `{end.case.row.id}`: {end.low:.2f} GiB promised, {end.case.available} printed.", end="")
+    print("\n")
+
+
+def _end(name: str, unsafe: int, gaps: Sequence[float]) -> str:
+    held = sorted(gaps)
+    return f"| {name} | {unsafe} of {len(gaps)} | {median(held):.1%} | {held[int(0.9 * len(held))]:.1%} |"
 
 
 def _weights_of(rows: Sequence[Row]) -> None:
@@ -144,13 +167,15 @@ def _miss(case: Case, low: float) -> str:
 
 
 def _rates(rows: Sequence[Case], rates: Rates) -> None:
-    print("\n## Rates\n\n| rate | rows | fitted | used | low to high |\n|---|---|---|---|---|")
+    known = learned(rows)
+    print("\n## Rates\n\n| rate | rows | sources | fitted | used |\n|---|---|---|---|---|")
     for name, cost in COSTS.items():
         count = sum(name in case.amounts for case in rows)
         unit, size = ("B", 1) if name.startswith("logits") else ("MiB", MIB)
         fitted = f"{rates[name] / size:,.1f}" if name in rates else "-"
-        used = f"{cost.likely / size:,.1f} {unit}"
-        print(f"| {name} | {count} | {fitted} | {used} | {cost.low / size:,.1f} to {cost.high / size:,.1f} |")
+        print(f"| {name} | {count} | {known.sources.get(name, 0)} | {fitted} | {cost.likely / size:,.1f} {unit} |")
+    classes = ", ".join(f"{name} ({count})" for name, count in sorted(known.classes.items()))
+    print(f"\nClasses of GPU and the sources that show them: {classes}.")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ Least absolute deviations, so that a log of a broken start doesn't move a rate; 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from bench.accuracy.rows import Row
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.overhead import COSTS, amounts, kept_rooms
+from kvplan.engines.vllm.overhead import COSTS, amounts, kept_rooms, widest_layer
 from kvplan.engines.vllm.settings import Settings, settings
 from kvplan.engines.vllm.step import step
 from kvplan.engines.vllm.versions import NEWEST, Rules, rules
@@ -42,7 +42,7 @@ class Case:
     @cached_property
     def held(self) -> Rules:
         """Of the row's version, the newest where none is known."""
-        return rules(self.row.version or NEWEST)
+        return replace(rules(self.row.version or NEWEST), read=self.row.version is not None)
 
     @cached_property
     def flags(self) -> Settings:
@@ -70,21 +70,19 @@ class Case:
     def amounts(self) -> Rates:
         """Units of each rate."""
         found: Rates = dict(amounts(self.model, self.gpu, self.flags, self.held, self.row.options))
-        counted = step(self.model, self.flags)
+        counted = step(self.model, self.flags, self.held)
         name = f"logits {self.held.sampler}"
-        widest = max(counted.layer, 0 if kept_rooms(counted, self.gpu, self.held) else counted.gathered)
-        if counted.words * COSTS[name].likely >= widest:
+        if counted.words * COSTS[name].likely >= widest_layer(counted, self.gpu, self.held):
             found[name] = counted.words
         return {name: units for name, units in found.items() if units}
 
     @cached_property
     def fixed(self) -> float:
         """GiB that are counted, not fitted."""
-        counted = step(self.model, self.flags)
-        kept = kept_rooms(counted, self.gpu, self.held)
-        stays = counted.hidden + counted.towers + kept
+        counted = step(self.model, self.flags, self.held)
+        stays = counted.hidden + counted.towers + kept_rooms(counted, self.gpu, self.held)
         if not any(name.startswith("logits") for name in self.amounts):
-            stays += max(counted.layer, 0 if kept else counted.gathered)
+            stays += widest_layer(counted, self.gpu, self.held)
         return stays / GIB
 
     def predicted(self, rates: Rates) -> float:

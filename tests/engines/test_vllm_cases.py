@@ -14,10 +14,10 @@ from kvplan.engines.vllm.groups import Cached, layout
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.specs import Demand, Spec
 from kvplan.engines.vllm.step import step
-from kvplan.engines.vllm.versions import rules
+from kvplan.engines.vllm.versions import NEWEST, rules
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
-from kvplan.units import GIB
+from kvplan.units import GIB, MIB
 
 H100, H200, A100 = load_gpu("h100"), load_gpu("h200"), load_gpu("a100-80")
 ONE = Parallel()
@@ -205,9 +205,30 @@ def test_k057_drafts_are_counted_apart():
     assert reserved[1] > reserved[0]
 
 
+GATHERED = {"deepseek-v3.2": 40 * 65_536 * 132, "deepseek-v4-flash": 4 * (65_536 // 4 + 128 + 8192) * 2 * 512}
+"""Keys of an indexer, of 40 requests at once, 128 B and a scale of four; entries of four prompts, their windows and steps."""
+
+
+def test_what_sparse_attention_gathers_keys_in():
+    for name, size in GATHERED.items():
+        model = load_model(name)
+        made = Vllm().plan(model, H100, Parallel(tp=8), parse_kv_format("fp8"), Options(), 65_536).settings
+        assert step(model, made, rules(NEWEST)).keys == size
+
+
+def test_compressed_attention_pads_its_outputs_and_keeps_four_streams():
+    """8 of 64 query heads a rank, padded to 64 in the output, 512 wide; residual streams before and after; 512 MiB of scores."""
+    model = load_model("deepseek-v4-flash")
+    made = Vllm().plan(model, H100, Parallel(tp=8), parse_kv_format("fp8"), Options(), 65_536).settings
+    attention = 512 * MIB + 2 * 8192 * (2 * 4 * 4096 + (8 + 64) * 512)
+    assert made.tokens == 8192
+    assert step(model, made, rules(NEWEST)).layer == attention
+
+
 def test_what_a_step_holds_does_not_depend_on_the_length():
     model = load_model("llama-3.1-8b")
     made = [
         Vllm().plan(model, H100, ONE, Vllm().kv_format(model, None, H100), Options(), n).settings for n in (8192, 65536)
     ]
-    assert step(model, made[0]) == step(model, replace(made[1], length=8192))
+    held = rules(NEWEST)
+    assert step(model, made[0], held) == step(model, replace(made[1], length=8192), held)

@@ -3,7 +3,8 @@
     activation  the larger of logits and the widest layer, hidden states, rooms of experts, embeddings of images
     runtime     libraries, what joins ranks, CUDA graphs from the version on that takes them off
 
-The amounts are counted (step.py); what one unit of each costs was fitted on public start-up logs by bench/accuracy.
+The amounts are counted (step.py); what one unit of each costs was fitted on public start-up logs by bench/accuracy. How
+far low and high lie from likely follows from how many independent logs show each part (doubt.py).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 from kvplan.arch.model import Model
 from kvplan.engines.base import Options, Range, Term
+from kvplan.engines.vllm import doubt
 from kvplan.engines.vllm.architectures import compresses
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.step import Step, step
@@ -21,35 +23,37 @@ from kvplan.units import GIB, MIB
 
 LOGS = "fitted on public start-up logs: docs/accuracy.md"
 COUNTED = "vLLM 0.33 v1/worker/gpu_model_runner.py profile_run, counted; rates fitted on public start-up logs: docs/accuracy.md"
-JOINED = (2, 4, 8)
-"""Ranks that vLLM's fused sums exist for. Source: config/compilation.py flashinfer_max_size."""
+JOINED = (2, 4)
+"""Ranks whose fused sums take room; eight fuse sums of 1 MiB at most. Source: config/compilation.py FI_ALLREDUCE_FUSION_MAX_SIZE_MB."""
+WHOLE_NODE = 8
+"""Ranks of a whole node of AMD's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Bytes of one unit."""
+    """Bytes of one unit, and how many independent sources of logs show it."""
 
-    low: float
     likely: float
-    high: float
+    sources: int
 
 
 COSTS: dict[str, Cost] = {
-    "logits sorted in PyTorch": Cost(37, 38.3, 40),
-    "logits sorted in Triton": Cost(14.5, 15, 16),
-    "logits second runner": Cost(9, 14, 18),
-    "libraries": Cost(0.1 * GIB, 0.14 * GIB, 0.4 * GIB),
-    "libraries, larger": Cost(0.2 * GIB, 0.25 * GIB, 0.5 * GIB),
-    "libraries, AMD": Cost(1.0 * GIB, 1.2 * GIB, 1.5 * GIB),
-    "ranks": Cost(0.05 * GIB, 0.5 * GIB, 1.2 * GIB),
-    "ranks without NVLink": Cost(0.0 * GIB, 0.1 * GIB, 0.7 * GIB),
-    "ranks, AMD": Cost(0.3 * GIB, 0.4 * GIB, 1.0 * GIB),
-    "ranks of a whole node, AMD": Cost(1.5 * GIB, 1.9 * GIB, 2.6 * GIB),
-    "fused sums": Cost(0.0 * GIB, 1.5 * GIB, 2.0 * GIB),
-    "graphs": Cost(4 * MIB, 11 * MIB, 26 * MIB),
-    "compressed caches": Cost(0, 3.9 * GIB, 7 * GIB),
-    "shared memory": Cost(0, 3 * GIB, 8 * GIB),
-    "towers": Cost(0, 0.15 * GIB, 1.5 * GIB),
+    "logits sorted in PyTorch": Cost(38.3, 7),
+    "logits sorted in Triton": Cost(15, 3),
+    "logits second runner": Cost(14, 1),
+    "libraries": Cost(0.14 * GIB, 9),
+    "libraries, larger": Cost(0.25 * GIB, 5),
+    "libraries, AMD": Cost(1.2 * GIB, 1),
+    "ranks": Cost(0.5 * GIB, 5),
+    "ranks without NVLink": Cost(0.1 * GIB, 1),
+    "ranks, AMD": Cost(0.4 * GIB, 1),
+    "ranks of a whole node, AMD": Cost(1.9 * GIB, 1),
+    "fused sums": Cost(1.5 * GIB, 1),
+    "graphs": Cost(11 * MIB, 3),
+    "compressed caches, early": Cost(7 * GIB, 1),
+    "compressed caches": Cost(0.8 * GIB, 1),
+    "shared memory": Cost(3 * GIB, 1),
+    "towers": Cost(0.15 * GIB, 4),
 }
 """Rates: bytes of each of S x V logits, GiB a GPU, MiB of graphs a layer."""
 
@@ -64,10 +68,11 @@ def amounts(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: O
     return {
         own: 1,
         "ranks, AMD" if amd else linked: int(parallel.tp > 1),
-        "ranks of a whole node, AMD": int(amd and parallel.tp > JOINED[1]),
+        "ranks of a whole node, AMD": int(amd and parallel.tp >= WHOLE_NODE),
         "fused sums": int(joined and not amd and capability in rules.fused_sums),
         "graphs": len(model.layers) if rules.graphs_counted and options.graphs else 0,
-        "compressed caches": int(compresses(model)),
+        "compressed caches, early": int(compresses(model) and rules.early_compressed),
+        "compressed caches": int(compresses(model) and not rules.early_compressed),
         "shared memory": int(gpu.unified),
         "towers": int(model.weights is not None and bool(model.weights.towers)),
     }
@@ -75,37 +80,46 @@ def amounts(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: O
 
 def activation(model: Model, gpu: Gpu, settings: Settings, rules: Rules) -> Term:
     """The peak of the profiled step above what stays."""
-    found = step(model, settings)
-    kept = kept_rooms(found, gpu, rules)
+    found = step(model, settings, rules)
+    kept, widest = kept_rooms(found, gpu, rules), widest_layer(found, gpu, rules)
     cost = COSTS[f"logits {rules.sampler}"]
-    widest = max(found.layer, 0 if kept else found.gathered)
-    stays = found.hidden + found.towers + kept
-    low, likely, high = (round(max(found.words * rate, widest)) + stays for rate in (cost.low, cost.likely, cost.high))
+    stays, logits = found.hidden + found.towers + kept, found.words * cost.likely
+    unsure = doubt.of_cost(logits, cost.sources, gpu) if logits >= widest else doubt.of_counted(widest)
     formula = (
         f"max({found.words:,} logits x {cost.likely:g} B, {widest:,} B of the widest layer) + {found.hidden:,} B of hidden "
-        f"states + {kept:,} B of experts' rooms + {found.towers:,} B of embeddings"
+        f"states + {kept:,} B of experts' and sparse attention's rooms + {found.towers:,} B of embeddings"
     )
-    return Term("activation", Range(low, likely, high), formula, COUNTED)
+    return Term("activation", _around(max(logits, widest) + stays, unsure + doubt.of_counted(stays)), formula, COUNTED)
 
 
 def kept_rooms(found: Step, gpu: Gpu, rules: Rules) -> int:
-    """Rooms of experts that stay allocated; AMD's own kernels for 8 bit have none."""
+    """The room that stays allocated: of experts where theirs does, or of sparse attention, whichever is larger."""
+    return max(found.keys, found.experts if _keeps_experts(found, gpu, rules) else 0)
+
+
+def widest_layer(found: Step, gpu: Gpu, rules: Rules) -> int:
+    """What a layer has at once beside what stays."""
+    return max(found.layer, 0 if _keeps_experts(found, gpu, rules) else found.gathered)
+
+
+def _keeps_experts(found: Step, gpu: Gpu, rules: Rules) -> bool:
+    """Whether experts' rooms stay; AMD's own kernels for 8 bit have none."""
     native = gpu.vendor == "amd" and found.expert_bits == min(rules.rooms, default=0)
-    return found.experts if found.expert_bits in rules.rooms and not native else 0
+    return found.expert_bits in rules.rooms and not native
 
 
 def runtime(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Options) -> Term:
     """Libraries, what joins ranks, and CUDA graphs where the version takes them off."""
     found = {name: units for name, units in amounts(model, gpu, settings, rules, options).items() if units}
-    costs = [(COSTS[name], units) for name, units in found.items()]
+    costs = [(COSTS[name].likely * units, COSTS[name].sources) for name, units in found.items()]
     formula = " + ".join(f"{units} x {COSTS[name].likely / MIB:,.0f} MiB {name}" for name, units in found.items())
-    return Term(
-        "runtime",
-        Range(
-            round(sum(cost.low * units for cost, units in costs)),
-            round(sum(cost.likely * units for cost, units in costs)),
-            round(sum(cost.high * units for cost, units in costs)),
-        ),
-        formula,
-        LOGS,
-    )
+    known = doubt.CLASSES.get(doubt.gpu_class(gpu), 0)
+    unsure = doubt.of_machine(gpu, known) + sum(doubt.of_cost(cost, sources, gpu) for cost, sources in costs)
+    if not (known and rules.read):
+        unsure += doubt.unseen(gpu)
+    return Term("runtime", _around(sum(cost for cost, _ in costs), unsure), formula, LOGS)
+
+
+def _around(likely: float, unsure: float) -> Range:
+    """What it may be, if it is unsure by so many bytes."""
+    return Range(max(0, round(likely - doubt.WIDTH * unsure)), round(likely), round(likely + doubt.WIDTH * unsure))

@@ -36,8 +36,9 @@ Sampler = Literal["sorted in PyTorch", "sorted in Triton", "second runner"]
 class Rules:
     """What one version does; the defaults are those of the oldest.
 
-    utilization: gpu_memory_utilization. groups: whether windows and states have block tables of their own, or blocks for
-    every token. chunk_groups: the same for chunked attention. unbalanced: groups take the larger kind's number of layers
+    read: whether it is the version that is asked about, and not the nearest known one. utilization:
+    gpu_memory_utilization. groups: whether windows and states have block tables of their own, or blocks for every token.
+    chunk_groups: the same for chunked attention. unbalanced: groups take the larger kind's number of layers
     when it is below this many times the smaller kind's. tuples: whether packed pages lie in equal tuples of layers.
     token_line: what "GPU KV cache size" counts. first_page: whether concurrency counts in pages of the first group.
     by_layer: whether the check of the longest request adds up layers, before pages are padded. null_block: whether that
@@ -50,11 +51,14 @@ class Rules:
     slow_but_large, slow_capabilities: GPUs with a large one's memory that are given a small one's steps. sampler: what picks tokens from logits, by the room it takes. rooms:
     bits of the experts whose rooms for gathered tokens stay allocated. fused_sums: GPUs whose tensor ranks add up and
     normalize in one kernel, by compute capability. libraries: whether libraries outside the allocator take the larger
-    room. longrope_original: whether the default length is the original one under longrope. yarn_stretches: whether yarn's
+    room. long_gathered: keys of an indexer that the profile makes room for, in lengths of a request, where that is above
+    262,144 tokens; 40 below. early_compressed: whether compressed attention holds what its first releases did.
+    longrope_original: whether the default length is the original one under longrope. yarn_stretches: whether yarn's
     factor multiplies the original length.
     """
 
     version: Version = OLDEST
+    read: bool = True
     utilization: float = 0.9
     groups: bool = False
     chunk_groups: bool = False
@@ -79,6 +83,8 @@ class Rules:
     rooms: frozenset[int] = frozenset()
     fused_sums: frozenset[int] = frozenset()
     libraries: bool = False
+    long_gathered: int = 40
+    early_compressed: bool = False
     longrope_original: bool = False
     yarn_stretches: bool = True
     gptq_order: bool = True
@@ -129,6 +135,8 @@ CHANGES: tuple[Change, ...] = (
            "v1/core/kv_cache_utils.py", (("unbalanced", 1.5),)),
     Change((0, 20, 0), "gpu_memory_utilization defaults to 0.92; CUDA graphs are estimated and taken off",
            "config/cache.py, envs.py", (("utilization", 0.92), ("graphs_counted", True))),
+    Change((0, 20, 0), "compressed attention comes, with buffers of some gigabytes", "public logs",
+           (("early_compressed", True),), sure=False),
     Change((0, 20, 1), "the printed size is concurrency x max_model_len",
            "v1/core/kv_cache_utils.py", (("token_line", "concurrency"),)),
     Change((0, 26, 0), "windows are charged for the step in flight too; hybrids cache prefixes by default",
@@ -144,6 +152,10 @@ CHANGES: tuple[Change, ...] = (
            (("yarn_stretches", False),)),
     Change((0, 30, 0), "GPTQ weights in the order of activations (desc_act) are refused",
            "layers/quantization/utils/gptq_utils.py", (("gptq_order", False),)),
+    Change((0, 31, 0), "compressed attention holds what is counted and little more", "public logs",
+           (("early_compressed", False),), sure=False),
+    Change((0, 32, 0), "an indexer has room for 16 times the keys of a request above 262,144 tokens, not 40 times",
+           "config/vllm.py sparse_mla_prefill_workspace_factor", (("long_gathered", 16),)),
     Change((0, 32, 0), "Mamba-2 prefills export one more state for prefix caching",
            "layers/mamba/mamba_mixer2.py", (("checkpoints", (("mamba2", 1),)),)),
     Change((0, 33, 0), "gated delta nets export one more state too, at multiples of 64 tokens; windows pick their own block; a GB10 is given a "

@@ -14,8 +14,10 @@ from kvplan.hardware.gpu import Gpu
 
 PLAIN, EIGHT = 16, 8
 """Bits of an element."""
-MORE = ((PLAIN, 0.006), (EIGHT, 0.03), (0, 0.1))
+MORE = ((PLAIN, 0.006), (0, 0.03))
 """By how much a log may print more, for models whose smallest elements have at least so many bits: docs/accuracy.md."""
+UNNAMED = 0.1
+"""The same for NVFP4 known by a config alone, and for formats that a model isn't published in: layers stay in 16 bit unnamed."""
 MORE_ON_AMD = ((PLAIN, 0.4), (0, 0.2))
 """AMD's kernels pad experts and 8-bit matrices: docs/accuracy.md."""
 UNCOUNTED = 0.3
@@ -68,5 +70,10 @@ def _more(weights: Weights, gpu: Gpu) -> float:
     found = [weight for block, _ in weights.distinct for weight in block]
     bits = min((weight.stored.bits for weight in found), default=PLAIN)
     repacked = bits < PLAIN or any(weight.routed for weight in found)
+    guessed = weights.basis == "what_if" or (
+        weights.basis != "headers" and any(w.stored.name == "nvfp4" for w in found)
+    )
+    if guessed and bits < EIGHT and gpu.vendor != "amd":
+        return doubt + UNNAMED
     table = MORE_ON_AMD if gpu.vendor == "amd" and repacked else MORE
     return doubt + next(share for least, share in table if bits >= least)

@@ -1,0 +1,57 @@
+"""How unsure a plan's overheads are, by how many independent sources of start-up logs show what it is made of.
+
+    doubt  = a fixed part + a share of what is counted + a share of each rate's cost, larger the fewer sources show it
+    margin = WIDTH x doubt
+
+The shares are round numbers chosen once; WIDTH is the 98th percentile of (promised too much / doubt) over rows of logs
+whose own source the rates never saw, found by bench/accuracy (docs/accuracy.md says how well that holds elsewhere).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kvplan.hardware.gpu import Gpu
+from kvplan.units import GIB
+
+WIDTH = 1.9
+"""What doubts are multiplied by. Fitted: docs/accuracy.md."""
+
+ALWAYS = round(0.2 * GIB)
+"""Of any start: contexts, libraries and fragments differ from one machine to the next."""
+FEW = {1: 0.5, 2: 0.25}
+"""Share of a cost that one source or two show."""
+MANY = 0.1
+"""Share of a cost that more sources show, and of what is counted."""
+LEAST = {1: 0.005, 2: 0.0025}
+"""Share of the GPU's memory that a rate or a class of GPU from so few sources is unsure by at least."""
+UNSEEN = 0.03
+"""Share of the GPU's memory, once, where something was never seen: a rate, a class of GPU, a version that wasn't read."""
+
+CLASSES: Mapping[str, int] = {"nvidia 7": 1, "nvidia 8": 5, "nvidia 9": 5, "nvidia 10": 1, "nvidia 11": 1, "amd": 1}
+"""Sources that show a class of GPU."""
+
+
+def gpu_class(gpu: Gpu) -> str:
+    """Vendor and generation, by the first number of its compute capability where it has one."""
+    return f"{gpu.vendor} {gpu.compute_capability[0]}" if gpu.compute_capability else gpu.vendor
+
+
+def of_cost(cost: float, sources: int, gpu: Gpu) -> float:
+    """Bytes that a cost in bytes, shown by so many sources, is unsure by; nothing where none does: `unseen` allows for it."""
+    return max(cost * FEW.get(sources, MANY), gpu.memory.value * LEAST.get(sources, 0.0)) if sources else 0.0
+
+
+def of_counted(counted: float) -> float:
+    """Bytes that tensors counted from a config are unsure by."""
+    return MANY * counted
+
+
+def of_machine(gpu: Gpu, sources: int) -> float:
+    """Bytes that any start is unsure by, and one on a GPU whose class so few sources show."""
+    return ALWAYS + gpu.memory.value * LEAST.get(sources, 0.0)
+
+
+def unseen(gpu: Gpu) -> float:
+    """Bytes that a plan is unsure by where something of it was never seen."""
+    return UNSEEN * gpu.memory.value
