@@ -432,9 +432,15 @@ def test_names_keep_to_their_line():
 
 def test_flags_that_the_images_own_version_lacks_are_refused():
     pod = POD.replace("--kv-cache-dtype=fp8", "--swap-space=4").replace("v0.19.0", "v{}")
-    for version, level in (("0.33.0", "error"), ("0.19.0", None)):
+    for version, level in (("0.33.0", "error"), ("0.18.0", "error"), ("0.17.1", None)):
         (command,) = read(pod.replace("v{}", f"v{version}")).commands
         assert [remark.level for remark in command.remarks] == ([level] if level else [])
+    young = POD.replace("--kv-cache-dtype=fp8", "--kv-cache-memory-bytes=4G")
+    for version, level in (("0.10.1", "error"), ("0.10.2", None)):
+        (command,) = read(young.replace("v0.19.0", f"v{version}")).commands
+        assert [remark.level for remark in command.remarks if remark.rule == "unknown-flag"] == (
+            [level] if level else []
+        )
     typo = POD.replace("--kv-cache-dtype=fp8", "--max-num-sequences=4")
     for version, level in (("0.33.0", "error"), ("0.19.0", "warn")):
         (command,) = read(typo.replace("v0.19.0", f"v{version}")).commands

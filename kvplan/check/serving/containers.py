@@ -331,16 +331,47 @@ def _around(container: Container) -> dict[Key, Placed]:
 
 
 def _check_version(container: Container, found: Arguments) -> None:
-    """Flags that the image's own version doesn't have are refused, where that version is the one that is known."""
+    """Flags that the image's own version doesn't have are refused, where that version's flags are known."""
     version = image_version(container.image) if container.image else None
-    if version is None or not f"{version}.".startswith(f"{names.CURRENT_VERSION}."):
+    if version is None:
         return
+    newest = f"{version}.".startswith(f"{names.CURRENT_VERSION}.")
     for name, value in found.flags.items():
-        if name in names.GONE | names.GONE_SWITCHES:
-            found.remark("unknown-flag", f"vLLM {version} no longer has --{name}", value.place)
-    found.remarks[:] = [
-        replace(remark, level="error") if remark.rule == "unknown-flag" else remark for remark in found.remarks
-    ]
+        if (newest and name in names.GONE | names.GONE_SWITCHES) or _lacks(version, name):
+            found.remark(
+                "unknown-flag", f"vLLM {version} has no --{name}{_having(version, name)}", value.place, "error"
+            )
+    if newest:
+        found.remarks[:] = [
+            replace(remark, level="error") if remark.rule == "unknown-flag" else remark for remark in found.remarks
+        ]
+
+
+def _lacks(version: str, name: str) -> bool:
+    """Whether a release that was read has no such flag of the engine's."""
+    from kvplan.engines.vllm.flags import FLAGS, RELEASES
+    from kvplan.engines.vllm.spans import holds
+    from kvplan.engines.vllm.versions import early, parse, text
+
+    if name not in FLAGS or early(version):
+        return False
+    release = parse(version)
+    return text(release) in RELEASES and not holds(FLAGS[name], release)
+
+
+def _having(version: str, name: str) -> str:
+    """Which release has it."""
+    from kvplan.engines.vllm.flags import FLAGS
+    from kvplan.engines.vllm.spans import first, last
+    from kvplan.engines.vllm.versions import parse, text
+
+    written = FLAGS.get(name)
+    if written is None:
+        return ""
+    end = last(written)
+    if end is not None and end < parse(version):
+        return f", which {text(end)} had last"
+    return f", which came with {text(first(written))}"
 
 
 LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
