@@ -53,14 +53,18 @@ class View:
     """What an engine makes of a checkpoint's tensors.
 
     vocabulary_multiple: rows that embeddings and heads are padded to. towers: whether it builds the vision, audio and
-    encoder towers. everywhere: ends of the model that every pipeline stage holds. tables: whether it keeps tables of
-    rotary positions. store: the format it keeps a weight in. shape: what it makes of one rank's share of a weight,
-    padding included. wasted: bytes of one rank that no tensor uses, after what its kernels made of a stage's layers.
+    encoder towers. whole_towers: whether towers whose heads the ranks can't share are whole on each. everywhere: ends of
+    the model that every pipeline stage holds. ties: whether a head that is the embedding takes no room of its own.
+    tables: whether it keeps tables of rotary positions. store: the format it keeps a weight in. shape: what it makes of
+    one rank's share of a weight, padding included. wasted: bytes of one rank that no tensor uses, after what its kernels
+    made of a stage's layers.
     """
 
     vocabulary_multiple: int = 1
     towers: bool = True
+    whole_towers: bool = False
     everywhere: frozenset[Component] = frozenset()
+    ties: bool = True
     tables: bool = False
     store: Callable[[Weight], Storage] | None = None
     shape: Callable[[Weight, tuple[int, ...]], tuple[int, ...]] | None = None
@@ -338,6 +342,12 @@ class Weights:
         start = sum(counts[:stage])
         return self.layers[start : start + counts[stage]]
 
+    def _towers(self, parallel: Parallel, view: View) -> Block:
+        """What the first stage holds of the towers."""
+        if view.whole_towers and any(weight.units % parallel.tp for weight in self.towers):
+            return tuple(replace(weight, split=None) for weight in self.towers)
+        return self.towers
+
     def _ends(self, parallel: Parallel, stage: int, view: View, *, read: bool = False) -> Block:
         """What a stage holds, or reads, beside its layers: a tied head takes no room beside its embedding."""
         is_first, is_last = stage == 0, stage == parallel.pp - 1
@@ -347,8 +357,8 @@ class Weights:
         if embeds:
             ends += self.first
         if is_first and view.towers:
-            ends += self.towers
-        shared = self.tied and embeds and not read
+            ends += self._towers(parallel, view)
+        shared = self.tied and view.ties and embeds and not read
         for weight in self.last:
             if weight.name == HEAD:
                 ends += (weight,) if heads and not shared else ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvplan.arch.model import Model
-from kvplan.arch.storage import BF16, FP16, FP32, Storage
+from kvplan.arch.storage import BF16, FP16, FP32, MLX_SOURCE, Storage
 from kvplan.arch.weights import PLAIN, Component, View, Weight
 from kvplan.engines.rocm import Version, apart, wasted
 from kvplan.engines.vllm.versions import NEWEST
@@ -86,6 +86,9 @@ def vllm(family: str, gpu: Gpu | None = None, version: Version = NEWEST) -> View
         return apart(weight, shard, version) if amd else shard
 
     def shape(weight: Weight, shard: tuple[int, ...]) -> tuple[int, ...]:
+        whole = WHOLE_EMBEDDING if weight.component == "embedding" else WHOLE_LAYERS
+        if family in whole and weight.component != "head":
+            return weight.shape
         if weight.routed and weight.split is not None and weight.linear:
             width, hidden = expert_multiples(weight.stored, gpu, version)
             return moved(
@@ -98,6 +101,8 @@ def vllm(family: str, gpu: Gpu | None = None, version: Version = NEWEST) -> View
         return moved(weight, shard)
 
     def store(weight: Weight) -> Storage:
+        if weight.stored.source == MLX_SOURCE:
+            return BF16
         wide = (family in WIDE_ROUTERS and weight.component == "router") or weight.name.startswith(HYPER)
         return FP32 if wide else weight.stored
 
@@ -107,8 +112,8 @@ def vllm(family: str, gpu: Gpu | None = None, version: Version = NEWEST) -> View
     )
     everywhere = frozenset(component for families, component in ends if family in families)
     return View(
-        VOCABULARY_MULTIPLE, everywhere=everywhere, tables=family not in BY_TRANSFORMERS, shape=shape, store=store,
-        wasted=(lambda layers, parallel: wasted(layers, parallel, version)) if amd else None,
+        VOCABULARY_MULTIPLE, everywhere=everywhere, ties=family not in OWN_HEAD, whole_towers=True, tables=family not in BY_TRANSFORMERS,
+        shape=shape, store=store, wasted=(lambda layers, parallel: wasted(layers, parallel, version)) if amd else None,
     )  # fmt: skip
 
 
@@ -138,3 +143,23 @@ EMBEDDING_EVERYWHERE = HEAD_EVERYWHERE | frozenset((
     "qwen3_5_moe_text",
 ))  # fmt: skip
 """Types whose embedding it builds on every stage. Source: model_executor/models, VocabParallelEmbedding."""
+
+OWN_HEAD = frozenset((
+    "afmoe", "aria_text", "bailing_moe_linear", "bailing_hybrid", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe",
+    "glm4_moe_lite", "glm_moe_dsa", "gpt_oss", "jamba", "kimi_k2", "longcat_flash", "minimax_m2", "nemotron_h", "olmoe",
+    "phimoe", "qwen3_next",
+))  # fmt: skip
+"""Types whose head vLLM 0.33 builds beside the embedding though the config says they are one.
+
+Source: model_executor/models, classes with a ParallelLMHead that never look at tie_word_embeddings.
+"""
+
+WHOLE_EMBEDDING = frozenset(("whisper",))
+"""Types whose embedding every tensor rank holds whole. Source: vLLM 0.33 model_executor/models/whisper.py, nn.Embedding."""
+
+WHOLE_LAYERS = frozenset(("biogpt", "ctrl", "jetmoe", "modernbert-decoder", "persimmon"))
+"""Types that vLLM runs through transformers' modules and that state no tensor parallel plan there: each rank holds every
+layer whole, but a gated MLP, where one is found.
+
+Source: vLLM 0.33 model_executor/models/transformers/base.py recursive_replace; transformers 5.23 base_model_tp_plan.
+"""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kvplan.arch.model import Origin
@@ -54,3 +56,28 @@ def test_bytes_on_a_rank(config, tp, built):
     model = read(config, Origin("a model", "a test"))
     assert model.weights is not None
     assert model.weights.bytes_on_rank(Parallel(tp=tp), 0, view_of("vllm", model)) == pytest.approx(built, rel=2e-3)
+
+
+TOWER = {"model_type": "siglip_vision_model", "hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27,
+         "num_attention_heads": 18, "patch_size": 14, "image_size": 896}  # fmt: skip
+GEMMA3 = {
+    "model_type": "gemma3", "architectures": ["Gemma3ForConditionalGeneration"], "vision_config": TOWER,
+    "mm_tokens_per_image": 256,
+    "text_config": {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 4,
+                    "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208,
+                    "max_position_embeddings": 131072, "sliding_window": 1024},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("tp", "whole"), [(2, False), (4, True)])
+def test_towers_whose_heads_ranks_cannot_share_are_whole(tp, whole):
+    """18 heads over 4 ranks: 27 layers x (4 x 1152^2 + 2 x 1152 x 4304) matrices in 2 bytes stay on every rank."""
+    model = read(GEMMA3, Origin("a model", "a test"))
+    assert model.weights is not None
+    view = view_of("vllm", model)
+    tower = model.weights.bytes_on_rank(Parallel(tp=tp), 0, view) - model.weights.bytes_on_rank(
+        Parallel(tp=tp), 0, replace(view, towers=False)
+    )
+    matrices = 27 * (4 * 1152**2 + 2 * 1152 * 4304) * 2
+    rest = tower - (matrices if whole else matrices // tp)
+    assert 0 < rest < 50_000_000  # positions, projector and pooling head, which are never split

@@ -24,6 +24,9 @@ GENERATING = (
 
 Source: config/model.py _get_default_runner_type, models/registry.py."""
 
+GENERATING_UNNAMED = ("gemma2", "llama", "mistral", "qwen2")
+"""Types for which transformers suggests one of those classes where a config names none."""
+
 WIDER_WINDOW = {
     "Cohere2ForCausalLM": 1,
     "Cohere2MoeForCausalLM": 1,
@@ -87,7 +90,7 @@ NO_PIPELINE = (
 def is_pooling(model: Model) -> bool:
     """Whether vLLM serves the model as an embedder or a classifier; a config that names no class is served as one."""
     if not model.architectures:
-        return True
+        return model.family not in GENERATING_UNNAMED
     name = model.architectures[0]
     return name.endswith(POOLING_SUFFIXES) and name not in GENERATING
 

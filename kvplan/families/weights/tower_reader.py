@@ -106,8 +106,10 @@ def _stack(
         for count, layer in ((tower.count, tower.layer), *tower.also):
             if layer:
                 repeated = symbols.number(count)
+                heads = symbols.maybe("A") or 0
                 found += [
-                    replace(weight, copies=repeated) for weight in build(f"{component}: {layer}", symbols, stored)
+                    replace(weight, copies=repeated, units=heads if weight.name.startswith("attn.") else 0)
+                    for weight in build(f"{component}: {layer}", symbols, stored)
                 ]
     except (MissingField, BadField) as gap:
         missing.append(f"{component} tower ({gap.field})")

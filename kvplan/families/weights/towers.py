@@ -123,6 +123,9 @@ MUSE = Tower(
     "patch_embedding[H,3*patch_temporal*patch_size*patch_size] position_embedding_table(pos_rows*pos_columns,H) ln_pre[H]+ ln_post[H]+",
     encoder_layer(),
 )
+MUSE_GLIMMER = Tower(
+    MUSE.ends, MUSE.layer.replace("mlp.fc1[~I,H]", "mlp.fc1[I,H]").replace("mlp.fc2[H,~I]", "mlp.fc2[H,I]")
+)
 _FFW = "{0}.pre_layer_norm[H] {0}.ffw_layer_1[4*H,H] {0}.ffw_layer_2[H,4*H] {0}.post_layer_norm[H]"
 GEMMA3N_AUDIO = Tower(
     "conv_0(c,1,3,3) norm_0[c] conv_1(c2,c,3,3) norm_1[c2] input_proj_linear[H,c2*input_feat_size/4]",
@@ -215,7 +218,7 @@ OMNI_AUDIO = Tower(
 TOWERS: dict[str, Tower] = {
     "internvl_vision": INTERNVL, "qwen2_5_omni_vision_encoder": OMNI_VISION, "qwen2_5_omni_audio_encoder": OMNI_AUDIO,
     "siglip_vision_model": SIGLIP, "idefics3_vision": SIGLIP, "smolvlm_vision": SIGLIP, "idefics2_vision": SIGLIP,
-    "siglip2_vision_model": SIGLIP2, "paddleocr_vl_vision": SIGLIP, "glm_ocr_vision": GLM_OCR, "glm5_next_vision": GLM5_NEXT, "muse_spark_vision": MUSE, "muse_glimmer_vision": MUSE, "gemma3n_vision": MOBILENET,
+    "siglip2_vision_model": SIGLIP2, "paddleocr_vl_vision": SIGLIP, "glm_ocr_vision": GLM_OCR, "glm5_next_vision": GLM5_NEXT, "muse_spark_vision": MUSE, "muse_glimmer_vision": MUSE_GLIMMER, "gemma3n_vision": MOBILENET,
     "gemma3n_audio": GEMMA3N_AUDIO,
     **dict.fromkeys(("qwen3_asr_encoder", "qwen3_asr_audio_encoder", "qwen3_omni_moe_audio_encoder"), QWEN3_ASR),
     "clip_vision_model": CLIP, "pixtral": PIXTRAL,
