@@ -68,6 +68,7 @@ def _flat(subject: Subject) -> dict[str, Scalar]:
     found: dict[str, Scalar] = {
         "model": subject.model, "revision": subject.revision, "engine": subject.engine, "engine version": subject.version,
         "gpu": subject.gpu, "gpu_memory": subject.gpu_memory, "context": subject.context, "kv_dtype": subject.kv_dtype,
+        "weights_basis": subject.weights_basis,
     }  # fmt: skip
     found |= {f"parallel.{size}": value for size, value in subject.parallel.items()}
     return found | dict(subject.options)

@@ -175,6 +175,8 @@ def _given(found: T | KvplanError) -> T:
 
 
 def _load(name: str, revision: str | None, *, offline: bool) -> _Known:
+    """A model, its weights by the checkpoint's own headers where they can be reached."""
+    from kvplan.api.given import weigh
     from kvplan.sources.models import load_document, model_of
 
     document = load_document(name, revision=revision, offline=offline)
@@ -182,7 +184,7 @@ def _load(name: str, revision: str | None, *, offline: bool) -> _Known:
     pinned = model.origin.revision
     if pinned is None and Path(name).is_absolute():
         pinned = _digest(document.config)
-    return _Known(model, pinned)
+    return _Known(weigh(model, offline=offline), pinned)
 
 
 def _digest(config: Mapping[str, object]) -> str:
@@ -260,6 +262,7 @@ def _subject(work: _Work, known: _Known) -> Subject:
         context=request.context,
         kv_dtype=kv.k.name if kv.k == kv.v else f"{kv.k.name}:{kv.v.name}",
         options={**dict(work.budget.assumed), **changed_options(request.options)},
+        weights_basis="config" if known.model.weights is None else known.model.weights.basis,
     )
 
 

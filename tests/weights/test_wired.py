@@ -188,3 +188,44 @@ def test_progress_is_drawn_on_a_terminal_after_a_second(monkeypatch: pytest.Monk
         now[0] = 9
         progress(4, 4)
     assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
+
+
+def budget(folder: Path, model: str) -> dict:
+    """What `check` makes of a budget of this model on one L4."""
+    lines = ["kvplan-budget: 1", "deployments:", "  ours:", f"    model: {model}", "    gpu: l4", "    engine: ideal"]
+    file = folder / "kvplan-budget.yaml"
+    file.write_text("\n".join(lines) + "\n")
+    (result,) = json.loads(run("check", str(file), "--json", "--no-config").out)["results"]
+    return result
+
+
+def test_a_budget_stands_on_the_headers(tmp_path: Path):
+    """The tied folder's tensors in one byte an element, half of what its config says."""
+    folder, half = copied("tied", tmp_path), 2 * LLAMA_LAYER + 100 * 32 + 32
+    rewritten(next(folder.glob("*.safetensors")), lambda name: name)
+    found = budget(tmp_path, "./tied")
+    assert found["subject"]["weights_basis"] == "headers"
+    assert found["numbers"]["weights"]["likely"] == half
+    next(folder.glob("*.safetensors")).unlink()
+    found = budget(tmp_path, "./tied")
+    assert (found["subject"]["weights_basis"], found["numbers"]["weights"]["likely"]) == ("config", 2 * half)
+
+
+def test_a_lying_header_leaves_a_budget_without_an_answer(tmp_path: Path):
+    next(copied("tied", tmp_path).glob("*.safetensors")).write_bytes(b"\xff" * 9)
+    found = budget(tmp_path, "./tied")
+    assert (found["status"], found["subject"]) == ("error", None)
+
+
+def test_a_budget_asks_the_hub_unless_offline(tmp_path: Path):
+    files = {file.name: (file.read_bytes(), file.stat().st_size) for file in (DATA / "tied").iterdir()}
+    file = tmp_path / "kvplan-budget.yaml"
+    file.write_text("kvplan-budget: 1\ndeployments:\n  ours: {model: org/small, gpu: l4, engine: ideal}\n")
+    with RangeServer({"org/small": files}) as hub:
+        told = {
+            "HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path), "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": "", "NO_PROXY": "127.0.0.1",
+            "HF_HUB_OFFLINE": "0",
+        }  # fmt: skip
+        found = [process("check", str(file), *words, "--json", "--no-config", **told) for words in ((), ("--offline",))]
+    subjects = [done.document["results"][0]["subject"] for done in found]
+    assert [subject["weights_basis"] for subject in subjects] == ["headers", "config"]

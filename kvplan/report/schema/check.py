@@ -42,7 +42,10 @@ class Three:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What was planned. options: the engine's flags, given or assumed."""
+    """What was planned. options: the engine's flags, given or assumed.
+
+    weights_basis: what the bytes of the weights are worked out from: config, or headers (the checkpoint's own).
+    """
 
     model: str
     source: str
@@ -56,6 +59,7 @@ class Subject:
     context: int
     kv_dtype: str
     options: Mapping[str, str]
+    weights_basis: str = "config"
 
 
 @dataclass(frozen=True, slots=True)
