@@ -43,17 +43,6 @@ EXPANDED_LATENT = ("MiniCPM3ForCausalLM",)
 FP8_ON_BLACKWELL = ("GlmMoeDsaForCausalLM", "Glm5NextForCausalLM", "Glm5NextForConditionalGeneration")
 """Where `auto` means fp8 on compute capability 10. Source: models/config.py."""
 
-STATED_STATE = {
-    **dict.fromkeys((
-        "Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForCausalLM",
-        "Qwen3_5MoeForConditionalGeneration", "Qwen4ExpForCausalLM", "Qwen4ExpForConditionalGeneration", "ColQwen3_5",
-        "D3ForSequenceClassification",
-    )),
-    "NemotronHForCausalLM": "fp32", "NemotronHPuzzleForCausalLM": "fp32", "NemotronH_Nano_VL_V2": "fp32",
-}  # fmt: skip
-"""Classes whose recurrent state follows the config's own word on its format; the value is what silence means (None: the
-model's format). All others keep it in the model's format. Source: models/config.py."""
-
 SHARES_CACHE = ("Gemma3n", "Gemma4", "DiffusionGemma", "Flint", "MuseSpark", "Step5", "HYV4", "Qwen4Exp")
 """How classes begin whose layers may read an earlier layer's cache; the others give every layer its own."""
 

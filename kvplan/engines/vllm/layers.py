@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import lcm
 
-from kvplan.arch.formats import FORMATS, Format, KvFormat
+from kvplan.arch.formats import KvFormat
 from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent, Layer, Recurrent, StateTensor
 from kvplan.arch.model import Model
 from kvplan.engines.vllm import cells
@@ -17,7 +17,6 @@ from kvplan.engines.vllm.architectures import (
     EXPANDED_LATENT,
     OWN_FORMAT,
     SHARES_CACHE,
-    STATED_STATE,
     image_prefix,
     named,
     wider_window,
@@ -36,6 +35,7 @@ from kvplan.engines.vllm.backends import (
 from kvplan.engines.vllm.drafts import draft_layers
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.specs import Kind, Spec, aligned
+from kvplan.engines.vllm.states import kept
 from kvplan.engines.vllm.versions import Rules
 from kvplan.errors import UsageError
 
@@ -44,8 +44,6 @@ COMPRESSED_WINDOW_BLOCK = 64
 
 NO_DRAFT_ROWS = ("mamba",)
 """Laws whose convolution keeps no rows for drafts. Source: layers/mamba/mamba_utils.py mamba1_state_shape."""
-ALWAYS_FP32 = ("kimi delta",)
-"""Recurrences that vLLM keeps in 32 bit unless told otherwise. Source: layers/mamba/mamba_utils.py kda_state_dtype."""
 
 BOUNDARY_LAYERS = 2
 
@@ -244,26 +242,13 @@ def state_bytes(cache: Recurrent, model: Model, place: Place) -> int:
     shard = place.settings.parallel.shard
     drafted = 0 if cache.law in NO_DRAFT_ROWS else place.settings.drafted
     return sum(
-        _with_drafts(tensor, drafted).bytes(shard, _state_format(cache, tensor, model)) for tensor in cache.tensors
+        _with_drafts(tensor, drafted).bytes(shard, kept(cache, tensor, model, place.rules)) for tensor in cache.tensors
     )
 
 
 def _with_drafts(tensor: StateTensor, drafted: int) -> StateTensor:
     rows = tensor.rows + (drafted if tensor.role == "conv" else 0)
     return replace(tensor, rows=rows, stored=None, usual=None)
-
-
-def _state_format(cache: Recurrent, tensor: StateTensor, model: Model) -> Format:
-    own = cells.sixteen_bit(model.dtype)
-    if tensor.role == "conv":
-        return own
-    if cache.law in ALWAYS_FP32:
-        return FORMATS["fp32"]
-    for name in model.architectures:
-        if name in STATED_STATE:
-            silent = STATED_STATE[name]
-            return tensor.stored or (FORMATS[silent] if silent else own)
-    return own
 
 
 def _checkpoint(law: str, place: Place) -> int | None:

@@ -10,7 +10,7 @@ from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Budget, Capacity, Options, Refusal
 from kvplan.engines.ideal import drafting
-from kvplan.engines.vllm import allocate, lengths, served
+from kvplan.engines.vllm import allocate, lengths, served, states
 from kvplan.engines.vllm import budget as budgets
 from kvplan.engines.vllm.architectures import FP8_ON_BLACKWELL, compresses, named
 from kvplan.engines.vllm.backends import BLACKWELL, capability
@@ -101,8 +101,7 @@ class Vllm:
             return found
         together = int(found.concurrency)
         allowed = min(together, made.settings.sequences)
-        rank = model.rank_curves(parallel, kv, drafting(model, options))[fullest(made)]
-        notes = difference(made, context, rank.bytes_at(context))
+        notes = self._difference(model, parallel, kv, options, made)
         return Capacity(
             kv_bytes=kv_bytes,
             blocks=found.blocks,
@@ -125,6 +124,22 @@ class Vllm:
         """
         made = self.plan(model, gpu, parallel, kv, options, tokens)
         return stage_bytes(made, tokens, fullest(made))
+
+    @staticmethod
+    def _difference(
+        model: Model, parallel: Parallel, kv: KvFormat, options: Options, made: allocate.Plan
+    ) -> tuple[tuple[str, int], ...]:
+        """Why the longest request takes more than the formula says, and where vLLM keeps less."""
+        length, stage, drafts = made.settings.length, fullest(made), drafting(model, options)
+        ideal = model.rank_curves(parallel, kv, drafts)[stage].bytes_at(length)
+        other = states.other_format(model, made.rules)
+        if other is None:
+            return difference(made, length, ideal, ideal)
+        same = replace(model, layers=states.in_kept_formats(model, model.layers, made.rules))
+        drafts = states.in_kept_formats(model, drafts, made.rules)
+        return difference(
+            made, length, ideal, same.rank_curves(parallel, kv, drafts)[stage].bytes_at(length), other.name
+        )
 
     @staticmethod
     def _longest(made: allocate.Plan, model: Model, kv_bytes: int) -> int:

@@ -1,6 +1,9 @@
 """What a request takes of the pool beyond what it keeps, term by term.
 
-blocks x bytes of a block = content + own layout + in flight + rounding + copies + page padding + group padding
+blocks x bytes of a block = formula + states in another format + sums of tokens not there yet + own layout + in flight
+                            + rounding + copies + page padding + group padding
+
+The first two may be below zero: there vLLM keeps less than the formula. All others add to it.
 """
 
 from __future__ import annotations
@@ -10,8 +13,11 @@ from dataclasses import replace
 from kvplan.engines.vllm.allocate import Plan
 from kvplan.engines.vllm.specs import WINDOWS, Demand, Spec
 
+STATES = {name: f"state kept in {name} by the engine" for name in ("bf16", "fp16", "fp32")}
+"""What the difference between the engine's format of a state and the formula's is called."""
+
 NAMES = (
-    "other layout than the formula's", "window reserve for steps in flight", "rounding to whole blocks",
+    "sums of tokens not yet there", "other layout than the formula's", "window reserve for steps in flight", "rounding to whole blocks",
     "copies of recurrent state", "padding of pages", "padding of layer groups",
 )  # fmt: skip
 
@@ -28,7 +34,8 @@ def reasons(made: Plan, notes: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
         zip(
             NAMES,
             (
-                "vLLM's own layout of the tokens that are read: 16-bit or 32-bit states, wider windows, side caches",
+                "compressors keep their sums token by token, the formula whole from the start",
+                "vLLM's own layout of the tokens that are read: packed rows, wider windows, side caches",
                 f"{settings.batches} x {settings.tokens:,} tokens (steps in flight x max_num_batched_tokens), and the window's block not yet freed",
                 f"whole blocks of {_or(blocks)} tokens in every group",
                 f"{_or(states)} states a request and layer: the running one, and those that prefix caching and drafts keep",
@@ -38,6 +45,8 @@ def reasons(made: Plan, notes: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
             strict=True,
         )
     )
+    for name, format_ in STATES.items():
+        how[format_] = f"mamba_ssm_cache_dtype is {name} for this class; the formula keeps the reference's format"
     return tuple(how[name] for name, _ in notes)
 
 
@@ -55,8 +64,13 @@ def fullest(made: Plan) -> int:
     return max(range(len(made.stages)), key=made.stages.__getitem__)
 
 
-def difference(made: Plan, tokens: int, ideal: int) -> tuple[tuple[str, int], ...]:
-    """Why a request of `tokens` takes more on the fullest stage than `ideal`, the formula's bytes there."""
+def difference(
+    made: Plan, tokens: int, ideal: int, kept_ideal: int, state: str | None = None
+) -> tuple[tuple[str, int], ...]:
+    """Why a request of `tokens` takes more on the fullest stage than `ideal`, the formula's bytes there.
+
+    kept_ideal: the formula's bytes with recurrent states in the format called `state`, which vLLM keeps them in.
+    """
     stage = fullest(made)
     demand = replace(made.settings.demand, length=tokens)
     kept = ahead = rounded = copies = padded = taken = 0
@@ -71,8 +85,10 @@ def difference(made: Plan, tokens: int, ideal: int) -> tuple[tuple[str, int], ..
             padded += pages * (spec.page - spec.state)
             taken += pages * spec.page
     grouped = stage_bytes(made, tokens, stage) - taken
-    amounts = (kept - ideal, ahead, rounded, copies, padded, grouped)
-    return tuple((name, amount) for name, amount in zip(NAMES, amounts, strict=True) if amount)
+    own = kept - kept_ideal
+    amounts = (min(own, 0), max(own, 0), ahead, rounded, copies, padded, grouped)
+    states = ((STATES[state], kept_ideal - ideal),) if state else ()
+    return tuple((name, amount) for name, amount in (*states, *zip(NAMES, amounts, strict=True)) if amount)
 
 
 def _kept(spec: Spec, demand: Demand) -> int:

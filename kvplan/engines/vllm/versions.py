@@ -52,7 +52,7 @@ class Rules:
     bits of the experts whose rooms for gathered tokens stay allocated. fused_sums: GPUs whose tensor ranks add up and
     normalize in one kernel, by compute capability. libraries: whether libraries outside the allocator take the larger
     room. long_gathered: keys of an indexer that the profile makes room for, in lengths of a request, where that is above
-    262,144 tokens; 40 below. early_compressed: whether compressed attention holds what its first releases did.
+    262,144 tokens; 40 below. silent_state: format of Nemotron-H's recurrence where its config states none. early_compressed: whether compressed attention holds what its first releases did.
     longrope_original: whether the default length is the original one under longrope. yarn_stretches: whether yarn's
     factor multiplies the original length.
     """
@@ -85,6 +85,7 @@ class Rules:
     libraries: bool = False
     long_gathered: int = 40
     early_compressed: bool = False
+    silent_state: str = "fp16"
     longrope_original: bool = False
     yarn_stretches: bool = True
     gptq_order: bool = True
@@ -135,6 +136,8 @@ CHANGES: tuple[Change, ...] = (
            "v1/core/kv_cache_utils.py", (("unbalanced", 1.5),)),
     Change((0, 20, 0), "gpu_memory_utilization defaults to 0.92; CUDA graphs are estimated and taken off",
            "config/cache.py, envs.py", (("utilization", 0.92), ("graphs_counted", True))),
+    Change((0, 20, 0), "Nemotron-H's states are kept in 32 bit where the config states no format, not in 16",
+           "model_executor/models/config.py", (("silent_state", "fp32"),)),
     Change((0, 20, 0), "compressed attention comes, with buffers of some gigabytes", "public logs",
            (("early_compressed", True),), sure=False),
     Change((0, 20, 1), "the printed size is concurrency x max_model_len",

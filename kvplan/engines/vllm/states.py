@@ -1,0 +1,80 @@
+"""In which format vLLM keeps recurrent states, and the formula in the same formats to compare it with.
+
+    convolutions and shifts   the model's 16-bit format
+    recurrences               the same (mamba_ssm_cache_dtype "auto"), unless the class's rules say otherwise
+
+Source: vLLM 0.33 model_executor/models/config.py, layers/mamba/mamba_utils.py MambaStateDtypeCalculator; older releases' same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvplan.arch.formats import FORMATS, Format
+from kvplan.arch.layers import Cache, Layer, Recurrent, StateTensor
+from kvplan.arch.model import Model
+from kvplan.engines.vllm.cells import sixteen_bit
+from kvplan.engines.vllm.versions import Rules, Version
+
+ALWAYS_FP32 = ("kimi delta",)
+"""Recurrences kept in 32 bit unless a flag says otherwise. Source: mamba_utils.py kda_state_dtype."""
+
+FOLLOWS_CONFIG: dict[str, Version] = {
+    **dict.fromkeys((
+        "Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForCausalLM",
+        "Qwen3_5MoeForConditionalGeneration", "Qwen4ExpForCausalLM", "Qwen4ExpForConditionalGeneration", "ColQwen3_5",
+        "D3ForSequenceClassification",
+    ), (0, 17, 0)),
+    "NemotronHForCausalLM": (0, 13, 0), "NemotronHPuzzleForCausalLM": (0, 13, 0), "NemotronH_Nano_VL_V2": (0, 18, 0),
+}  # fmt: skip
+"""Classes whose recurrence follows the config's own word on its format (mamba_ssm_dtype, mamba_ssm_cache_dtype), and since when."""
+
+NEMOTRON = "NemotronH"
+"""How the classes begin whose silence has a meaning of its own: rules.silent_state."""
+
+
+def kept(cache: Recurrent, tensor: StateTensor, model: Model, rules: Rules) -> Format:
+    """The format of one tensor of a state."""
+    own = sixteen_bit(model.dtype)
+    if tensor.role == "conv":
+        return own
+    if cache.law in ALWAYS_FP32:
+        return FORMATS["fp32"]
+    for name in model.architectures:
+        since = FOLLOWS_CONFIG.get(name)
+        if since is not None and rules.version >= since:
+            return tensor.stored or (FORMATS[rules.silent_state] if name.startswith(NEMOTRON) else own)
+    return own
+
+
+def in_kept_formats(model: Model, layers: tuple[Layer, ...], rules: Rules) -> tuple[Layer, ...]:
+    """The same layers with every state in the format that vLLM keeps it in: what the formula is to be compared with.
+
+    Layers that nothing changes in are the same objects.
+    """
+    made: dict[int, Layer] = {}
+    for layer in layers:
+        if id(layer) not in made:
+            caches = tuple(_kept_cache(cache, model, rules) for cache in layer.caches)
+            made[id(layer)] = layer if caches == layer.caches else Layer(caches, layer.shares_with)
+    return tuple(made[id(layer)] for layer in layers)
+
+
+def other_format(model: Model, rules: Rules) -> Format | None:
+    """The format of the recurrences that vLLM keeps in another one than the formula; None where all are the same."""
+    for cache, _ in model.distinct:
+        if isinstance(cache, Recurrent):
+            for tensor in cache.tensors:
+                format_ = kept(cache, tensor, model, rules)
+                if format_.bits != tensor.format(model.dtype).bits:
+                    return format_
+    return None
+
+
+def _kept_cache(cache: Cache, model: Model, rules: Rules) -> Cache:
+    if not isinstance(cache, Recurrent):
+        return cache
+    state = cache  # narrowed, for the comprehension
+    return replace(
+        state, tensors=tuple(replace(tensor, stored=kept(state, tensor, model, rules)) for tensor in state.tensors)
+    )
