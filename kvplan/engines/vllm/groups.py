@@ -30,7 +30,9 @@ class Group:
     specs: frozenset[Spec] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        distinct = {id(layer.spec): layer.spec for layer in self.layers}  # most are one object; hashing them takes longer
+        distinct = {
+            id(layer.spec): layer.spec for layer in self.layers
+        }  # most are one object; hashing them takes longer
         object.__setattr__(self, "specs", frozenset(distinct.values()))
 
     @property
