@@ -75,7 +75,7 @@ class Vllm:
 
         Raises: UsageError if the weights are needed and neither known nor given.
         """
-        held = replace(rules(self.release), read=self.verified)
+        held = rules(self.release) if self.verified else replace(rules(self.release), read=False)
         chosen = settings(model, gpu, parallel, options, context, held)
         return budgets.budget(model, gpu, chosen, held, options)
 
@@ -135,11 +135,9 @@ class Vllm:
         other = states.other_format(model, made.rules)
         if other is None:
             return difference(made, length, ideal, ideal)
-        same = replace(model, layers=states.in_kept_formats(model, model.layers, made.rules))
-        drafts = states.in_kept_formats(model, drafts, made.rules)
-        return difference(
-            made, length, ideal, same.rank_curves(parallel, kv, drafts)[stage].bytes_at(length), other.name
-        )
+        held = (*model.stages(parallel)[stage], *(drafts if stage == parallel.pp - 1 else ()))
+        same = model.curve(kv, parallel.shard, states.in_kept_formats(model, held, made.rules))
+        return difference(made, length, ideal, same.bytes_at(length), other.name)
 
     @staticmethod
     def _longest(made: allocate.Plan, model: Model, kv_bytes: int) -> int:
