@@ -225,6 +225,13 @@ def test_compressed_attention_pads_its_outputs_and_keeps_four_streams():
     assert step(model, made, rules(NEWEST)).layer == attention
 
 
+@pytest.mark.parametrize(("name", "gpu", "tp"), [("deepseek-v4-flash", "h200", 4), ("deepseek-v4-pro", "h200", 8)])
+def test_the_safe_end_of_compressed_attention_is_of_use(name, gpu, tp):
+    """8 ranks of H200 print 102.3 to 102.8 GiB of DeepSeek-V4-Pro's weights; 0.31 holds a gigabyte that isn't counted."""
+    kv = Vllm().budget(load_model(name), load_gpu(gpu), Parallel(tp=tp, ep=tp), Options(), 131_072).kv
+    assert 0.7 * kv.likely <= kv.low < kv.likely
+
+
 def test_what_a_step_holds_does_not_depend_on_the_length():
     model = load_model("llama-3.1-8b")
     made = [
