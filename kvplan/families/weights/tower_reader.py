@@ -38,6 +38,8 @@ def read_towers(fields: Fields, family: Family, text: ConfigSymbols, stored: Sto
         if known is None:
             missing.append(f"{component} tower ({tower_type or 'of no known type'})")
             continue
+        if not isinstance(top.get(key), Mapping):
+            missing.append(f"{component} tower ({key} isn't stated: as its class has it)")
         scopes[component] = ConfigSymbols(inner, dict(known.given), dict(known.fallback))
         found += _stack(known, component, scopes[component], stored, missing)
     missing += [part for node in _outside(fields, top) for part in _others(node)]
