@@ -22,6 +22,8 @@ MORE_ON_AMD = ((PLAIN, 0.03), (0, 0.06))
 """On AMD a log prints what the device gave away, small segments included: docs/accuracy.md."""
 UNCOUNTED = 0.3
 """Share allowed for parts that couldn't be counted."""
+TOWERS, LARGEST_TOWER = ("vision", "audio", "projector"), 12_000_000_000
+"""How the names of missing towers begin, and bytes allowed for each: of the largest published, InternViT-6B in 16 bit."""
 
 
 def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, version: Version = NEWEST) -> Term:
@@ -65,6 +67,8 @@ def _more(weights: Weights, gpu: Gpu) -> float:
     if weights.missing == (UNSURE_HEAD,) and not weights.whole:
         heads = sum(weight.bytes_on_rank(ONE_GPU) for weight in weights.last if weight.name == HEAD)
         doubt = heads / weights.bytes
+    elif not weights.whole and all(part.startswith(TOWERS) for part in weights.missing):
+        doubt = min(UNCOUNTED, len(weights.missing) * LARGEST_TOWER / weights.bytes)
     elif not weights.whole:
         return UNCOUNTED
     found = [weight for block, _ in weights.distinct for weight in block]

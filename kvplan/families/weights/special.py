@@ -27,12 +27,13 @@ def lfm2(symbols: ConfigSymbols) -> Given:
 def falcon(symbols: ConfigSymbols) -> Given:
     """Falcon's second norm: models of the new decoder, and those that don't run attention beside the MLP.
 
-    Source: transformers 5.23 models/falcon, FalconDecoderLayer.
+    RefinedWeb's first code told the new decoder by its number of KV heads. Source: transformers 5.23 models/falcon,
+    FalconDecoderLayer; modelling_RW.py of the published checkpoints.
     """
     if not symbols.on("parallel_attn"):
         return {"two_norms": True}
     norms = symbols.maybe("num_ln_in_parallel_attn")
-    return {"two_norms": norms == 2 or (norms is None and symbols.on("new_decoder_architecture"))}
+    return {"two_norms": norms == 2 or (norms is None and (symbols.on("new_decoder_architecture") or symbols.maybe("n_head_kv") is not None))}
 
 
 def mimo_sinks(symbols: ConfigSymbols, layer: int, count: int) -> Given:
