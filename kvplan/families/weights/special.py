@@ -33,7 +33,8 @@ def falcon(symbols: ConfigSymbols) -> Given:
     if not symbols.on("parallel_attn"):
         return {"two_norms": True}
     norms = symbols.maybe("num_ln_in_parallel_attn")
-    return {"two_norms": norms == 2 or (norms is None and (symbols.on("new_decoder_architecture") or symbols.maybe("n_head_kv") is not None))}
+    new_decoder = symbols.on("new_decoder_architecture") or symbols.maybe("n_head_kv") is not None
+    return {"two_norms": norms == 2 or (norms is None and new_decoder)}
 
 
 def mimo_sinks(symbols: ConfigSymbols, layer: int, count: int) -> Given:
