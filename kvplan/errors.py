@@ -10,6 +10,7 @@
     |   +-- MissingField     2  a dimension is absent and nothing documents a default
     |   +-- BadField         2  a value is there but can't be a dimension
     |   +-- Unsupported      2  an architecture, layer type or format that isn't known
+    +-- CannotWrite          2  standard output is full, closed or broken
     +-- DoesNotFit           1  something was asked for that only a plan that fits has
     +-- SourceError          3  the Hub, the network or a licence gate
         +-- Offline          3  a network answer was needed and not allowed
@@ -99,6 +100,10 @@ class BadField(ConfigError):
 
 class Unsupported(ConfigError):
     """A model type, layer type or number format that kvplan doesn't know: refused, not guessed."""
+
+
+class CannotWrite(KvplanError):
+    """The answer is there, but where it should go can't be written: a full disk, a closed or broken stream."""
 
 
 class DoesNotFit(KvplanError):

@@ -50,6 +50,17 @@ def parse_bytes(text: str) -> int:
     return int(number * _BYTE_UNITS[unit])
 
 
+def parse_some_bytes(text: str) -> int:
+    """Bytes, at least one: of what can't be empty, as a GPU's memory or a model's weights can't.
+
+    Raises: BadSize.
+    """
+    size = parse_bytes(text)
+    if size < 1:
+        raise BadSize(f"{text!r} is nothing", hint="give more than 0 bytes, or leave it out")
+    return size
+
+
 def parse_tokens(text: str) -> int:
     """Tokens from `8192`, `8k` (8,192), `128k` (131,072), `1m` (1,048,576).
 
@@ -86,7 +97,7 @@ def parse_token_list(text: str) -> tuple[int, ...]:
 
 
 def parse_bandwidth(text: str) -> int:
-    """Bytes per second from `3.35TB/s`, `936GB/s`.
+    """Bytes per second, at least one, from `3.35TB/s`, `936GB/s`.
 
     Raises: BadSize.
     """
@@ -94,7 +105,10 @@ def parse_bandwidth(text: str) -> int:
     base, slash, per = unit.partition("/")
     if base not in _BYTE_UNITS or (slash, per) != ("/", "s"):
         raise BadSize(f"{text!r} is not a bandwidth", hint="write it like 3.35TB/s or 936GB/s")
-    return int(number * _BYTE_UNITS[base])
+    speed = int(number * _BYTE_UNITS[base])
+    if speed < 1:
+        raise BadSize(f"{text!r} is nothing", hint="give more than 0 bytes a second, or leave it out")
+    return speed
 
 
 def format_bytes(count: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kvplan.engines.base import Options
 from kvplan.errors import BadSize, KvplanError, UnknownName, UsageError
-from kvplan.units import parse_bytes
+from kvplan.units import parse_bytes, parse_some_bytes
 
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -90,6 +90,10 @@ def _not(value: object) -> bool:
 
 
 def _size(value: object) -> int:
+    return parse_some_bytes(str(value))
+
+
+def _size_or_none(value: object) -> int:
     return parse_bytes(str(value))
 
 
@@ -105,7 +109,7 @@ COMMON: Mapping[str, Flag] = {
     "utilization": Flag("utilization", share),
     "kv_memory": Flag("kv_memory", _size),
     "weights": Flag("weights", _size),
-    "overhead": Flag("overhead", _size),
+    "overhead": Flag("overhead", _size_or_none),
 }
 """kvplan's own names, for every engine."""
 

@@ -53,7 +53,7 @@ def _run(words: list[str]) -> int:
     import click
 
     from kvplan.cli.app import NAME, build
-    from kvplan.cli.streams import nobody_reads
+    from kvplan.cli.streams import WRITING, nobody_reads, unwritable
 
     commands = build()
     try:
@@ -71,6 +71,10 @@ def _run(words: list[str]) -> int:
     except BrokenPipeError:
         nobody_reads()
         return 0
+    except OSError as error:  # of click's own printing: what kvplan prints or opens says so itself
+        if error.errno not in WRITING or error.filename is not None:
+            raise
+        raise unwritable(error.strerror) from None
 
 
 def _usage(error: click.UsageError) -> UsageError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvplan.arch.formats import KvFormat, parse_kv_format
 from kvplan.arch.storage import storage_named
 from kvplan.cli.option import Option, fraction, natural, switch, whole, words
-from kvplan.units import parse_bandwidth, parse_bytes, parse_token_list, parse_tokens
+from kvplan.units import parse_bandwidth, parse_bytes, parse_some_bytes, parse_token_list, parse_tokens
 
 
 def kv_dtype(text: str) -> KvFormat | None:
@@ -49,7 +49,7 @@ SINKS = Option("sinks", "and this many first ones", natural, "TOKENS", "0")
 
 # where it runs
 GPU = Option("gpu", "accelerator, h100 or h100x8, or auto for this machine's", str, "ID[xN]", completes="gpus")
-GPU_MEMORY = Option("gpu_memory", "memory of one GPU instead of the known one", parse_bytes, "80GB")
+GPU_MEMORY = Option("gpu_memory", "memory of one GPU instead of the known one", parse_some_bytes, "80GB")
 GPU_BANDWIDTH = Option("gpu_bandwidth", "its bandwidth instead of the known one", parse_bandwidth, "3.35TB/s")
 TP = Option("tp", "tensor parallel size", whole, "N", "1")
 PP = Option("pp", "pipeline stages", whole, "N", "1")
@@ -60,8 +60,8 @@ DCP = Option("dcp", "tensor ranks that tokens are dealt over (decode context par
 # the engine and its memory
 ENGINE = Option("engine", "whose rules decide: ideal, vllm, ..., or vllm@0.33", str, "NAME[@V]", completes="engines")
 UTILIZATION = Option("utilization", "share of the memory it may use", fraction, "F", "the engine's own")
-KV_MEMORY = Option("kv_memory", "cache memory per GPU; skips the budget", parse_bytes, "40GiB")
-WEIGHTS = Option("weights", "weights of the whole model instead of the computed ones", parse_bytes, "140GB")
+KV_MEMORY = Option("kv_memory", "cache memory per GPU; skips the budget", parse_some_bytes, "40GiB")
+WEIGHTS = Option("weights", "weights of the whole model instead of the computed ones", parse_some_bytes, "140GB")
 OVERHEAD = Option("overhead", "activations and runtime per GPU instead of the estimate", parse_bytes, "2GiB")
 BLOCK_SIZE = Option("block_size", "tokens of one cache block", whole, "N", "the engine's own")
 MAX_NUM_BATCHED_TOKENS = Option("max_num_batched_tokens", "tokens of one step", whole, "N", "the engine's own")

@@ -31,7 +31,7 @@ class Progress:
 
     def __call__(self, done: int, total: int) -> None:
         """So many of so many."""
-        if time.monotonic() - self._started < PATIENCE_S or not sys.stderr.isatty():
+        if time.monotonic() - self._started < PATIENCE_S or sys.stderr is None or not sys.stderr.isatty():
             return
         filled = BAR * done // max(total, 1)
         line = f"{self._what} [{'#' * filled}{'-' * (BAR - filled)}] {done:,} of {total:,} files"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from contextlib import suppress
@@ -11,10 +12,13 @@ from typing import TextIO
 from kvplan.cli import options
 from kvplan.cli.command import Answer
 from kvplan.cli.option import Values
-from kvplan.errors import KvplanError, UnknownName, UsageError
+from kvplan.errors import CannotWrite, KvplanError, UnknownName, UsageError
 from kvplan.report.canvas import Canvas
 
 COLOURS = ("auto", "always", "never")
+
+WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+"""What a stream says that can't take any more; nothing of it is a mistake of the program."""
 
 
 def deliver(answer: Answer, values: Values) -> None:
@@ -82,29 +86,49 @@ def destinations(values: Values) -> tuple[tuple[str, ...], tuple[tuple[str, str]
 
 
 def say(text: str) -> None:
-    """Print on stdout. A reader who has gone away is nobody's error."""
+    """Print on stdout. A reader who has gone away is nobody's error.
+
+    Raises: CannotWrite.
+    """
+    if sys.stdout is None:
+        raise unwritable("it is closed")
     try:
         _put(sys.stdout, text)
     except BrokenPipeError:
         nobody_reads()
+    except OSError as error:
+        raise unwritable(error.strerror) from None
+
+
+def unwritable(cause: str | None) -> CannotWrite:
+    """The error for a stdout that takes nothing; Python's own last flush of it will be silent."""
+    if sys.stdout is not None:
+        nobody_reads()
+    return CannotWrite(
+        "standard output can't be written", cause=cause, hint="write somewhere else: -o plan.json, or > another file"
+    )
 
 
 def complain(error: KvplanError) -> None:
     """error:, cause:, hint: on stderr."""
     from rich.text import Text
 
+    if sys.stderr is None:
+        return
     console, problem = Canvas(sys.stderr).console(), error.problem
     said = (
         ("error", problem.what, "bold red"),
         ("cause", problem.cause, "bold yellow"),
         ("hint", problem.hint, "bold cyan"),
     )
-    with console.capture() as page:
-        for name, text, style in said:
-            if text:
-                console.print(Text.assemble((f"{name}:", style), " ", printable(text)), soft_wrap=True)
-    with suppress(BrokenPipeError):
+    try:
+        with console.capture() as page:
+            for name, text, style in said:
+                if text:
+                    console.print(Text.assemble((f"{name}:", style), " ", printable(text)), soft_wrap=True)
         _put(sys.stderr, page.get())
+    except OSError:  # the exit code still says it
+        nobody_reads(sys.stderr)
 
 
 def printable(text: str) -> str:
@@ -118,10 +142,10 @@ def _put(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
-def nobody_reads() -> None:
-    """See to it that Python's own last flush of a closed pipe doesn't complain either."""
+def nobody_reads(stream: TextIO | None = None) -> None:
+    """See to it that Python's own last flush of a closed pipe (stdout unless told) doesn't complain either."""
     with suppress(OSError, ValueError):
-        stdout = sys.stdout.fileno()
+        left = (stream or sys.stdout).fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stdout)
+        os.dup2(nowhere, left)
         os.close(nowhere)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from kvplan.errors import MissingField
+from kvplan.errors import MissingField, UsageError
 
 Kind = Literal["vendor", "measured", "derived", "given"]
 
@@ -83,6 +83,8 @@ def overrides(gpu: Gpu, *, memory: int | None = None, bandwidth: int | None = No
     """The GPU with `memory` (bytes) or `bandwidth` (bytes/s) given by hand; what was known stays as an alternate.
 
     The way to plan on a slice that kvplan doesn't list: a scheduler's share of a card, Windows or WSL, a power limit.
+
+    Raises: UsageError for nothing or less.
     """
     if memory is not None:
         gpu = replace(gpu, memory=_given(memory, "--gpu-memory", gpu.memory), memory_os=None)
@@ -94,4 +96,6 @@ def overrides(gpu: Gpu, *, memory: int | None = None, bandwidth: int | None = No
 
 
 def _given(value: int, flag: str, known: Fact) -> Fact:
+    if value < 1:
+        raise UsageError(f"{flag}: {value} is nothing", hint="give more than 0, or leave it out")
     return Fact(value, "given", (flag,), alternates=(replace(known, alternates=()),))

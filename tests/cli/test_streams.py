@@ -69,6 +69,13 @@ def test_the_hub_out_of_reach_is_3():
         (("size", "llama-3-8b", "--json", "--format", "csv"), "--json and --format"),
         (("size", "llama-3-8b", "-o", "plan"), "which format?"),
         (("size", "llama-3-8b", "--sinks", "4"), "--sinks needs --window"),
+        (("fit", "llama-3-8b", "--gpu", "h100", "--gpu-bandwidth", "0GB/s"), "--gpu-bandwidth: '0GB/s' is nothing"),
+        (("fit", "llama-3-8b", "--gpu", "h100", "--gpu-bandwidth", "0.0TB/s"), "--gpu-bandwidth: '0.0TB/s' is nothing"),
+        (("fit", "llama-3-8b", "--gpu", "h100", "--gpu-memory", "0GB"), "--gpu-memory: '0GB' is nothing"),
+        (("fit", "llama-3-8b", "--gpu", "h100", "--kv-memory", "0GiB"), "--kv-memory: '0GiB' is nothing"),
+        (("fit", "llama-3-8b", "--gpu", "h100", "--weights", "0.5B"), "--weights: '0.5B' is nothing"),
+        (("fit", "llama-3-8b", "--gpu", "h100", "--weights", "-1GB"), "--weights: '-1GB' is not a number of bytes"),
+        (("verify", "llama-3-8b", "--memory", "0MB"), "--memory: '0MB' is nothing"),
         (("gpus", "h1000"), "h1000"),
         (("schema", "sizes"), "size, fit"),
         (("completion", "tcsh"), "bash, zsh, fish"),
@@ -115,6 +122,33 @@ def test_a_closed_pipe_ends_quietly():
     assert done.stderr == ""
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("words", ["size llama-3-8b", "size llama-3-8b --json", "fit --help", "--version"])
+@pytest.mark.parametrize(("where", "why"), [(">/dev/full", "No space left on device"), (">&-", "it is closed")])
+def test_an_output_that_cannot_be_written_is_no_bug(words: str, where: str, why: str):
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m kvplan {words} {where}"],
+        capture_output=True,
+        check=False,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    if where == ">&-" and words.startswith(("fit", "--")):  # click prints help nowhere, quietly
+        assert (done.returncode, done.stderr) == (0, "")
+        return
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: standard output can't be written\ncause: {why}\n")
+    assert "bug" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_an_error_that_nobody_can_read_keeps_its_exit_code():
+    for where in ("2>/dev/full", "2>&-"):
+        command = f"{sys.executable} -m kvplan size no-such-model {where}"
+        done = subprocess.run(["bash", "-c", command], check=False, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        assert done.returncode == 2
 
 
 def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch):
