@@ -80,8 +80,12 @@ COLLECTIVE_US: dict[str, dict[int, float]] = {
     "gddr": {2: 6.2, 4: 17.5, 8: 27.4},
     "other": {2: 12.8, 4: 16.3, 8: 22.6},
 }
-"""One all-reduce of 16 KB by the ranks that take part, in microseconds: vLLM's own under CUDA graphs, by aiconfigurator
-0.12's collector (A100, H100, B200, and L40S over PCIe); NCCL on A100 for the others."""
+"""One all-reduce of 16 KB by the ranks that take part, in microseconds."""
+
+COLLECTIVE_SOURCE = (
+    "vLLM's own all-reduce of 16 KB under CUDA graphs, by aiconfigurator 0.12's collector (A100, H100, B200, and L40S "
+    "over PCIe); NCCL on A100 for other GPUs"
+)
 
 
 def class_of(gpu: Gpu) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvplan.arch.layers import Layer
 from kvplan.engines.base import Capacity, Term
 from kvplan.engines.ideal import drafting
+from kvplan.plan.achieved import COLLECTIVE_SOURCE
 from kvplan.plan.explain import Node, Scalar, explain_group
 from kvplan.plan.fit import Plan
 from kvplan.plan.roofline import Decode
@@ -152,7 +153,7 @@ def _decode(step: Decode, plan: Plan) -> Node:
             "s",
             "all-reduces: latency + bytes / link",
             (),
-            "kvplan.plan.achieved",
+            COLLECTIVE_SOURCE,
         ),
         Node("overhead", step.overhead_s, "s", "per step + per layer", (), reached.source),
     )
