@@ -31,11 +31,15 @@ class Facts(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A table's column. right: numbers. shrink: may be wrapped when the page is narrow."""
+    """A table's column. right: numbers. shrink: may be wrapped when the page is narrow.
+
+    stays: is left out after the others when the page is too narrow for all; the first column always stays.
+    """
 
     name: str
     right: bool = True
     shrink: bool = False
+    stays: bool = False
 
 
 class Table(NamedTuple):

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
-from rich.cells import cell_len
 from rich.console import Group
 from rich.table import Table as Grid
 from rich.text import Text
 
+from kvplan.report import columns
 from kvplan.report.blocks import Bar, Block, Facts, Heading, Note, Table, Tree, Verdict
 from kvplan.report.canvas import Canvas
 from kvplan.report.views.words import amount, inputs
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Canvas", "draw"]
 
-NARROWEST, GAP = 12, 2
+NARROWEST = 12
 
 SHADES = (("▓", "#", "blue"), ("▒", "+", "magenta"), ("░", "=", "yellow"), ("█", "@", "green"), ("·", ".", "dim"))
 """Of a bar's parts in turn: Unicode, ASCII, colour."""
@@ -70,28 +70,26 @@ def _facts(pairs: Sequence[tuple[str, str]]) -> Grid:
     return grid
 
 
-def _table(table: Table, width: int) -> Grid:
-    """Columns that may shrink give way before others; a number is never cut."""
+def _table(table: Table, width: int) -> RenderableType:
+    """The columns there is room for, the first always among them; what is left out is said below. No number is cut."""
+    rows = [tuple(" ".join(cell.split()) for cell in row) for row in table.rows]
+    cells = [(column.name, *(row[index] for row in rows)) for index, column in enumerate(table.columns)]
+    chosen, widths = columns.fitted(table.columns, cells, width)
     grid = Grid(box=box.SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), border_style="dim")
-    rows = [[" ".join(cell.split()) for cell in row] for row in table.rows]
-    longest = [
-        max(map(cell_len, cells)) for cells in zip([column.name for column in table.columns], *rows, strict=True)
-    ]
-    for column, least in zip(table.columns, longest, strict=True):
-        grid.add_column(
-            column.name,
-            justify="right" if column.right else "left",
-            overflow="fold",
-            no_wrap=not column.shrink,
-            min_width=min(least, NARROWEST) if column.shrink else least,
-        )
-    if (
-        sum(longest) + GAP * (len(longest) - 1) <= width
-    ):  # nothing wraps: whole columns are drawn in a quarter of the time
-        rows = [["\n".join(cells) for cells in zip(*rows, strict=True)]]
-    for row in rows:
-        grid.add_row(*row)
-    return grid
+    drawn = []
+    for index, wide in zip(chosen, widths, strict=True):
+        name, *texts = (columns.wrapped(text, wide) for text in cells[index])
+        grid.add_column(name, justify="right" if table.columns[index].right else "left", width=wide, no_wrap=True)
+        drawn.append(texts)
+    if any("\n" in text for texts in drawn for text in texts):
+        for row in zip(*drawn, strict=True):
+            grid.add_row(*row)
+    else:  # whole columns are drawn in a quarter of the time
+        grid.add_row(*map("\n".join, drawn))
+    left_out = [column.name for index, column in enumerate(table.columns) if index not in chosen]
+    if not left_out:
+        return grid
+    return Group(grid, Text(f"No room in {width} columns for: {', '.join(left_out)}.", "dim"))
 
 
 def _bar(bar: Bar, width: int, kind: int) -> Group:

@@ -6,11 +6,13 @@ REMAKE_PAGES=1 pytest tests/cli/test_pages.py writes them again, to be read befo
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
+from cli.running import run
 from plan.standins import DEEPSEEK_V3, GQA, LLAMA_70B, WINDOW, model, textbook
 
 from kvplan.arch.parallel import Parallel
@@ -26,6 +28,7 @@ from kvplan.report.blocks import Bar, Column, Facts, Heading, Note, Table, Verdi
 from kvplan.report.canvas import Canvas
 from kvplan.report.render import render
 from kvplan.report.text import draw
+from kvplan.sources.models import model_names
 
 PAGES = Path(__file__).parent / "pages"
 
@@ -99,8 +102,30 @@ def test_blocks_in_colour():
     assert draw(BLOCKS[:2], Canvas(colour="always")) == "\x1b[1mWhat\x1b[0m\n\x1b[1;32mFits.\x1b[0m\n"
 
 
-def test_numbers_are_never_cut(monkeypatch: pytest.MonkeyPatch):
+def test_numbers_are_never_cut_and_the_name_is_the_last_to_go(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "40")
-    columns = (Column("model", right=False, shrink=True), *(Column("bytes of it all"),) * 4)
-    page = draw((Table(columns, (("a model with a long name", *("5,578,424,320",) * 4),)),), Canvas())
-    assert page.count("5,578,424,320") == 4
+    columns = (Column("model", right=False, shrink=True), *(Column(f"bytes {n}", stays=n == 3) for n in range(4)))
+    row = ("a-model-with-a-long-name", "5,578,424,320", "5,578,424,321", "5,578,424,322", "5,578,424,323")
+    assert draw((Table(columns, (row,)),), Canvas()).splitlines() == [
+        "model                           bytes 3",
+        "─" * 39,
+        "a-model-with-a-long-name  5,578,424,323",
+        "No room in 40 columns for: bytes 0,",
+        "bytes 1, bytes 2.",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+@pytest.mark.parametrize(
+    "words", ["compare llama-3-8b deepseek-v3 gemma-3-27b --ctx 32k", "fit --gpu h100 --ctx 8k", "models", "gpus"]
+)
+def test_every_width_keeps_the_names(words: str, width: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    page = run(*words.split(), "--no-config").out.splitlines()
+    assert max(map(len, page)) <= width
+    start = next(n for n, line in enumerate(page) if line.startswith("─"))
+    first = {line.split(" ")[0] for line in page[start + 1 :]}
+    assert first >= ({"h100-sxm", "l40s"} if words == "gpus" else {"llama-3-8b", "deepseek-v3", "gemma-3-27b"})
+    names = set(re.split(r"[-\s]", " ".join(model_names())))
+    broken = [word for word in first if word.endswith("-")]
+    assert all({*word[:-1].split("-")} <= names for word in broken if words != "gpus")

@@ -61,7 +61,7 @@ def _deployments(results: Sequence[Result], most: int | None) -> Table:
         Column("context"),
         Column("sequences"),
         Column("headroom"),
-        Column("answer", right=False),
+        Column("answer", right=False, stays=True),
     )
     return Table(columns, tuple(_deployment(result) for result in results[:most]))
 

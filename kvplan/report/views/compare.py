@@ -16,9 +16,9 @@ def view(report: schema.CompareReport) -> tuple[Block, ...]:
         Column("attention", right=False, shrink=True),
         Column("cache", right=False, shrink=True),
         Column("tokens"),
-        Column("per token"),
+        Column("per token", shrink=True),
         Column("fixed"),
-        Column("one sequence"),
+        Column("one sequence", stays=True),
     ]
     columns += [Column(f"per GPU ({split})")] if split else []
     columns.append(Column("x first"))

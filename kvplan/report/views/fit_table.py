@@ -18,7 +18,7 @@ def view(report: schema.FitTable) -> tuple[Block, ...]:
         Column("context"),
         Column("weights/GPU"),
         Column("KV/GPU"),
-        Column("at once"),
+        Column("at once", shrink=True, stays=True),
         Column("longest"),
         Column("step, likely"),
     )

@@ -14,7 +14,7 @@ def view(report: schema.GpusReport) -> tuple[Block, ...]:
     if len(report.gpus) == 1:
         return tuple(_one_gpu(report.gpus[0]))
     columns = (
-        Column("gpu", right=False),
+        Column("gpu", right=False, shrink=True),
         Column("memory"),
         Column("bandwidth"),
         Column("dense bf16"),
@@ -51,7 +51,7 @@ def _one_gpu(gpu: schema.ListedGpu) -> Iterator[Block]:
         ("link to the host", gpu.pcie, _bandwidth),
     ]
     columns = (
-        Column("fact", right=False),
+        Column("fact", right=False, shrink=True),
         Column("value"),
         Column("kind", right=False),
         Column("sources", right=False, shrink=True),

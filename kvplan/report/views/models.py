@@ -11,11 +11,11 @@ from kvplan.units import format_bytes
 def view(report: schema.ModelsReport) -> tuple[Block, ...]:
     """One row a model."""
     columns = (
-        Column("model", right=False),
+        Column("model", right=False, shrink=True),
         Column("parameters"),
         Column("context"),
         Column("attention", right=False, shrink=True),
-        Column("per token"),
+        Column("per token", stays=True),
         Column("fixed"),
     )
     rows = tuple(

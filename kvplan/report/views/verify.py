@@ -40,7 +40,7 @@ _COLUMNS = (
     Column("predicted"),
     Column("measured"),
     Column("error"),
-    Column("verdict", right=False),
+    Column("verdict", right=False, stays=True),
     Column("rule", right=False, shrink=True),
 )
 
