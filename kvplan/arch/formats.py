@@ -16,7 +16,8 @@ class Format:
     """How a row of numbers is stored.
 
     bits: of one element. block, scale_bits: every `block` elements share `scale_bits` of scale (and zero point).
-    row_bits: scale bits once per row, a row being one head's vector of one token.
+    row_bits: scale bits once per row, a row being one head's vector of one token. latents: it packs a latent and its
+    rotary key, and no keys and values of heads.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Format:
     scale_bits: int = 0
     row_bits: int = 0
     source: str = "IEEE 754 and its 16-bit and 8-bit relatives: no scales stored beside the elements"
+    latents: bool = False
 
     def row_bytes(self, elements: int) -> int:
         """Bytes of a row of `elements` numbers, scales included.
@@ -61,8 +63,8 @@ FORMATS: dict[str, Format] = {
         Format("int8_per_token_head", 8, row_bits=32, source=_PER_HEAD),
         Format("int4_per_token_head", 4, row_bits=32, source=_PER_HEAD),
         Format("nvfp4", 4, block=16, scale_bits=8, source=_NVFP4),
-        Format("fp8_ds_mla", 8, row_bits=640, source=_PACKED),
-        Format("nvfp4_ds_mla", 4, block=16, scale_bits=8, row_bits=224, source=_PACKED),
+        Format("fp8_ds_mla", 8, row_bits=640, source=_PACKED, latents=True),
+        Format("nvfp4_ds_mla", 4, block=16, scale_bits=8, row_bits=224, source=_PACKED, latents=True),
         Format("turboquant_k8", 8, source=_TURBO),
         Format("turboquant_k4", 4, row_bits=16, source=_TURBO),
         Format("turboquant_k3", 3, row_bits=16, source=_TURBO),
@@ -93,6 +95,19 @@ class KvFormat:
 
     k: Format
     v: Format
+
+    def of_heads(self) -> KvFormat:
+        """Itself, for keys and values of heads.
+
+        Raises: UsageError for a format of latents only.
+        """
+        if self.k.latents or self.v.latents:
+            raise UsageError(
+                f"{(self.k if self.k.latents else self.v).name} stores latents only",
+                cause="layers of this model keep keys and values of heads, which the format has no place for",
+                hint="pick a format for keys and values: bf16, fp8 or int8",
+            )
+        return self
 
 
 PAIRS: dict[str, tuple[str, str]] = {
@@ -130,5 +145,11 @@ def parse_kv_format(text: str) -> KvFormat:
     Raises: UnknownName.
     """
     pair = PAIRS.get(text.strip().lower())
-    k, _, v = ":".join(pair).partition(":") if pair else text.partition(":")
+    k, colon, v = ":".join(pair).partition(":") if pair else text.partition(":")
+    if colon and not (k.strip() and v.strip()):
+        raise UnknownName(
+            f"{text!r} is not a cache format",
+            cause=f"it names none for the {'values' if k.strip() else 'keys'}",
+            hint="write one name for both, or K:V, as q8_0:q4_0",
+        )
     return KvFormat(format_named(k), format_named(v or k))

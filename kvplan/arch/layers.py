@@ -98,6 +98,7 @@ class Attention:
     def parts(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[Part, ...]:
         """Stored by one rank: kv_heads x (K row + V row) for each token kept."""
         heads = shard.units(self.kv_heads, "KV heads")
+        kv = kv.of_heads()
         row = kv.k.row_bytes(self.k_dim) + kv.v.row_bytes(self.v_dim)
         formula = f"{heads} KV heads x ({self.k_dim} in {kv.k.name} + {self.v_dim} in {kv.v.name}) = {heads * row} B"
         spread = shard.dcp if self.cap is None else 1
@@ -275,6 +276,7 @@ class CrossAttention:
     def parts(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[Part, ...]:
         """Stored by one rank for one request with the longest encoder input."""
         heads = shard.units(self.kv_heads, "KV heads")
+        kv = kv.of_heads()
         row = kv.k.row_bytes(self.k_dim) + kv.v.row_bytes(self.v_dim)
         formula = f"{self.tokens} encoder tokens x {heads} KV heads x ({self.k_dim} + {self.v_dim}) in {kv.k.name}"
         return (Part("cross", StateGroup(fixed=self.tokens * heads * row), formula, _ATTENTION),)

@@ -32,7 +32,7 @@ def as_attention(model: Model, kind: str) -> Model:
 
     Windows and chunks stay too. MLA uses the model's own latent, or DeepSeek's 512 + 64.
 
-    Raises: UnknownName; UsageError if the config doesn't say enough about the heads.
+    Raises: UnknownName; UsageError if the config doesn't say enough about the heads, or if there is no such attention.
     """
     changes: dict[str, Callable[[Cache], Cache]] = {
         "mha": lambda cache: _with_heads(cache, model, lambda heads, _: heads),
@@ -42,6 +42,18 @@ def as_attention(model: Model, kind: str) -> Model:
     }
     if kind not in changes:
         raise UnknownName(f"{kind!r} is not an attention kind", hint="known: " + ", ".join(KINDS))
+    caches = [cache for cache, _ in model.distinct]
+    if any(isinstance(cache, Compressed) for cache in caches):
+        raise UsageError(
+            f"{model.origin.id} compresses what it caches, and nobody has defined {kind} of the same shape",
+            hint="leave --attention out, or the model",
+        )
+    if not any(isinstance(cache, Attention | Latent) for cache in caches):
+        raise UsageError(
+            f"{model.origin.id} has no attention that could be {kind}",
+            cause=f"what its layers keep: {attention_label(model)}",
+            hint="leave --attention out, or the model",
+        )
     return map_caches(model, changes[kind])
 
 

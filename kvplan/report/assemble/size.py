@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvplan.arch.model import LayerCount
+from kvplan.errors import UsageError
 from kvplan.plan.explain import Node, explain_sequence, explain_weights, explain_work
 from kvplan.plan.size import Sizing
 from kvplan.report.assemble.common import engine_info, explained, kv_dtype, layout, model_info
@@ -17,10 +18,18 @@ def size_report(sizing: Sizing, prompt: int | None, batch: int = 1) -> schema.Si
     """The document of a sizing. prompt: tokens of the longest length that are the prompt, half when not said.
 
     batch: sequences of the step whose reading of weights is told.
+
+    Raises: UsageError for a prompt that leaves nothing to generate.
     """
     request = sizing.request
     longest = max(request.lengths)
-    given = min(prompt, longest - 1) if prompt is not None else longest // 2
+    given = longest // 2 if prompt is None else prompt
+    if given >= longest and prompt is not None:
+        raise UsageError(
+            f"--prompt: {prompt:,} tokens leave nothing to generate in a sequence of {longest:,}",
+            cause="--ctx counts prompt and output together",
+            hint="give a longer --ctx, or a shorter prompt",
+        )
     work, tree = explain_work(given, longest - given), explain_sequence(request.model, sizing.kv, longest)
     reads = None if request.model.weights is None else request.model.weights.read_bytes(batch)
     more = () if request.model.weights is None else (explain_weights(request.model.weights, batch),)
