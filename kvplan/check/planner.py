@@ -223,11 +223,10 @@ def _too_long(request: Request, *, stretched: bool) -> str | None:
 
 
 def _no_experts(request: Request, question: Question) -> str | None:
-    """Why vLLM wouldn't start with expert parallelism. Source: vLLM 0.33 config/model.py verify_with_parallel_config."""
-    weights = request.model.weights
-    if request.engine.name != "vllm" or not question.experts or weights is None:
-        return None
-    if any(weight.routed for layer, _ in weights.distinct for weight in layer):
+    """Why vLLM wouldn't start with expert parallelism, which is switched on even where one rank has all experts."""
+    from kvplan.engines.vllm.refusals import lacks_experts
+
+    if request.engine.name != "vllm" or not question.experts or not lacks_experts(request.model):
         return None
     return "expert parallelism is switched on, and the model has no experts"
 

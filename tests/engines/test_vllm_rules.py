@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvplan.arch.formats import parse_kv_format
+from kvplan.arch.formats import FORMATS, parse_kv_format
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.engines import registry
@@ -257,6 +257,77 @@ def test_scales_of_blocks_are_not_cut(wide, tp, said):
     with pytest.raises(CannotSplit) as caught:
         own.plan(model, H100, Parallel(tp=tp), kv, Options(), 4096)
     assert said in str(caught.value.problem.cause)
+
+
+def routed(wide, stored):
+    """Qwen3-30B-A3B with experts of another width."""
+    return read(
+        {
+            "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "num_hidden_layers": 2, "hidden_size": 2048,
+            "intermediate_size": 6144, "moe_intermediate_size": wide, "num_experts": 128, "num_experts_per_tok": 8,
+            "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936,
+            "max_position_embeddings": 40960, "torch_dtype": "bfloat16", "quantization_config": stored,
+        },
+        Origin("test", "test"),
+    )  # fmt: skip
+
+
+NO_SCALES = "The output_size of gate's and up's weight = {} is not divisible by weight quantization block_n = 128."
+
+
+@pytest.mark.parametrize(
+    ("wide", "parallel", "gpu", "version", "said"),
+    [
+        # 768 over 4 and 1,536 over 8 ranks are 192 each: 1.5 blocks
+        (768, Parallel(tp=4), "h100", (0, 28, 0), NO_SCALES.format(192)),
+        (1536, Parallel(tp=8), "h100", (0, 28, 0), NO_SCALES.format(192)),
+        (1536, Parallel(tp=8), "h100", (0, 11, 0), NO_SCALES.format(192)),
+        (1536, Parallel(tp=8), "h100", (0, 29, 0), None),
+        (1536, Parallel(tp=8), "h100", (0, 33, 0), None),
+        (1536, Parallel(tp=4), "h100", (0, 28, 0), None),
+        (768, Parallel(tp=4, ep=4), "h100", (0, 28, 0), None),
+        # asked of vLLM 0.33: an A100's kernels take whole blocks only, and 176 is cut into sixteenths at best
+        (768, Parallel(tp=4), "a100", (0, 33, 0), "No FP8 MoE backend supports the deployment configuration"),
+        (768, Parallel(tp=2), "a100", (0, 33, 0), None),
+        (704, Parallel(tp=2), "h100", (0, 33, 0), None),
+        (704, Parallel(tp=4), "h100", (0, 33, 0), NO_SCALES.format(176)),
+    ],
+)
+def test_blocks_of_experts_are_refined_since_029(wide, parallel, gpu, version, said):
+    model, own, card = routed(wide, BLOCKS), Vllm(version), load_gpu(gpu)
+    kv = own.kv_format(model, None, card)
+    if said is None:
+        own.plan(model, card, parallel, kv, Options(), 4096)
+        return
+    with pytest.raises(CannotSplit) as caught:
+        own.plan(model, card, parallel, kv, Options(), 4096)
+    assert said in str(caught.value.problem.cause)
+
+
+def test_a_hint_names_what_experts_can_be_cut_by():
+    with pytest.raises(CannotSplit) as caught:
+        Vllm((0, 28, 0)).plan(routed(1536, BLOCKS), H100, Parallel(tp=8), parse_kv_format("bf16"), Options(), 4096)
+    assert "--tp 2 or 4, --engine vllm@0.29.0, --ep 8" in str(caught.value.problem.hint)
+
+
+def test_expert_parallelism_needs_experts():
+    with pytest.raises(CannotSplit) as caught:
+        plan("llama-3-8b", Parallel(tp=8, ep=8))
+    assert "Number of experts in the model must be greater than 0" in str(caught.value.problem.cause)
+    plan("qwen3-30b-a3b", Parallel(tp=4, ep=4))
+
+
+@pytest.mark.parametrize(("version", "has"), [((0, 33, 0), "nvfp4"), ((0, 9, 0), "it has fp8, fp8_e5m2")])
+def test_no_release_has_a_32_bit_cache(version, has):
+    """From CacheDType of both releases."""
+    with pytest.raises(UsageError) as caught:
+        plan("llama-3-8b", kv="fp32", version=version)
+    assert has in str(caught.value.problem.hint)
+
+
+def test_a_model_that_is_run_in_32_bit_has_such_a_cache():
+    wide = replace(load_model("llama-3-8b"), dtype=FORMATS["fp32"])
+    Vllm().plan(wide, H100, ONE, parse_kv_format("fp32"), Options(), 4096)
 
 
 def test_a_class_that_is_not_served():

@@ -70,7 +70,7 @@ def plan(model: Model, gpu: Gpu | None, kv: KvFormat, settings: Settings, rules:
 
     Raises: UsageError, CannotSplit where vLLM would not start whatever the memory.
     """
-    refusals.check(model, settings, rules)
+    refusals.check(model, settings, rules, capability(gpu))
     cells.cache_name(kv)
     refusals.check_format(model, kv, rules)
     place = Place(settings, rules, kv, capability(gpu))

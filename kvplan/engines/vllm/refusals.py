@@ -9,9 +9,10 @@ from bisect import bisect
 from itertools import accumulate
 from math import gcd
 
-from kvplan.arch.formats import KvFormat
+from kvplan.arch.formats import FORMATS, PAIRS, KvFormat, parse_kv_format
 from kvplan.arch.layers import Attention, Latent, Recurrent
 from kvplan.arch.model import Model
+from kvplan.arch.storage import FP8_BLOCK_SOURCE
 from kvplan.engines.base import Refusal
 from kvplan.engines.vllm import words
 from kvplan.engines.vllm.architectures import NO_PIPELINE, SHARES_CACHE
@@ -45,32 +46,39 @@ def gib(size: int) -> float:
     return round(size / GIB, 2)
 
 
-def check(model: Model, settings: Settings, rules: Rules) -> None:
-    """What refuses a model whatever the memory.
+def check(model: Model, settings: Settings, rules: Rules, device: tuple[int, int]) -> None:
+    """What refuses a model whatever the memory. device: the GPU's compute capability.
 
     Raises: Unsupported for weights this version can't load; CannotSplit for parallel sizes it can't be split by.
     """
     _order(model, rules)
+    _experts(model, settings)
     _heads(model, settings)
     _pipeline(model, settings)
     _sharing(model, settings)
     _context_parallel(model, settings)
     _weight_blocks(model, settings)
+    _expert_blocks(model, settings, rules, device)
 
 
 def check_format(model: Model, kv: KvFormat, rules: Rules) -> None:
     """Cache formats that the release doesn't have, or not for this model.
 
+    A plain dtype passes where `auto` gives it: 16 bit, and 32 bit of a model that is run in it (--dtype float32).
+    Source: CacheDType of config/cache.py, in no release with float32.
+
     Raises: UsageError.
     """
     name = flag(kv)
     written = CACHE_FORMATS.get(name, "")
-    if name not in {"bfloat16", "float16", "float32"} and not holds(written, rules.version):
-        since = f"it came with {text(first(written))}" if written else "no release has"
+    own = {"bfloat16", "float16", *(("float32",) if model.dtype.name == "fp32" else ())}
+    if name not in own and not holds(written, rules.version):
+        since = f"it came with {text(first(written))}" if written else "no release has it"
+        newer = f"--engine vllm@{text(first(written))}, or " if written else ""
         raise UsageError(
             f"vLLM {text(rules.version)} has no cache format {name}",
             cause=since,
-            hint=f"--engine vllm@{text(first(written))}, or --kv-dtype auto" if written else "--kv-dtype auto",
+            hint=f"{newer}--kv-dtype auto; it has {', '.join(_formats(rules))}",
         )
     if name == "fp8_e5m2" and "fp8_scales" in model.traits:
         raise UsageError(
@@ -84,6 +92,14 @@ def check_format(model: Model, kv: KvFormat, rules: Rules) -> None:
             cause="TurboQuant KV cache requires identifiable full-attention layers",
             hint="--kv-dtype fp8",
         )
+
+
+def _formats(rules: Rules) -> tuple[str, ...]:
+    """Formats that the release has and --kv-dtype knows, as that is spelled."""
+    spelled = {flag(parse_kv_format(name)): name for name in (*FORMATS, *PAIRS)}
+    return tuple(
+        spelled[name] for name, written in CACHE_FORMATS.items() if name in spelled and holds(written, rules.version)
+    )
 
 
 UNNAMED_ATTENTION = ("FalconH1ForCausalLM", "Zamba2ForCausalLM")
@@ -176,15 +192,78 @@ def _context_parallel(model: Model, settings: Settings) -> None:
             )
 
 
+def _experts(model: Model, settings: Settings) -> None:
+    """Source: config/model.py _verify_with_expert_parallelism; vLLM 0.8 to 0.33 have the same words."""
+    if settings.parallel.ep > 1 and lacks_experts(model):
+        raise CannotSplit(
+            f"vLLM can't deal out the experts of {model.origin.id}: it has none",
+            cause="Number of experts in the model must be greater than 0 when expert parallelism is enabled",
+            hint="leave --ep out",
+        )
+
+
+def lacks_experts(model: Model) -> bool:
+    """Whether the model is known to have no experts that tokens are routed to."""
+    if model.weights is None:
+        return False
+    return not any(weight.routed for layer, _ in model.weights.distinct for weight in layer)
+
+
+def _expert_blocks(model: Model, settings: Settings, rules: Rules, device: tuple[int, int]) -> None:
+    """Experts' inputs are cut between blocks of scales; since 0.29 blocks are refined, down to 32, to fit the cut.
+
+    Source: fused_moe/oracle/fp8.py refine_fp8_moe_block_shape, quantization/fp8.py Fp8MoEMethod of 0.28 and 0.29.
+    """
+    if model.weights is None:
+        return
+    for weight in (weight for layer, _ in model.weights.distinct for weight in layer if weight.routed):
+        rows, columns = weight.stored.group_rows, weight.stored.group
+        if weight.split != 1 or rows <= 1:
+            continue
+        share = weight.on_rank(settings.parallel)[0][1]
+        if not share % rows and (settings.parallel.tp == 1 or not share % columns):
+            continue
+        fitting = gcd(rows, columns, share, weight.shape[0]) >= REFINED
+        refines = weight.stored.source == FP8_BLOCK_SOURCE
+        if rules.refined_blocks and refines and fitting and device >= FP8_KERNELS:
+            continue
+        if rules.refined_blocks and refines and fitting:
+            raise CannotSplit(
+                f"vLLM can't split the experts of {model.origin.id} by --tp {settings.parallel.tp}",
+                cause=f"No FP8 MoE backend supports the deployment configuration: blocks of {rows} would have to be refined "
+                f"for {share} inputs, which Triton's fp8 kernels do from compute capability 8.9 on",
+                hint=f"{_sizes(weight.shape[1], max(rows, columns))}a newer GPU, or a checkpoint without blocks",
+            )
+        side = (
+            f"output_size of gate's and up's weight = {share}"
+            if share % rows
+            else f"input_size of down's weight = {share}"
+        )
+        name, block = ("block_n", rows) if share % rows else ("block_k", columns)
+        newer = "--engine vllm@0.29.0, " if refines and fitting else ""
+        raise CannotSplit(
+            f"vLLM {text(rules.version)} can't split the experts of {model.origin.id} by --tp {settings.parallel.tp}",
+            cause=f"The {side} is not divisible by weight quantization {name} = {block}.",
+            hint=f"{_sizes(weight.shape[1], max(rows, columns))}{newer}--ep {settings.parallel.tp * settings.parallel.dp}"
+            " to keep experts whole, or a checkpoint without blocks",
+        )
+
+
+def _sizes(inputs: int, block: int) -> str:
+    """The tensor sizes that cut a row between blocks, for a hint."""
+    working = [str(size) for size in (2, 4, 8, 16, 32) if not inputs % (size * block)]
+    return f"--tp {' or '.join(working)}, " if working else ""
+
+
 def _weight_blocks(model: Model, settings: Settings) -> None:
-    """Matrices whose scales stand for blocks are cut between blocks only; experts' blocks may be refined down to 32.
+    """Matrices whose scales stand for blocks are cut between blocks only.
 
     Matrices that are merged into one (queries with keys and values, gates with ups) are excused.
-    Source: layers/quantization/utils/fp8_utils.py validate_fp8_block_shape, fused_moe/oracle/fp8.py.
+    Source: layers/quantization/utils/fp8_utils.py validate_fp8_block_shape.
     """
     if model.weights is None or settings.parallel.gpus == 1:
         return
-    linear = (weight for layer, _ in model.weights.distinct for weight in layer if weight.linear)
+    linear = (w for layer, _ in model.weights.distinct for w in layer if w.linear and not w.routed)
     for weight in linear:
         if weight.split is None or weight.stored.group_rows <= 1:
             continue
@@ -192,18 +271,18 @@ def _weight_blocks(model: Model, settings: Settings) -> None:
         share = weight.on_rank(settings.parallel)[0][weight.split]
         if share == weight.shape[weight.split] or not share % block:
             continue
-        if gcd(share, block) < REFINED if weight.routed else weight.split or weight.name.endswith(UNMERGED):
+        if weight.split or weight.name.endswith(UNMERGED):
             side = "output_partition_size" if weight.split == 0 else "input_size_per_partition"
             raise CannotSplit(
                 f"vLLM can't split {model.origin.id} by --tp {settings.parallel.tp}",
                 cause=f"Weight {side} = {share} is not divisible by weight quantization "
                 f"{'block_n' if weight.split == 0 else 'block_k'} = {block} ({weight.name})",
-                hint="fewer tensor ranks, --ep for experts, or a checkpoint without blocks",
+                hint="fewer tensor ranks, or a checkpoint without blocks",
             )
 
 
-REFINED = 32
-"""Least block that experts' scales are refined to."""
+REFINED, FP8_KERNELS = 32, (8, 9)
+"""Least block that experts' scales are refined to, and the first GPUs with the kernels for it."""
 
 UNMERGED = ("q_b_proj", "kv_b_proj", "g_proj")
 """Matrices cut by outputs that vLLM merges with no others."""

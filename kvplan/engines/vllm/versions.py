@@ -54,7 +54,8 @@ class Rules:
     room. long_gathered: keys of an indexer that the profile makes room for, in lengths of a request, where that is above
     262,144 tokens; 40 below. silent_state: format of Nemotron-H's recurrence where its config states none. early_compressed: whether compressed attention holds what its first releases did.
     longrope_original: whether the default length is the original one under longrope. yarn_stretches: whether yarn's
-    factor multiplies the original length.
+    factor multiplies the original length. gptq_order: whether GPTQ weights in the order of activations load. refined_blocks:
+    whether experts' scales of blocks are refined where tensor ranks cut inside a block.
     """
 
     version: Version = OLDEST
@@ -89,6 +90,7 @@ class Rules:
     longrope_original: bool = False
     yarn_stretches: bool = True
     gptq_order: bool = True
+    refined_blocks: bool = False
 
     def steps_in_flight(self, pp: int, overlapped: bool, dense: Callable[[], bool]) -> int:  # noqa: FBT001 - a flag's value
         """Steps that may be scheduled before the oldest has settled, as windows are charged for them."""
@@ -151,6 +153,8 @@ CHANGES: tuple[Change, ...] = (
     Change((0, 29, 0), "one block is withheld when the longest request is checked; pages of all sizes are packed; every "
            "model runs a second step while one is in flight", "v1/core/kv_cache_planning.py, config/vllm.py",
            (("null_block", True), ("tuples", False), ("overlap", "always"))),
+    Change((0, 29, 0), "scales of fp8 experts' blocks are refined where tensor ranks cut inside a block",
+           "layers/fused_moe/oracle/fp8.py refine_fp8_moe_block_shape", (("refined_blocks", True),)),
     Change((0, 30, 0), "yarn's factor is taken to be in the stated length already", "config/model.py",
            (("yarn_stretches", False),)),
     Change((0, 30, 0), "GPTQ weights in the order of activations (desc_act) are refused",
