@@ -65,7 +65,10 @@ def heads(fields: Fields) -> Heads:
     queries = query_heads(fields)
     kv = kv_heads(fields, queries)
     k_dim = head_dim(fields, queries)
-    return Heads(queries, kv, k_dim, value_dim(fields, k_dim))
+    v_dim = value_dim(fields, k_dim)
+    fields.ignored(*KV_HEADS, used=kv)
+    fields.ignored("value size", "v_head_dim", used=v_dim)
+    return Heads(queries, kv, k_dim, v_dim)
 
 
 def kv_heads(fields: Fields, queries: int | None) -> int:
@@ -73,7 +76,7 @@ def kv_heads(fields: Fields, queries: int | None) -> int:
 
     Raises: MissingField, BadField.
     """
-    stated = fields.whole(*KV_HEADS)
+    stated = fields.of_class(*KV_HEADS)
     if stated is None and not fields.stated_null(KV_HEADS[0]):
         default = fields.defaults.value(KV_HEADS[0])
         if isinstance(default, int) and default > 0:
@@ -102,7 +105,13 @@ def head_dim(fields: Fields, queries: int | None) -> int:
 
     Raises: MissingField, BadField.
     """
-    stated = fields.whole(*HEAD_DIM)
+    size = _head_dim(fields, queries)
+    fields.ignored(*HEAD_DIM, used=size)
+    return size
+
+
+def _head_dim(fields: Fields, queries: int | None) -> int:
+    stated = fields.of_class(*HEAD_DIM)
     if stated is not None:
         return stated
     default = fields.defaults.value("head_dim")
@@ -131,7 +140,7 @@ def exact_share(fields: Fields, size: int, queries: int) -> int:
 
 def value_dim(fields: Fields, k_dim: int) -> int:
     """Elements of a value: v_head_dim where it is stated, else as many as a key."""
-    stated = fields.whole("v_head_dim", least=0)
+    stated = fields.whole("v_head_dim", least=0) if fields.defaults.reads("v_head_dim") else None
     if not stated:
         default = fields.defaults.value("v_head_dim")
         if isinstance(default, int) and default > 0 and not fields.has("kv_lora_rank"):

@@ -13,6 +13,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+ALSO_READ: Mapping[str, tuple[str, ...]] = {"nemotron_h": ("attention_head_dim",)}
+"""Fields that a type's published code reads and the reference implementation's class spells otherwise.
+
+Source: nvidia/Nemotron-H-8B-Base-8K configuration_nemotron_h.py.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class ClassDefaults:
@@ -44,6 +50,17 @@ class ClassDefaults:
     def own_name(self, name: str) -> str:
         """How this class spells a standard field."""
         return self.spellings.get(name, name)
+
+    def reads(self, name: str) -> bool:
+        """Whether the class has a field of that name; of a type that isn't in the table nobody knows, so it may."""
+        values, first = self.values, name.partition(".")[0]
+        groups = (values, values.get("effective", {}), values.get("kwargs", {}), values.get("sub_configs", {}))
+        return (
+            not self.known
+            or any(first in group for group in groups)
+            or first in self.spellings.values()
+            or first in ALSO_READ.get(self.model_type, ())
+        )
 
     def pattern(self, name: str, count: int) -> tuple[str, ...] | None:
         """A per-layer list that the class builds for `count` layers when the config leaves it out."""

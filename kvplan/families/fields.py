@@ -89,6 +89,23 @@ class Fields:
         found = self.find(*names)
         return None if found is None else self.as_whole(*found, least=least)
 
+    def of_class(self, standard: str, *others: str) -> int | None:
+        """A positive whole number under its standard name, or under one of the others that the type's class reads.
+
+        Raises: BadField.
+        """
+        return self.whole(standard, *filter(self.defaults.reads, others))
+
+    def ignored(self, standard: str, *others: str, used: int) -> None:
+        """Note the spellings that the type's class doesn't read, where they say something else than what is used."""
+        for name in others:
+            found = None if self.defaults.reads(name) else self.find(name)
+            if found is not None and found[1] != used:
+                self.note(
+                    f"{self.path}{name} = {found[1]} is ignored: the class of {self.model_type} doesn't read it, "
+                    f"and its {standard} is {used}."
+                )
+
     def as_whole(self, name: str, value: object, *, least: int = 1) -> int:
         """A value as a whole number.
 

@@ -68,6 +68,22 @@ def test_states_by_hand() -> None:
     assert per_token(zamba) == 13 * 4 * 64 * 2
 
 
+@pytest.mark.parametrize(
+    ("field", "used"),
+    [("attention_head_dim", 128), ("kv_channels", 128), ("v_head_dim", 128), ("num_kv_heads", 8), ("n_kv_heads", 8)],
+)
+def test_a_spelling_that_the_class_does_not_read_changes_nothing(field: str, used: int) -> None:
+    config = {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 2, "num_attention_heads": 32,
+              "num_key_value_heads": 8, "vocab_size": 100, "intermediate_size": 64}  # fmt: skip
+    odd = model({**config, field: 4})
+    assert per_token({**config, field: 4}) == per_token(config) == 2 * 8 * 256 * 2
+    assert any(note.startswith(f"{field} = 4 is ignored") and note.endswith(f" is {used}.") for note in odd.notes)
+    assert not any("ignored" in note for note in model({**config, field: used}).notes)
+    # nobody knows what a type without a class reads
+    unknown = {**{key: value for key, value in config.items() if key != "num_key_value_heads"}, "model_type": "own"}
+    assert per_token({**unknown, "num_kv_heads": 8, "attention_head_dim": 64}) == 2 * 8 * 128 * 2
+
+
 def test_a_decoder_beside_an_encoder() -> None:
     decoder = {**LLAMA, "num_hidden_layers": 2, "num_attention_heads": 8, "hidden_size": 512, "num_key_value_heads": 8}
     both = model({"model_type": "wrapper", "encoder": {"max_position_embeddings": 100}, "decoder": decoder})

@@ -92,6 +92,9 @@ def idle(model: Model, name: str) -> bool:
             Latent not in kinds and name == "qk_rope_head_dim"
         )  # a part of head_dim, or of a latent that is switched off
         or (name == "kv_channels" and Recurrent in kinds)  # Zamba's attention is twice as wide
+        or (
+            name == "kv_channels" and model.family == "nemotron"
+        )  # its class derives the width of heads; a note says so
         or (CrossAttention in kinds and name == "num_hidden_layers")  # the encoder's
         or (name in ("sliding_window", "swa_head_dim", "swa_num_key_value_heads") and not windows)
         or (name == "attention_chunk_size" and "chunked" not in {c.kind for la in model.layers for c in la.caches})
