@@ -310,6 +310,78 @@ def test_a_hint_names_what_experts_can_be_cut_by():
     assert "--tp 2 or 4, --engine vllm@0.29.0, --ep 8" in str(caught.value.problem.hint)
 
 
+AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"}
+ORDERLESS = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True}
+
+
+def compressed(group):
+    weights = {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group", "group_size": group}
+    groups = {"group_0": {"targets": ["Linear"], "weights": weights}}
+    return {
+        "quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": groups, "ignore": ["lm_head"],
+    }  # fmt: skip
+
+
+def dense(stored, dtype):
+    """Qwen2.5-72B, whose 29,568 inputs are 231 groups of 128: an odd number."""
+    return read(
+        {
+            "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "num_hidden_layers": 2, "hidden_size": 8192,
+            "intermediate_size": 29568, "num_attention_heads": 64, "num_key_value_heads": 8, "vocab_size": 152064,
+            "max_position_embeddings": 32768, "torch_dtype": dtype, "quantization_config": stored,
+        },
+        Origin("test", "test"),
+    )  # fmt: skip
+
+
+NO_KERNEL = "Failed to find a kernel that can implement the WNA16"
+GROUPS_OF_EXPERTS = "intermediate size per tensor-parallel partition (192) to be divisible by group_size (128)"
+
+
+@pytest.mark.parametrize(
+    ("model", "tp", "gpu", "version", "said"),
+    [
+        # asked of vLLM 0.33's own planner on both GPUs
+        (dense(AWQ, "float16"), 2, "h100", (0, 33, 0), "The input size is not aligned with the quantized weight shape"),
+        (dense(ORDERLESS, "float16"), 8, "h100", (0, 33, 0), None),
+        (dense(ORDERLESS, "bfloat16"), 2, "h100", (0, 33, 0), None),
+        (dense(ORDERLESS, "bfloat16"), 8, "h100", (0, 33, 0), NO_KERNEL),
+        (dense(ORDERLESS, "bfloat16"), 2, "a100", (0, 33, 0), NO_KERNEL),
+        (dense(ORDERLESS | {"group_size": -1}, "bfloat16"), 8, "a100", (0, 33, 0), None),
+        (dense(compressed(128), "float16"), 8, "h100", (0, 33, 0), "=3696 is not divisible by group_size=128"),
+        (dense(compressed(128), "bfloat16"), 2, "h100", (0, 33, 0), "=14784 is not divisible by group_size=128"),
+        (dense(compressed(128), "bfloat16"), 2, "a100", (0, 33, 0), NO_KERNEL),
+        (dense(compressed(32), "bfloat16"), 2, "a100", (0, 33, 0), None),
+        (routed(768, AWQ), 4, "h100", (0, 33, 0), None),
+        (routed(768, AWQ), 16, "h100", (0, 33, 0), "assert group_size >= 32"),
+        (routed(768, ORDERLESS), 4, "h100", (0, 33, 0), None),
+        (routed(768, compressed(128)), 4, "h100", (0, 33, 0), GROUPS_OF_EXPERTS),
+        (routed(768, compressed(32)), 4, "h100", (0, 33, 0), None),
+        # read in awq.py, compressed_tensors_wNa16.py, marlin.py and compressed_tensors_moe_wna16.py of these releases
+        (dense(AWQ, "float16"), 2, "h100", (0, 9, 2), "The input size is not aligned with the quantized weight shape"),
+        (dense(compressed(128), "float16"), 2, "h100", (0, 24, 0), "assert input_size_per_partition % group_size == 0"),
+        (dense(compressed(32), "bfloat16"), 2, "a100", (0, 23, 0), "14784 is not divisible by min_thread_k = 128"),
+        (routed(768, compressed(128)), 4, "h100", (0, 23, 0), None),
+        (routed(768, compressed(128)), 4, "h100", (0, 24, 0), GROUPS_OF_EXPERTS),
+    ],
+)
+def test_groups_of_packed_integers_are_cut_where_a_kernel_takes_it(model, tp, gpu, version, said):
+    own, card = Vllm(version), load_gpu(gpu)
+    kv = own.kv_format(model, None, card)
+    if said is None:
+        own.plan(model, card, Parallel(tp=tp), kv, Options(), 4096)
+        return
+    with pytest.raises(CannotSplit) as caught:
+        own.plan(model, card, Parallel(tp=tp), kv, Options(), 4096)
+    assert said in str(caught.value.problem.cause)
+
+
+def test_a_hint_names_what_groups_can_be_cut_by():
+    with pytest.raises(CannotSplit) as caught:
+        Vllm().plan(dense(compressed(32), "float16"), H100, Parallel(tp=8), parse_kv_format("bf16"), Options(), 4096)
+    assert caught.value.problem.hint == "--tp 1 or 2 or 4"
+
+
 def test_expert_parallelism_needs_experts():
     with pytest.raises(CannotSplit) as caught:
         plan("llama-3-8b", Parallel(tp=8, ep=8))

@@ -14,7 +14,7 @@ from kvplan.arch.layers import Attention, Latent, Recurrent
 from kvplan.arch.model import Model
 from kvplan.arch.storage import FP8_BLOCK_SOURCE
 from kvplan.engines.base import Refusal
-from kvplan.engines.vllm import words
+from kvplan.engines.vllm import quantized_groups, words
 from kvplan.engines.vllm.architectures import NO_PIPELINE, SHARES_CACHE
 from kvplan.engines.vllm.cells import flag
 from kvplan.engines.vllm.flags import CACHE_FORMATS
@@ -59,6 +59,7 @@ def check(model: Model, settings: Settings, rules: Rules, device: tuple[int, int
     _context_parallel(model, settings)
     _weight_blocks(model, settings)
     _expert_blocks(model, settings, rules, device)
+    quantized_groups.check(model, settings, rules, device)
 
 
 def check_format(model: Model, kv: KvFormat, rules: Rules) -> None:
@@ -241,11 +242,12 @@ def _expert_blocks(model: Model, settings: Settings, rules: Rules, device: tuple
         )
         name, block = ("block_n", rows) if share % rows else ("block_k", columns)
         newer = "--engine vllm@0.29.0, " if refines and fitting else ""
+        ranks = settings.parallel.tp * settings.parallel.dp
+        whole = "" if weight.shape[1] % rows else f"--ep {ranks} to keep experts whole, or "
         raise CannotSplit(
             f"vLLM {text(rules.version)} can't split the experts of {model.origin.id} by --tp {settings.parallel.tp}",
             cause=f"The {side} is not divisible by weight quantization {name} = {block}.",
-            hint=f"{_sizes(weight.shape[1], max(rows, columns))}{newer}--ep {settings.parallel.tp * settings.parallel.dp}"
-            " to keep experts whole, or a checkpoint without blocks",
+            hint=f"{_sizes(weight.shape[1], max(rows, columns))}{newer}{whole}a checkpoint without blocks",
         )
 
 

@@ -55,7 +55,9 @@ class Rules:
     262,144 tokens; 40 below. silent_state: format of Nemotron-H's recurrence where its config states none. early_compressed: whether compressed attention holds what its first releases did.
     longrope_original: whether the default length is the original one under longrope. yarn_stretches: whether yarn's
     factor multiplies the original length. gptq_order: whether GPTQ weights in the order of activations load. refined_blocks:
-    whether experts' scales of blocks are refined where tensor ranks cut inside a block.
+    whether experts' scales of blocks are refined where tensor ranks cut inside a block. padded_tiles: whether Marlin pads
+    inputs to its tiles. expert_groups_checked: whether compressed-tensors' experts refuse cut groups. groups_named: whether
+    its other layers say so when they do.
     """
 
     version: Version = OLDEST
@@ -91,6 +93,9 @@ class Rules:
     yarn_stretches: bool = True
     gptq_order: bool = True
     refined_blocks: bool = False
+    padded_tiles: bool = False
+    expert_groups_checked: bool = False
+    groups_named: bool = False
 
     def steps_in_flight(self, pp: int, overlapped: bool, dense: Callable[[], bool]) -> int:  # noqa: FBT001 - a flag's value
         """Steps that may be scheduled before the oldest has settled, as windows are charged for them."""
@@ -144,6 +149,10 @@ CHANGES: tuple[Change, ...] = (
            (("early_compressed", True),), sure=False),
     Change((0, 20, 1), "the printed size is concurrency x max_model_len",
            "v1/core/kv_cache_utils.py", (("token_line", "concurrency"),)),
+    Change((0, 24, 0), "Marlin pads inputs to its tiles; compressed-tensors' experts refuse ranks that cut groups of scales",
+           "mixed_precision/marlin.py, compressed_tensors_moe_wna16.py", (("padded_tiles", True), ("expert_groups_checked", True))),
+    Change((0, 25, 0), "compressed-tensors' layers name the groups that ranks would cut",
+           "schemes/compressed_tensors_wNa16.py", (("groups_named", True),)),
     Change((0, 26, 0), "windows are charged for the step in flight too; hybrids cache prefixes by default",
            "v1/kv_cache_interface.py, config/model.py", (("overlap", "dense"), ("hybrid_prefix_caching", True))),
     Change((0, 27, 0), "concurrency counts each group's own pages; blocks of latents beside states are multiples of 128",

@@ -1,0 +1,140 @@
+"""Packed integers whose scales stand for groups of inputs: which tensor ranks vLLM has a kernel for.
+
+A matrix cut by its inputs must give each rank whole groups, or run in a kernel that doesn't ask. Source: vLLM 0.33
+layers/quantization/{auto_awq,auto_gptq,moe_wna16}.py, compressed_tensors/schemes/compressed_tensors_wNa16.py,
+kernels/linear/mixed_precision/{marlin,machete,exllama}.py, and the same of releases from 0.7.3 on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvplan.arch.model import Model
+from kvplan.arch.storage import AWQ_SOURCE, CHANNEL_SOURCE, GPTQ_SOURCE
+from kvplan.arch.weights import Weight
+from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.versions import Rules
+from kvplan.errors import CannotSplit
+
+METHODS = {
+    ("awq", AWQ_SOURCE): "awq",
+    ("gptq", GPTQ_SOURCE): "gptq",
+    ("compressed-tensors", CHANNEL_SOURCE): "compressed-tensors",
+}
+"""Quantization methods that are known here, by a model's method and where its formats were described."""
+
+PACKED_BITS = (4, 8)
+MARLIN_INPUTS = 128
+"""What Marlin cuts inputs into; releases without padding refuse other sizes."""
+MACHETE = 9
+MACHETE_INPUTS, MACHETE_OUTPUTS, MACHETE_GROUPS = 64, 128, (64, 128)
+"""Machete runs on Hopper alone, and doesn't ask whether groups are whole."""
+LEAST_GROUP = 32
+"""Down to which the kernels for any experts halve groups until they are whole."""
+SIZES = (1, 2, 4, 8, 16, 32)
+
+
+def check(model: Model, settings: Settings, rules: Rules, device: tuple[int, int]) -> None:
+    """Refuse tensor sizes that cut groups where vLLM has no kernel for them. device: compute capability.
+
+    Raises: CannotSplit.
+    """
+    for weight, method in _packed(model):
+        share = weight.on_rank(settings.parallel)[0][1]
+        why = _refused(weight, method, share, model, rules, device)
+        if why is None:
+            continue
+        tp, dp = settings.parallel.tp, settings.parallel.dp
+        working = [
+            str(size)
+            for size in SIZES
+            if size < tp
+            and not weight.shape[1] % (size * (dp if weight.routed else 1))
+            and all(
+                _refused(each, how, each.shape[1] // (size * (dp if each.routed else 1)), model, rules, device) is None
+                for each, how in _packed(model)
+            )
+        ]
+        sizes = f"--tp {' or '.join(working)}" if working else "a checkpoint with smaller groups"
+        raise CannotSplit(
+            f"vLLM can't split {model.origin.id} by --tp {tp}",
+            cause=f"{why} ({weight.name}, {weight.stored.name})",
+            hint=f"{sizes}{f', or --ep {tp * dp} to keep experts whole' if weight.routed else ''}",
+        )
+
+
+def _packed(model: Model) -> Iterator[tuple[Weight, str]]:
+    """Matrices of packed integers that ranks cut by their inputs, and how they were quantized."""
+    if model.weights is None or model.weights.basis == "what_if":
+        return
+    for weight in (weight for layer, _ in model.weights.distinct for weight in layer):
+        method = METHODS.get((model.weights.method, weight.stored.source))
+        grouped = weight.stored.group > 0 and weight.stored.group_rows == 1 and weight.stored.bits in PACKED_BITS
+        if method is not None and grouped and weight.linear and weight.split == 1:
+            yield weight, method
+
+
+def _refused(
+    weight: Weight, method: str, share: int, model: Model, rules: Rules, device: tuple[int, int]
+) -> str | None:
+    """VLLM's words for a share of `share` inputs; None where it runs."""
+    if share == weight.shape[1]:
+        return None
+    if weight.routed:
+        return _experts(weight, method, share, rules)
+    whole = not share % weight.stored.group
+    if method == "awq":
+        return None if whole else NOT_ALIGNED
+    if not _has_kernel(weight, method, share, model, rules, device):
+        reason = f"{share} inputs are not divisible by group_size = {weight.stored.group}"
+        if whole:
+            reason = f"Weight input_size_per_partition = {share} is not divisible by min_thread_k = {MARLIN_INPUTS}"
+        return f"Failed to find a kernel that can implement the WNA16 linear layer: {reason}"
+    return None if whole or method == "gptq" else _said(share, weight.stored.group, rules)
+
+
+def _said(share: int, group: int, rules: Rules) -> str:
+    """What compressed-tensors' layers say of groups that ranks would cut."""
+    if rules.groups_named:
+        return f"Weight input_size_per_partition={share} is not divisible by group_size={group}"
+    return f"assert input_size_per_partition % group_size == 0, which {share} % {group} isn't"
+
+
+NOT_ALIGNED = "The input size is not aligned with the quantized weight shape. This can be caused by too large tensor parallel size."
+
+
+def _has_kernel(weight: Weight, method: str, share: int, model: Model, rules: Rules, device: tuple[int, int]) -> bool:
+    """Whether Marlin, Machete or Exllama takes the matrix."""
+    group = weight.stored.group
+    if not share % group and (rules.padded_tiles or not share % MARLIN_INPUTS):
+        return True
+    if weight.stored.column_bits:  # in the order of activations: Marlin's alone
+        return False
+    symmetric = method == "gptq" or weight.stored.group_bits == SCALE_BITS
+    if symmetric and model.dtype.name == "fp16":
+        return True
+    whole_tiles = not share % MACHETE_INPUTS and not weight.shape[0] % MACHETE_OUTPUTS
+    return device[0] == MACHETE and group in MACHETE_GROUPS and whole_tiles
+
+
+SCALE_BITS = 16
+"""Bits that a group has beside its elements where there are no zero points."""
+
+
+def _experts(weight: Weight, method: str, share: int, rules: Rules) -> str | None:
+    group = weight.stored.group
+    if method == "compressed-tensors":
+        if not share % group or weight.stored.column_bits or not rules.expert_groups_checked:
+            return None
+        return (
+            "CompressedTensors WNA16 MoE with static group scales requires the MoE intermediate size per tensor-parallel "
+            f"partition ({share}) to be divisible by group_size ({group})"
+        )
+    halved = group
+    while halved >= LEAST_GROUP and (share % halved or weight.shape[0] % halved):
+        halved //= 2
+    return (
+        None
+        if halved >= LEAST_GROUP
+        else f"assert group_size >= {LEAST_GROUP}: no group that large is whole in {share}"
+    )
