@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
-from kvplan.errors import Unsupported
+from kvplan.arch.layers import Layer, Recurrent
+from kvplan.errors import BadField, Unsupported
 from kvplan.families.fields import Fields
+from kvplan.families.weights.symbols import SPELLINGS
 
 SPEAKS_OF_THE_CACHE = re.compile("|".join((
     "window", "chunk", "sparse", "compress", "latent", "lora_rank", "kv_shar", r"shar\w*_kv", "(^|_)cla(_|$)", "yoco",
@@ -73,6 +75,26 @@ def refuse_unread(fields: Fields, *, own_reader: bool) -> None:
                 cause="its name says that it changes what a layer keeps, and kvplan won't guess how",
                 hint="describe the model in a kvplan YAML, layer group by layer group",
             )
+
+
+MLP_WIDTHS = SPELLINGS["I"]
+EXPERTS = SPELLINGS["E"]
+
+
+def refuse_no_mlp(fields: Fields, layers: tuple[Layer, ...]) -> None:
+    """Refuse an MLP of width 0 where every layer has one: a dense model of attention layers alone.
+
+    Blocks that say their own width, experts and recurrent layers may do without.
+
+    Raises: BadField.
+    """
+    found = fields.find(*MLP_WIDTHS)
+    if found is None or isinstance(found[1], bool) or found[1] != 0:
+        return
+    recurrent = any(isinstance(cache, Recurrent) for layer in layers for cache in layer.caches)
+    if recurrent or fields.has("block_configs", "per_layer_config", *EXPERTS):
+        return
+    raise BadField(fields.path + found[0], found[1], "a positive whole number", cause="each layer's MLP has this width")
 
 
 def _of_the_class(fields: Fields, name: str) -> bool:

@@ -16,7 +16,8 @@ _ENGINES = "vLLM, SGLang and TensorRT-LLM run it in 16 bit when the config says 
 def dtype(fields: Fields) -> Format:
     """Format of activations, and of the cache unless something else is asked for: bf16 or fp16.
 
-    A config that says float32, an 8-bit format or nothing runs in bf16 on every serving engine; the ledger says so.
+    A config that says float32, an 8-bit format or nothing runs in bf16 on every serving engine; the ledger
+    says so: a default where nothing is stated, a note where something is.
 
     Raises: BadField, Unsupported.
     """
@@ -30,7 +31,7 @@ def dtype(fields: Fields) -> Format:
     key = value.removeprefix("torch.").lower()
     known = FORMATS.get(ALIASES.get(key, key))
     if value == "auto" or (known is not None and known.name not in SIXTEEN_BIT):
-        fields.note_default("dtype", "bf16", f"{_ENGINES} ({name} says {value})")
+        fields.note(f"The config's {name} is {value}, and bf16 is planned: {_ENGINES}.")
         return FORMATS["bf16"]
     if known is None:
         raise Unsupported(

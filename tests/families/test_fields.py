@@ -84,6 +84,24 @@ def test_a_spelling_that_the_class_does_not_read_changes_nothing(field: str, use
     assert per_token({**unknown, "num_kv_heads": 8, "attention_head_dim": 64}) == 2 * 8 * 128 * 2
 
 
+def test_a_dense_model_has_mlps() -> None:
+    with pytest.raises(BadField, match="intermediate_size is 0"):
+        model({**LLAMA, "intermediate_size": 0})
+    with pytest.raises(BadField, match="n_inner is 0"):
+        model({"model_type": "gpt2", "n_layer": 2, "n_head": 4, "n_embd": 64, "n_inner": 0, "vocab_size": 9})
+    mixtral = {**LLAMA, "model_type": "mixtral", "num_local_experts": 8, "intermediate_size": 64}
+    assert per_token(mixtral) == per_token(LLAMA)
+
+
+def test_a_stated_float32_is_no_default() -> None:
+    found = model({**LLAMA, "torch_dtype": "float32"})
+    assert found.dtype.name == "bf16"
+    assert "dtype" not in {entry.field for entry in found.defaulted}
+    assert any(
+        note.startswith("The config's torch_dtype is float32, and bf16 is planned: vLLM") for note in found.notes
+    )
+
+
 def test_a_decoder_beside_an_encoder() -> None:
     decoder = {**LLAMA, "num_hidden_layers": 2, "num_attention_heads": 8, "hidden_size": 512, "num_key_value_heads": 8}
     both = model({"model_type": "wrapper", "encoder": {"max_position_embeddings": 100}, "decoder": decoder})
@@ -188,8 +206,8 @@ def test_configs_of_something_else(config: dict) -> None:
     assert caught.value.problem.hint
 
 
-def test_a_float32_or_silent_dtype_runs_in_16_bit_and_says_so() -> None:
-    for dtype in ({"torch_dtype": "float32"}, {}, {"torch_dtype": None}):
+def test_a_silent_dtype_runs_in_16_bit_and_says_so() -> None:
+    for dtype in ({}, {"torch_dtype": None}):
         found = model({**LLAMA, **dtype})
         assert found.dtype.name == "bf16"
         assert any(entry.field.endswith("dtype") for entry in found.defaulted)
