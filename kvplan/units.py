@@ -19,6 +19,9 @@ _BYTE_UNITS = {
 }  # fmt: skip
 _TOKEN_UNITS = {"": 1, "k": 2**10, "m": 2**20}
 _NUMBER = re.compile(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([A-Za-z/]*)\s*", re.ASCII)
+_GROUP = re.compile(r"0[0-9]+", re.ASCII)
+"""What follows a thousands separator and can't be a length of its own; `8,128` may be two lengths."""
+_SEPARATOR = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))", re.ASCII)
 _LARGEST = 2**63 - 1
 
 
@@ -82,6 +85,12 @@ def parse_token_list(text: str) -> tuple[int, ...]:
     """
     lengths: list[int] = []
     for part in text.split(","):
+        if _GROUP.fullmatch(part):
+            raise BadSize(
+                f"{text!r} has thousands separators, which aren't taken",
+                cause="a comma stands between two lengths",
+                hint=f"write it like {_SEPARATOR.sub('', text)}",
+            )
         first, dots, last = part.partition("..")
         if not dots:
             lengths.append(parse_tokens(part))

@@ -5,6 +5,7 @@ A value is the nearest of: flag, KVPLAN_NAME, ./kvplan.toml or [tool.kvplan] in 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,10 +110,23 @@ class Runnable(WithExamples):
         """Run it, print the answer, and return the exit code."""
         from kvplan.cli.streams import deliver
 
+        _note_unknown_variables(self.command)
         values = Values(ctx)
         answer = self.command.run(values)
         deliver(answer, values)
         return answer.exit_code
+
+
+def _note_unknown_variables(command: Command) -> None:
+    """Say on stderr which KVPLAN_ variables nothing reads: others may have set them, so they are no error."""
+    known = {row.variable for row in command.options if row.settable}
+    if all(name in known for name in os.environ if name.startswith("KVPLAN_")):
+        return
+    from kvplan.cli import settings
+    from kvplan.cli.streams import note
+
+    for name, meant in settings.unknown_variables(os.environ):
+        note(f"{name} is no setting and is ignored; {meant}")
 
 
 class Read(click.ParamType[Any]):

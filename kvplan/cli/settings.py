@@ -96,9 +96,21 @@ def _check_names(table: Table, path: Path) -> None:
                 raise UsageError(f"{path}: there is no command {key!r}", hint=_meant(key, set(MODULES)))
             continue
         if known is None:
-            known = {option.name for name in MODULES for option in load(name).options if option.settable}
+            known = _every_setting()
         if _name(key) not in known:
             raise UsageError(f"{path}: there is no setting {key!r}", hint=_meant(_name(key), known))
+
+
+def _every_setting() -> set[str]:
+    return {option.name for name in MODULES for option in load(name).options if option.settable}
+
+
+def unknown_variables(variables: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Variables named as settings that no command has, each with what may be meant."""
+    known = {f"KVPLAN_{name.upper()}" for name in _every_setting()}
+    return [
+        (name, _meant(name, known)) for name in sorted(variables) if name.startswith("KVPLAN_") and name not in known
+    ]
 
 
 def _meant(name: str, known: set[str]) -> str:

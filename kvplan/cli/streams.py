@@ -131,6 +131,13 @@ def complain(error: KvplanError) -> None:
         nobody_reads(sys.stderr)
 
 
+def note(text: str) -> None:
+    """A remark on stderr, which may go unread."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            _put(sys.stderr, f"note: {printable(text)}\n")
+
+
 def printable(text: str) -> str:
     """Text without anything that could steer a terminal."""
     return "".join(sign if sign.isprintable() or sign == "\n" else repr(sign)[1:-1] for sign in text)

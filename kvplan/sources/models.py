@@ -100,8 +100,9 @@ def _local(name: str) -> Document | None:
     try:
         path = path.expanduser()
         there = path.exists()
+        nowhere = not there and path.is_symlink()
     except (OSError, RuntimeError, ValueError):
-        there = False
+        there = nowhere = False
     if there:
         from kvplan.sources.files import read_path
 
@@ -112,6 +113,8 @@ def _local(name: str) -> Document | None:
                 hint = f"the bundled {name} is hidden by this; type ./{name} for the path, or rename it"
                 error.problem = replace(error.problem, hint=hint)
             raise
+    if nowhere and name_of(name) is None:
+        raise BadFile(f"{name} is a link that points nowhere", cause=f"there is no {path.readlink()}")
     if _looks_like_path(name):
         raise _not_there(name, path)
     return None

@@ -86,6 +86,8 @@ def test_the_hub_out_of_reach_is_3():
             ("size", "llama-3-8b", "--prompt", "9000", "--ctx", "8k"),
             "--prompt: 9,000 tokens leave nothing to generate in a sequence of 8,192",
         ),
+        (("size", "llama-3-8b", "--ctx", "1,000"), "'1,000' has thousands separators, which aren't taken"),
+        (("size", "llama-3-8b", "--ctx", "8k,131,072"), "write it like 8k,131072"),
         (("gpus", "h1000"), "h1000"),
         (("schema", "sizes"), "size, fit"),
         (("completion", "tcsh"), "bash, zsh, fish"),
@@ -159,6 +161,25 @@ def test_an_error_that_nobody_can_read_keeps_its_exit_code():
         command = f"{sys.executable} -m kvplan size no-such-model {where}"
         done = subprocess.run(["bash", "-c", command], check=False, env={**os.environ, "PYTHONPATH": str(ROOT)})
         assert done.returncode == 2
+
+
+def test_a_variable_that_nothing_reads_is_named(monkeypatch: pytest.MonkeyPatch):
+    plain = run("size", "llama-3-8b", "--json")
+    monkeypatch.setenv("KVPLAN_KV_DTYP", "fp8")
+    monkeypatch.setenv("KVPLAN_GPU", "h100")  # of another command
+    result = run("size", "llama-3-8b", "--json")
+    assert result == (
+        0,
+        plain.out,
+        "note: KVPLAN_KV_DTYP is no setting and is ignored; did you mean KVPLAN_KV_DTYPE?\n",
+    )
+
+
+def test_a_link_that_points_nowhere(tmp_path: Path):
+    (tmp_path / "model").symlink_to("gone.json")
+    result = run("size", str(tmp_path / "model"))
+    assert result.code == 2
+    assert "model is a link that points nowhere\ncause: there is no gone.json" in result.err
 
 
 def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch):
