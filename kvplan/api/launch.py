@@ -31,6 +31,12 @@ def launch(plan: Plan, question: FitQuestion, said: tuple[str, ...]) -> str | No
         )
     if not plan.fits:
         return None
+    if question.weight_dtype is not None or question.weights is not None:
+        raise UsageError(
+            "the plan's weights are a what-if: the checkpoint that vLLM would load has its own",
+            cause="--weight-dtype and --weights change the arithmetic, not the files",
+            hint="give the quantized checkpoint itself as the model, or leave them out",
+        )
     from kvplan.sources.served import served_name
 
     asked = (request.model, request.gpu, request.parallel, request.kv, request.options, request.context)

@@ -119,5 +119,32 @@ def _with_draft(model: Model, question: FitQuestion) -> tuple[Model, FitQuestion
 
     draft, options, parallel = given.model(question.draft), question.options, question.parallel
     draft.check_split(Parallel(tp=parallel.tp, dcp=parallel.dcp))
-    told = replace(options, draft=draft.origin.id, speculative_tokens=options.speculative_tokens or DRAFTED)
+    _check_vocabularies(model, draft)
+    told = replace(
+        options, draft=_served(draft, question.draft), speculative_tokens=options.speculative_tokens or DRAFTED
+    )
     return with_draft(model, draft), replace(question, options=told)
+
+
+def _served(draft: Model, called: Model | str) -> str:
+    """The name that a server finds the draft by: its repository, or what it is called here where it has none."""
+    from kvplan.sources.served import served_name
+
+    try:
+        return served_name(draft, called if isinstance(called, str) else None)
+    except UsageError:
+        return draft.origin.id
+
+
+def _check_vocabularies(model: Model, draft: Model) -> None:
+    """Drafted tokens are the model's own tokens. Source: vLLM 0.33 config/speculative.py verify_equal_vocab_size_if_draft_model.
+
+    Raises: UsageError.
+    """
+    own, drafted = model.vocabulary, draft.vocabulary
+    if own is not None and drafted is not None and own != drafted:
+        raise UsageError(
+            f"{draft.origin.id} can't draft for {model.origin.id}",
+            cause=f"its vocabulary has {drafted:,} entries, the model's {own:,}: engines ask for equal ones",
+            hint="a draft of the same family with the same vocabulary",
+        )

@@ -97,6 +97,12 @@ class Model:
         return self.kv_hint or KvFormat(self.dtype, self.dtype)
 
     @property
+    def vocabulary(self) -> int | None:
+        """Rows of the embedding; None where the weights aren't known."""
+        tables = (weight for weight in (self.weights.first if self.weights else ()) if weight.component == "embedding")
+        return next((weight.shape[0] for weight in tables if weight.split == 0), None)
+
+    @property
     def query_heads(self) -> tuple[int, ...]:
         """Distinct numbers of query heads; tensor parallelism must divide each."""
         found = {cache.heads for cache, _ in self.distinct if not isinstance(cache, Recurrent)}

@@ -67,7 +67,7 @@ BLOCK_SIZE = Option("block_size", "tokens of one cache block", whole, "N", "the 
 MAX_NUM_BATCHED_TOKENS = Option("max_num_batched_tokens", "tokens of one step", whole, "N", "the engine's own")
 MAX_NUM_SEQS = Option("max_num_seqs", "sequences of one step", whole, "N", "the engine's own")
 SPECULATIVE_TOKENS = Option(
-    "speculative_tokens", "drafted each step, by --draft or the model's own MTP layers", natural, "N", "0"
+    "speculative_tokens", "drafted each step, by a draft model or the model's own MTP layers", natural, "N", "0"
 )
 DRAFT = Option("draft", "a smaller model that drafts for it: a name, Hub id or path", str, "MODEL", completes="models")
 MAX_LORAS = Option("max_loras", "LoRA adapters resident at once", natural, "N", "0")

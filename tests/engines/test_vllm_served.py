@@ -8,7 +8,10 @@ import pytest
 
 from kvplan import api
 from kvplan.arch.model import Origin
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Options
 from kvplan.engines.vllm import served
+from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.spans import holds
 from kvplan.engines.vllm.versions import parse
 from kvplan.errors import Unsupported, UsageError
@@ -144,3 +147,17 @@ def test_e5m2_beside_fp8_checkpoints(method, taken):
     else:
         with pytest.raises(UsageError, match="e5m2"):
             api.fit(model, "l40s", question)
+
+
+@pytest.mark.parametrize("method", ["bitsandbytes", "eetq", "hqq", "aqlm"])
+def test_methods_of_quantization_that_no_list_has(method):
+    """vLLM 0.33 asked of a Llama with such a config: `Unknown quantization method: bitsandbytes`."""
+    config = {
+        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336,
+        "num_hidden_layers": 2, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32000,
+        "max_position_embeddings": 8192, "torch_dtype": "bfloat16", "quantization_config": {"quant_method": method, "bits": 4},
+    }  # fmt: skip
+    model = read(config, Origin("a model", "a test"))
+    with pytest.raises(Unsupported, match="doesn't load") as refused:
+        Vllm().plan(model, None, Parallel(), Vllm().kv_format(model, None, None), Options(), 8192)
+    assert refused.value.problem.cause == f"Unknown quantization method: {method}"

@@ -56,7 +56,7 @@ def test_a_draft_model_adds_weights_and_cache(engine: str):
     sequence = drafted["explain"]["children"][1]["value"] - plain["explain"]["children"][1]["value"]
     assert sequence == draft["cache_bytes"]
     assert drafted["per_gpu"]["weights_bytes"] - plain["per_gpu"]["weights_bytes"] == draft["bytes"]
-    assert "llama-3.2-1b" in draft["formula"]
+    assert "meta-llama/Llama-3.2-1B" in draft["formula"]
 
 
 def test_the_model_s_own_prediction_layers():
@@ -92,7 +92,7 @@ def test_they_are_what_vllm_is_told():
     assert "--enable-lora" in words
     assert "--max-loras 2" in words
     assert "--max-lora-rank 32" in words  # the next that vLLM knows
-    assert json.dumps({"model": "llama-3.2-1b", "num_speculative_tokens": 3}) in words
+    assert json.dumps({"model": "meta-llama/Llama-3.2-1B", "num_speculative_tokens": 3}) in words
 
 
 def test_weights_given_by_hand_still_have_adapters_beside_them():

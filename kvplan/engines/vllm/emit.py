@@ -15,6 +15,7 @@ from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
+from kvplan.engines.vllm.adapters import lora_rank
 from kvplan.engines.vllm.cells import flag as flag_of
 from kvplan.engines.vllm.drafts import draft_layers
 from kvplan.engines.vllm.flags import BLOCKS, CACHE_FORMATS, DRAFT_METHODS, FLAGS, LORA_RANKS, NEGATED
@@ -288,19 +289,6 @@ def _cache(told: Launch) -> Iterator[Flag]:
         yield "--disable-hybrid-kv-cache-manager", None
 
 
-def _rank(told: Launch) -> int:
-    """The least --max-lora-rank of the release that holds the adapters' rank.
-
-    Raises: UsageError where it has none.
-    """
-    asked = told.options.max_lora_rank
-    taken = sorted(int(rank) for rank, written in LORA_RANKS.items() if holds(written, told.engine.release))
-    found = next((rank for rank in taken if rank >= asked), None)
-    if found is None:
-        raise UsageError(f"vLLM {told.engine.version} takes adapters of rank {taken[-1]} at most, not {asked}")
-    return found
-
-
 def _scheduler(told: Launch) -> Iterator[Flag]:
     yield "--max-num-batched-tokens", str(told.chosen.tokens)
     yield "--max-num-seqs", str(told.chosen.sequences)
@@ -309,7 +297,7 @@ def _scheduler(told: Launch) -> Iterator[Flag]:
     if told.options.max_loras:
         yield "--enable-lora", None
         yield "--max-loras", str(told.options.max_loras)
-        yield "--max-lora-rank", str(_rank(told))
+        yield "--max-lora-rank", str(lora_rank(told.options.max_lora_rank, told.engine.release))
     if told.options.speculative_tokens:
         whose = {"method": _drafts(told)} if told.options.draft is None else {"model": told.options.draft}
         drafts = {**whose, "num_speculative_tokens": told.options.speculative_tokens}

@@ -12,6 +12,7 @@ from math import gcd
 from kvplan.arch.formats import FORMATS, PAIRS, KvFormat, parse_kv_format
 from kvplan.arch.layers import Attention, Latent, Recurrent
 from kvplan.arch.model import Model
+from kvplan.arch.parallel import divisors
 from kvplan.arch.storage import FP8_BLOCK_SOURCE
 from kvplan.engines.base import Refusal
 from kvplan.engines.vllm import quantized_groups, words
@@ -21,6 +22,7 @@ from kvplan.engines.vllm.flags import CACHE_FORMATS
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.spans import first, holds
 from kvplan.engines.vllm.versions import Rules, text
+from kvplan.engines.weight_views import VOCABULARY_MULTIPLE
 from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.units import GIB
 
@@ -52,10 +54,12 @@ def check(model: Model, settings: Settings, rules: Rules, device: tuple[int, int
     Raises: Unsupported for weights this version can't load; CannotSplit for parallel sizes it can't be split by.
     """
     _order(model, rules)
+    _method(model, rules)
     _experts(model, settings)
     _heads(model, settings)
     _pipeline(model, settings)
     _sharing(model, settings)
+    _vocabulary(model, settings)
     _context_parallel(model, settings)
     _weight_blocks(model, settings)
     _expert_blocks(model, settings, rules, device)
@@ -106,6 +110,21 @@ def _formats(rules: Rules) -> tuple[str, ...]:
 UNNAMED_ATTENTION = ("FalconH1ForCausalLM", "Zamba2ForCausalLM")
 """Hybrids whose config lists no attention layers by name, which TurboQuant looks for. Source: vLLM 0.33
 layers/quantization/turboquant/config.py, asked of it with Falcon-H1 and Zamba2."""
+
+
+def _method(model: Model, rules: Rules) -> None:
+    """Source: layers/quantization/__init__.py QuantizationMethods of 0.33; when the others left wasn't read."""
+    method = next((trait.removeprefix(QUANTIZED) for trait in model.traits if trait.startswith(QUANTIZED)), None)
+    if method is not None and rules.version >= METHODS_READ:
+        raise Unsupported(
+            f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
+            cause=f"Unknown quantization method: {method}",
+            hint="the checkpoint that it was made from, or one in AWQ, GPTQ, fp8 or compressed-tensors",
+        )
+
+
+QUANTIZED, METHODS_READ = "quantized by ", (0, 33, 0)
+"""How traits of methods begin that no list of vLLM's has, and the release whose list was read."""
 
 
 def _order(model: Model, rules: Rules) -> None:
@@ -255,6 +274,23 @@ def _sizes(inputs: int, block: int) -> str:
     """The tensor sizes that cut a row between blocks, for a hint."""
     working = [str(size) for size in (2, 4, 8, 16, 32) if not inputs % (size * block)]
     return f"--tp {' or '.join(working)}, " if working else ""
+
+
+def _vocabulary(model: Model, settings: Settings) -> None:
+    """Embeddings are padded to 64 rows and then dealt equally. Source: layers/vocab_parallel_embedding.py."""
+    ranks, rows = settings.parallel.tp, model.vocabulary
+    padded = 0 if rows is None else -(-rows // VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE
+    if padded % ranks:
+        works = [size for size in divisors(padded) if size <= max(ranks, 16) and not _uneven(model, size)]
+        raise CannotSplit(
+            f"vLLM can't split the vocabulary of {model.origin.id} by --tp {ranks}",
+            cause=f"{padded} is not divisible by {ranks}",
+            hint=f"tensor parallel sizes that work: {', '.join(map(str, works))}",
+        )
+
+
+def _uneven(model: Model, ranks: int) -> bool:
+    return any(heads % ranks for heads in model.query_heads)
 
 
 def _weight_blocks(model: Model, settings: Settings) -> None:
