@@ -55,7 +55,7 @@ class View:
     vocabulary_multiple: rows that embeddings and heads are padded to. towers: whether it builds the vision, audio and
     encoder towers. whole_towers: whether towers whose heads the ranks can't share are whole on each. everywhere: ends of
     the model that every pipeline stage holds. ties: whether a head that is the embedding takes no room of its own.
-    tables: whether it keeps tables of rotary positions. store: the format it keeps a weight in. shape: what it makes of
+    tables: whether it keeps tables of rotary positions. store: the format it keeps one rank's share of a weight in. shape: what it makes of
     one rank's share of a weight, padding included. wasted: bytes of one rank that no tensor uses, after what its kernels
     made of a stage's layers.
     """
@@ -66,7 +66,7 @@ class View:
     everywhere: frozenset[Component] = frozenset()
     ties: bool = True
     tables: bool = False
-    store: Callable[[Weight], Storage] | None = None
+    store: Callable[[Weight, tuple[int, ...]], Storage] | None = None
     shape: Callable[[Weight, tuple[int, ...]], tuple[int, ...]] | None = None
     wasted: Callable[[Sequence[Block], Parallel], int] | None = None
 
@@ -135,7 +135,7 @@ class Weight:
     def bytes_on_rank(self, parallel: Parallel, view: View = PLAIN) -> int:
         """Bytes on the fullest rank, scales included."""
         shape, copies = self.on_rank(parallel, view)
-        stored = self.stored if view.store is None else view.store(self)
+        stored = self.stored if view.store is None else view.store(self, shape)
         if len(shape) == 1:
             return copies * stored.bytes(1, shape[0])
         return copies * stored.bytes(shape[0], prod(shape[1:]))

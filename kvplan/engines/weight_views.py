@@ -5,10 +5,11 @@ The inventory (arch/weights.py) is the checkpoint's; only the differences stand 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from kvplan.arch.model import Model
-from kvplan.arch.storage import BF16, FP16, FP32, MLX_SOURCE, Storage
+from kvplan.arch.storage import AWQ_SOURCE, BF16, FP16, FP32, GPTQ_SOURCE, MLX_SOURCE, Storage
 from kvplan.arch.weights import PLAIN, Component, View, Weight
 from kvplan.engines.rocm import Version, apart, wasted
 from kvplan.engines.vllm.versions import NEWEST
@@ -100,11 +101,11 @@ def vllm(family: str, gpu: Gpu | None = None, version: Version = NEWEST) -> View
             return (2 * shard[0], *shard[1:])
         return moved(weight, shard)
 
-    def store(weight: Weight) -> Storage:
+    def store(weight: Weight, shard: tuple[int, ...]) -> Storage:
         if weight.stored.source == MLX_SOURCE:
             return BF16
         wide = (family in WIDE_ROUTERS and weight.component == "router") or weight.name.startswith(HYPER)
-        return FP32 if wide else weight.stored
+        return FP32 if wide else _finer_groups(weight, shard)
 
     ends: tuple[tuple[frozenset[str], Component], ...] = (
         (EMBEDDING_EVERYWHERE, "embedding"),
@@ -115,6 +116,26 @@ def vllm(family: str, gpu: Gpu | None = None, version: Version = NEWEST) -> View
         VOCABULARY_MULTIPLE, everywhere=everywhere, ties=family not in OWN_HEAD, whole_towers=True, tables=family not in BY_TRANSFORMERS,
         shape=shape, store=store, wasted=(lambda layers, parallel: wasted(layers, parallel, version)) if amd else None,
     )  # fmt: skip
+
+
+def _finer_groups(weight: Weight, shard: tuple[int, ...]) -> Storage:
+    """The format of a weight; groups of AWQ's and GPTQ's experts are halved until they divide a rank's share.
+
+    GPTQ's, which are symmetric, keep no zero points there.
+
+    Source: vLLM 0.33 quantization/moe_wna16.py create_weights.
+    """
+    stored, split = weight.stored, weight.split
+    if not weight.routed or split is None or not stored.group or stored.source not in (AWQ_SOURCE, GPTQ_SOURCE):
+        return stored
+    group = stored.group
+    while group > SMALLEST_GROUP and shard[split] % group:
+        group //= 2
+    return replace(stored, group=group, group_bits=16 if stored.source == GPTQ_SOURCE else stored.group_bits)
+
+
+SMALLEST_GROUP = 32
+"""Inputs of the smallest group that vLLM makes; a share that needs a smaller one is refused."""
 
 
 def _up(size: int, multiple: int) -> int:

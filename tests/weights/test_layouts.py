@@ -81,3 +81,22 @@ def test_towers_whose_heads_ranks_cannot_share_are_whole(tp, whole):
     matrices = 27 * (4 * 1152**2 + 2 * 1152 * 4304) * 2
     rest = tower - (matrices if whole else matrices // tp)
     assert 0 < rest < 50_000_000  # positions, projector and pooling head, which are never split
+
+
+QWEN3_MOE = {
+    "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 2048, "intermediate_size": 6144,
+    "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8, "num_hidden_layers": 48, "head_dim": 128,
+    "num_attention_heads": 32, "num_key_value_heads": 4, "vocab_size": 151936, "decoder_sparse_step": 1,
+    "max_position_embeddings": 262144, "tie_word_embeddings": False, "torch_dtype": "bfloat16", "mlp_only_layers": [],
+}  # fmt: skip
+AWQ = {"quant_method": "awq", "bits": 4, "zero_point": True, "version": "gemm", "modules_to_not_convert": ["mlp.gate"]}
+
+
+@pytest.mark.parametrize(
+    ("group", "tp", "built"), [(128, 8, 2_408_706_816), (128, 4, 4_428_526_336), (64, 8, 2_411_164_416)]
+)
+def test_groups_of_experts_are_halved_until_they_divide_a_share(group, tp, built):
+    """768 / 8 = 96 inputs of a rank: groups of 32."""
+    model = read({**QWEN3_MOE, "quantization_config": {**AWQ, "group_size": group}}, Origin("a model", "a test"))
+    assert model.weights is not None
+    assert model.weights.bytes_on_rank(Parallel(tp=tp), 0, view_of("vllm", model)) == pytest.approx(built, rel=1e-4)
