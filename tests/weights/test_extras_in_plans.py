@@ -98,3 +98,16 @@ def test_they_are_what_vllm_is_told():
 def test_weights_given_by_hand_still_have_adapters_beside_them():
     tuned = run_json(*LLAMA_8B, "--weights", "16GB", "--max-loras", "1")
     assert tuned["per_gpu"]["weights_bytes"] == 16 * 10**9 + 2 * 32 * 16 * SIDES
+
+
+def test_the_safe_end_allows_for_adapters_of_the_embedding_and_the_head():
+    """8 adapters of rank 512: 8 x 512 x 2 x (128,256 + 4,096) x 2 B on every rank, if the class adapts them."""
+    asked = ("fit", "llama-3.1-8b", "--gpu", "h100", "--ctx", "8k", "--engine", "vllm")
+
+    def doubt(document) -> int:
+        weights = next(node for node in document["explain"]["children"][0]["children"] if node["name"] == "weights")
+        return int(dict(weights["inputs"])["high"]) - int(dict(weights["inputs"])["low"])
+
+    adapted = doubt(run_json(*asked, "--max-loras", "8", "--max-lora-rank", "512"))
+    ends = 8 * 512 * 2 * (128_256 + 4_096) * 2
+    assert adapted - doubt(run_json(*asked)) == pytest.approx(ends, rel=0.1)

@@ -54,11 +54,25 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, versio
     formula = f"{model.weights.total:,} parameters, tensor by tensor, the fullest of {ranks} ranks"
     if not model.weights.whole:
         formula += f"; without {', '.join(model.weights.missing)}, which the config doesn't describe"
-    high = round(size * (1 + _more(model.weights, gpu)))
+    high = round(size * (1 + _more(model.weights, gpu))) + _adapted_ends(model, options)
     origin = model.weights.method if model.weights.basis == "headers" else "tensors of the config"
     return Term(
         "weights", Range(size, size, high), formula, f"{origin}, padded and copied as vLLM 0.33 does", found.extras
     )
+
+
+def _adapted_ends(model: Model, options: Options) -> int:
+    """Bytes that adapters of the embedding and the head may take beside those of layers, whole on every rank.
+
+    Which classes adapt them isn't in a config; Llama's and Qwen3's do, Mistral's don't. Source: vLLM 0.33 lora/utils.py
+    get_supported_lora_modules, lora/layers/vocab_parallel_embedding.py, lora/layers/logits_processor.py.
+    """
+    if not options.max_loras or model.vocabulary is None or model.hidden_size is None:
+        return 0
+    return options.max_loras * options.max_lora_rank * 2 * (model.vocabulary + model.hidden_size) * BYTES_OF_BF16
+
+
+BYTES_OF_BF16 = 2
 
 
 def _more(weights: Weights, gpu: Gpu) -> float:
