@@ -5,6 +5,9 @@ from __future__ import annotations
 from kvplan.plan.request import Request
 from kvplan.units import format_bytes
 
+ALL_OF_IT = 0.99
+"""gpu_memory_utilization that leaves less than contexts take. Source: vLLM 0.33 v1/worker/utils.py request_memory."""
+
 
 def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
     """What about a request deserves a word, whatever the answer. engine: as it was asked for."""
@@ -18,6 +21,11 @@ def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
         if request.engine.name == "vllm":
             refused = ": vLLM refuses such a max_model_len without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
         found.append(f"{request.context:,} tokens are more than the model's own maximum of {own:,}{refused}.")
+    if request.engine.name == "vllm" and (request.options.utilization or 0) >= ALL_OF_IT:
+        found.append(
+            f"gpu_memory_utilization {request.options.utilization:g}: vLLM doesn't start when less is free than it asks "
+            "for, and a process's own context takes some first."
+        )
     if kv.k.bits <= 4:
         found.append(
             f"{kv.k.name} keys: below 8 bits long-context recall degrades, and keys, with their outlier channels, are "

@@ -48,6 +48,7 @@ NVFP4_SOURCE = "NVFP4: fp8 scale per 16 elements, fp32 scale per matrix and for 
 OCP_SOURCE = "OCP Microscaling Formats specification 1.0: one 8-bit scale per 32 elements"
 BNB_SOURCE = "QLoRA, arXiv:2305.14314; bitsandbytes: absmax per 64 elements, 8 bit when quantized twice"
 MLX_SOURCE = "MLX quantized linear layers: 16-bit scale and bias per group, embeddings and head included"
+HEADERS_SOURCE = "the checkpoint's headers"
 GGML_SOURCE = "ggml-common.h: sizes of block_q8_0, block_q4_K and their kin"
 
 MXFP4 = Storage("mxfp4", 4, 32, 1, 8, source=OCP_SOURCE)

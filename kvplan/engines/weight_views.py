@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kvplan.arch.model import Model
-from kvplan.arch.storage import AWQ_SOURCE, BF16, FP16, FP32, GPTQ_SOURCE, MLX_SOURCE, Storage
+from kvplan.arch.storage import AWQ_SOURCE, BF16, FP16, FP32, GPTQ_SOURCE, HEADERS_SOURCE, MLX_SOURCE, Storage
 from kvplan.arch.weights import PLAIN, Component, View, Weight
 from kvplan.engines.rocm import Version, apart, wasted
 from kvplan.engines.vllm.versions import NEWEST
@@ -102,7 +102,7 @@ def vllm(family: str, gpu: Gpu | None = None, version: Version = NEWEST) -> View
         return moved(weight, shard)
 
     def store(weight: Weight, shard: tuple[int, ...]) -> Storage:
-        if weight.stored.source == MLX_SOURCE:
+        if weight.stored.source == MLX_SOURCE or _is_cast(weight):
             return BF16
         wide = (family in WIDE_ROUTERS and weight.component == "router") or weight.name.startswith(HYPER)
         return FP32 if wide else _finer_groups(weight, shard)
@@ -116,6 +116,13 @@ def vllm(family: str, gpu: Gpu | None = None, version: Version = NEWEST) -> View
         VOCABULARY_MULTIPLE, everywhere=everywhere, ties=family not in OWN_HEAD, whole_towers=True, tables=family not in BY_TRANSFORMERS,
         shape=shape, store=store, wasted=(lambda layers, parallel: wasted(layers, parallel, version)) if amd else None,
     )  # fmt: skip
+
+
+def _is_cast(weight: Weight) -> bool:
+    """Whether files hold a matrix in 32 bit that is loaded in the model's 16. Source: vLLM 0.33 config/model.py _get_and_verify_dtype."""
+    stored = weight.stored
+    as_filed = stored.source == HEADERS_SOURCE and stored.bits == FP32.bits
+    return as_filed and (weight.linear or weight.component in ("embedding", "head")) and weight.component != "router"
 
 
 def _finer_groups(weight: Weight, shard: tuple[int, ...]) -> Storage:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from kvplan.arch.storage import Storage
+from kvplan.arch.storage import HEADERS_SOURCE, Storage
 from kvplan.arch.weights import HEAD, ONE_GPU, Block, Weight, Weights
 from kvplan.families.quantization.names import bare
 from kvplan.sources.tensors import Headers, Tensor, layer_of
@@ -179,6 +179,4 @@ def _format(weight: Weight, bits: int, rest: int) -> Storage:
     each, more = divmod(per_copy, along)
     rows, columns = (0, each) if weight.split == 1 and len(weight.shape) > 1 else (each, 0)
     tensor = more + (-(-odd // weight.copies) if odd else 0)
-    return Storage(
-        "as stored", bits, row_bits=rows, column_bits=columns, tensor_bits=tensor, source="the checkpoint's headers"
-    )
+    return Storage("as stored", bits, row_bits=rows, column_bits=columns, tensor_bits=tensor, source=HEADERS_SOURCE)

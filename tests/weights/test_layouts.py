@@ -8,7 +8,9 @@ import pytest
 
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.weight_views import view_of
+from kvplan.arch.storage import HEADERS_SOURCE, Storage
+from kvplan.arch.weights import Weight
+from kvplan.engines.weight_views import view_of, vllm
 from kvplan.families import read
 
 PERSIMMON = {
@@ -100,3 +102,11 @@ def test_groups_of_experts_are_halved_until_they_divide_a_share(group, tp, built
     model = read({**QWEN3_MOE, "quantization_config": {**AWQ, "group_size": group}}, Origin("a model", "a test"))
     assert model.weights is not None
     assert model.weights.bytes_on_rank(Parallel(tp=tp), 0, view_of("vllm", model)) == pytest.approx(built, rel=1e-4)
+
+
+@pytest.mark.parametrize(("component", "element_bytes"), [("attention", 2), ("mlp", 2), ("router", 4)])
+def test_files_in_32_bit_are_loaded_in_the_models_16(component, element_bytes):
+    """vLLM 0.33 built 3,934,752 B of a small Llama in F32 files, as of the same one in BF16 files; routers stay wide."""
+    filed = Storage("as stored", 32, source=HEADERS_SOURCE)
+    weight = Weight("a matrix", (64, 64), component, filed, split=0, linear=True)
+    assert weight.bytes_on_rank(Parallel(), vllm("llama")) == 64 * 64 * element_bytes
