@@ -161,3 +161,32 @@ def test_methods_of_quantization_that_no_list_has(method):
     with pytest.raises(Unsupported, match="doesn't load") as refused:
         Vllm().plan(model, None, Parallel(), Vllm().kv_format(model, None, None), Options(), 8192)
     assert refused.value.problem.cause == f"Unknown quantization method: {method}"
+
+
+LAYERS = {"num_attention_heads": 8, "num_key_value_heads": 4, "hidden_size": 1024, "head_dim": 128, "intermediate_size": 2048,
+          "vocab_size": 32000, "max_position_embeddings": 32768, "torch_dtype": "bfloat16"}  # fmt: skip
+
+
+def test_qwen2_with_windows_on_some_layers():
+    """vLLM 0.33 asked of Qwen2-7B with max_window_layers 10: `Sliding window for some but all layers is not supported`."""
+    model = read(
+        {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], **LAYERS, "num_hidden_layers": 8,
+         "use_sliding_window": True, "sliding_window": 4096, "max_window_layers": 3},
+        Origin("a model", "a test"),
+    )  # fmt: skip
+    with pytest.raises(Unsupported) as refused:
+        Vllm().plan(model, None, Parallel(), Vllm().kv_format(model, None, None), Options(), 8192)
+    assert refused.value.problem.cause == "Sliding window for some but all layers is not supported"
+
+
+def test_gpt_oss_alternates_whatever_its_list_says():
+    """Two windows to a full layer in the list; models/gpt_oss.py gives even layers windows: 3 of 6."""
+    listed = ["sliding_attention", "sliding_attention", "full_attention"] * 2
+    model = read(
+        {"model_type": "gpt_oss", "architectures": ["GptOssForCausalLM"], **LAYERS, "num_hidden_layers": 6,
+         "layer_types": listed, "sliding_window": 128, "num_local_experts": 4, "num_experts_per_tok": 2},
+        Origin("a model", "a test"),
+    )  # fmt: skip
+    made = Vllm().plan(model, None, Parallel(), Vllm().kv_format(model, None, None), Options(), 8192)
+    kinds = {group.layers[0].spec.kind: len(group.layers) for group in made.layout.groups}
+    assert kinds == {"full": 3, "sliding": 3}

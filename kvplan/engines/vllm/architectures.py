@@ -40,6 +40,12 @@ OWN_FORMAT = ("FalconForCausalLM", "RWForCausalLM")
 EXPANDED_LATENT = ("MiniCPM3ForCausalLM",)
 """Latent attention that is cached as whole heads. Source: models/minicpm3.py, model_arch_config_convertor.py."""
 
+ALTERNATES = ("GptOssForCausalLM",)
+"""Windows on even layers, full length on odd ones. Source: models/gpt_oss.py."""
+
+ALL_OR_NO_WINDOWS = ("qwen2",)
+"""Types whose layers must all have a window or none. Source: models/qwen2.py Qwen2Model."""
+
 FP8_ON_BLACKWELL = ("GlmMoeDsaForCausalLM", "Glm5NextForCausalLM", "Glm5NextForConditionalGeneration")
 """Where `auto` means fp8 on compute capability 10. Source: models/config.py."""
 

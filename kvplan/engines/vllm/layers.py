@@ -14,6 +14,7 @@ from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Lat
 from kvplan.arch.model import Model
 from kvplan.engines.vllm import cells
 from kvplan.engines.vllm.architectures import (
+    ALTERNATES,
     EXPANDED_LATENT,
     OWN_FORMAT,
     SHARES_CACHE,
@@ -121,6 +122,8 @@ def _is_state(cache: Cache) -> bool:
 
 def as_served(model: Model) -> Model:
     """The model as vLLM's own classes build it: wider windows, latents cached as heads, caches not shared."""
+    if named(model, ALTERNATES):
+        model = _alternating(model)
     extra, expanded = wider_window(model), named(model, EXPANDED_LATENT)
     shared = any(layer.shares_with is not None for layer in model.layers)
     if shared and not any(name.startswith(SHARES_CACHE) for name in model.architectures):
@@ -138,6 +141,18 @@ def as_served(model: Model) -> Model:
 
     layers = tuple(replace(layer, caches=tuple(served(cache) for cache in layer.caches)) for layer in model.layers)
     return replace(model, layers=layers)
+
+
+def _alternating(model: Model) -> Model:
+    """Windows on every other layer from the first, whatever the config's list of layers says."""
+    kinds = [
+        next((layer for layer in model.layers if (layer.caches[0].kind == "sliding") is windowed), None)
+        for windowed in (True, False)
+    ]
+    first, second = kinds
+    if first is None or second is None:
+        return model
+    return replace(model, layers=tuple(second if index % 2 else first for index in range(len(model.layers))))
 
 
 def _own_cache(model: Model, layer: Layer) -> Layer:

@@ -16,7 +16,7 @@ from kvplan.arch.parallel import divisors
 from kvplan.arch.storage import FP8_BLOCK_SOURCE
 from kvplan.engines.base import Refusal
 from kvplan.engines.vllm import quantized_groups, words
-from kvplan.engines.vllm.architectures import NO_PIPELINE, SHARES_CACHE
+from kvplan.engines.vllm.architectures import ALL_OR_NO_WINDOWS, NO_PIPELINE, SHARES_CACHE
 from kvplan.engines.vllm.cells import flag
 from kvplan.engines.vllm.flags import CACHE_FORMATS
 from kvplan.engines.vllm.settings import Settings
@@ -60,6 +60,7 @@ def check(model: Model, settings: Settings, rules: Rules, device: tuple[int, int
     _pipeline(model, settings)
     _sharing(model, settings)
     _vocabulary(model, settings)
+    _windows(model, rules)
     _context_parallel(model, settings)
     _weight_blocks(model, settings)
     _expert_blocks(model, settings, rules, device)
@@ -274,6 +275,18 @@ def _sizes(inputs: int, block: int) -> str:
     """The tensor sizes that cut a row between blocks, for a hint."""
     working = [str(size) for size in (2, 4, 8, 16, 32) if not inputs % (size * block)]
     return f"--tp {' or '.join(working)}, " if working else ""
+
+
+def _windows(model: Model, rules: Rules) -> None:
+    if model.family not in ALL_OR_NO_WINDOWS:
+        return
+    windowed = {cache.window is not None for cache, _ in model.distinct if isinstance(cache, Attention)}
+    if len(windowed) > 1:
+        raise Unsupported(
+            f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
+            cause="Sliding window for some but all layers is not supported",
+            hint='"use_sliding_window": false in its config.json, which changes what it computes beyond the window',
+        )
 
 
 def _vocabulary(model: Model, settings: Settings) -> None:
