@@ -179,4 +179,15 @@ def _format(weight: Weight, bits: int, rest: int) -> Storage:
     each, more = divmod(per_copy, along)
     rows, columns = (0, each) if weight.split == 1 and len(weight.shape) > 1 else (each, 0)
     tensor = more + (-(-odd // weight.copies) if odd else 0)
-    return Storage("as stored", bits, row_bits=rows, column_bits=columns, tensor_bits=tensor, source=HEADERS_SOURCE)
+    known = weight.stored  # groups decide where ranks may cut; their scales are among what was measured
+    grouped = bool(known.group) and known.bits == bits
+    return Storage(
+        "as stored",
+        bits,
+        group=known.group if grouped else 0,
+        group_rows=known.group_rows if grouped else 1,
+        row_bits=rows,
+        column_bits=columns,
+        tensor_bits=tensor,
+        source=known.source if grouped else HEADERS_SOURCE,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import struct
 from pathlib import Path
@@ -173,3 +174,27 @@ def test_mistral_s_second_copy_counts_once(tmp_path):
 
 def test_a_folder_without_weights_has_no_headers(tmp_path):
     assert folder_headers(tmp_path) is None
+
+
+def test_blocks_of_scales_stay_known_where_files_give_the_bytes(tmp_path):
+    """Projections in fp8 whose scales stand for 16 x 16: ranks may still cut between blocks only."""
+    folder = shutil.copytree(DATA / "tied", tmp_path / "m")
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "fp8", "weight_block_size": [16, 16]}
+    (folder / "config.json").write_text(json.dumps(config))
+    file = next(folder.glob("*.safetensors"))
+    filed, end = {}, 0
+    size = struct.unpack("<Q", file.read_bytes()[:8])[0]
+    for name, tensor in json.loads(file.read_bytes()[8 : 8 + size]).items():
+        if name == "__metadata__":
+            continue
+        dtype = "F8_E4M3" if "_proj." in name else "BF16"
+        length = math.prod(tensor["shape"]) * (1 if dtype == "F8_E4M3" else 2)
+        filed[name] = entry(dtype, tuple(tensor["shape"]), (end, end + length))
+        end += length
+    written(file, filed, end)
+    formula = read(config, Origin("tied", "a test")).weights
+    weights = measured(formula, folder_headers(folder))
+    blocks = {weight.name: (weight.stored.group_rows, weight.stored.group) for weight in weights.layers[0]}
+    assert blocks["self_attn.q_proj"] == blocks["mlp.down_proj"] == (16, 16)
+    assert weights.bytes == end
