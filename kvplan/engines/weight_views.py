@@ -133,7 +133,7 @@ def _finer_groups(weight: Weight, shard: tuple[int, ...]) -> Storage:
     Source: vLLM 0.33 quantization/moe_wna16.py create_weights.
     """
     stored, split = weight.stored, weight.split
-    if not weight.routed or split is None or not stored.group or stored.source not in (AWQ_SOURCE, GPTQ_SOURCE):
+    if not weight.routed or split is None or not stored.group_bits or stored.source not in (AWQ_SOURCE, GPTQ_SOURCE):
         return stored
     group = stored.group
     while group > SMALLEST_GROUP and shard[split] % group:

@@ -8,7 +8,7 @@ import pytest
 
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
-from kvplan.arch.storage import HEADERS_SOURCE, Storage
+from kvplan.arch.storage import GPTQ_SOURCE, HEADERS_SOURCE, Storage
 from kvplan.arch.weights import Weight
 from kvplan.engines.weight_views import view_of, vllm
 from kvplan.families import read
@@ -110,3 +110,10 @@ def test_files_in_32_bit_are_loaded_in_the_models_16(component, element_bytes):
     filed = Storage("as stored", 32, source=HEADERS_SOURCE)
     weight = Weight("a matrix", (64, 64), component, filed, split=0, linear=True)
     assert weight.bytes_on_rank(Parallel(), vllm("llama")) == 64 * 64 * element_bytes
+
+
+def test_scales_among_measured_bytes_are_not_counted_again():
+    """Files gave 2,048 bits of scales for 64 rows: 64 x 64 x 4 + 2,048 bits are 2,304 B, whatever the groups."""
+    measured = Storage("as stored", 4, group=64, row_bits=32, source=GPTQ_SOURCE)
+    weight = Weight("a matrix", (64, 64), "experts", measured, split=1, copies=1, picked=1, linear=True)
+    assert weight.bytes_on_rank(Parallel(), vllm("qwen3_moe")) == 2304
