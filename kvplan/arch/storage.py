@@ -42,7 +42,9 @@ DTYPES = {storage.name: storage for storage in (BF16, FP16, FP32)}
 FP8_SOURCE = "vLLM 0.33 quantization/fp8.py: one fp32 scale per matrix, one more for static activations"
 FP8_BLOCK_SOURCE = "DeepSeek-V3 repository, weight_scale_inv: one fp32 scale per block"
 CHANNEL_SOURCE = "compressed-tensors format, config_groups: one fp32 scale per output channel"
-GPTQ_SOURCE = "GPTQ, arXiv:2210.17323; AutoGPTQ format: fp16 scale and packed zero point per group; int32 g_idx per input when reordered"
+GPTQ_SOURCE = (
+    "GPTQ, arXiv:2210.17323; AutoGPTQ format: fp16 scale and packed zero point per group; int32 g_idx per input"
+)
 AWQ_SOURCE = "AWQ, arXiv:2306.00978; AutoAWQ format: fp16 scale and packed zero point per group"
 NVFP4_SOURCE = "NVFP4: fp8 scale per 16 elements, fp32 scale per matrix and for its input"
 OCP_SOURCE = "OCP Microscaling Formats specification 1.0: one 8-bit scale per 32 elements"

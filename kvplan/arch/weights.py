@@ -19,7 +19,7 @@ from kvplan.arch.parallel import Parallel, stage_layers
 from kvplan.arch.storage import BF16, DTYPES, FP16, FP32, Storage
 
 __all__ = [
-    "BF16", "DTYPES", "FP16", "FP32", "HEAD", "PLAIN", "TOWERS", "Basis", "Block", "Component", "Reads", "Storage", "View", "Weight", "Weights",
+    "BF16", "DTYPES", "FP16", "FP32", "HEAD", "PLAIN", "TOWERS", "Basis", "Block", "Component", "Reads", "Storage", "View", "Weight", "Weights", "matrix",
 ]  # fmt: skip
 
 Component = Literal[
@@ -136,9 +136,12 @@ class Weight:
         """Bytes on the fullest rank, scales included."""
         shape, copies = self.on_rank(parallel, view)
         stored = self.stored if view.store is None else view.store(self, shape)
-        if len(shape) == 1:
-            return copies * stored.bytes(1, shape[0])
-        return copies * stored.bytes(shape[0], prod(shape[1:]))
+        return copies * stored.bytes(*matrix(shape))
+
+
+def matrix(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Rows (outputs) and columns (inputs) of a tensor; a vector is one row."""
+    return (1, shape[0]) if len(shape) == 1 else (shape[0], prod(shape[1:]))
 
 
 def _share(size: int, units: int, ranks: int) -> int:
@@ -159,8 +162,8 @@ class Weights:
     that only speculative decoding uses, kept apart from everything else. tied: whether the head is the embedding.
     tables: of rotary positions, which are no parameters but which some engines keep on every rank.
     missing: components that couldn't be derived from the config, by name; then every count is a lower bound.
-    method: how the bytes were found: a quantization method, or the checkpoint's headers. formula_bytes: what the config's
-    formula gives, when headers gave the bytes.
+    method: the quantization method, or the format that was asked about. files: checkpoint files whose headers gave the
+    bytes. formula_bytes: what the config's formula gives, when headers gave the bytes.
     """
 
     first: Block
@@ -172,6 +175,7 @@ class Weights:
     tied: bool = False
     missing: tuple[str, ...] = ()
     method: str = ""
+    files: int = 0
     formula_bytes: int | None = None
 
     @property
@@ -182,9 +186,14 @@ class Weights:
     @property
     def basis(self) -> Basis:
         """What the bytes are worked out from."""
-        if self.formula_bytes is not None:
+        if self.files:
             return "headers"
         return "what_if" if self.method.startswith(WHAT_IF) else "config"
+
+    @property
+    def found_by(self) -> str:
+        """How the bytes were found: "headers of 2 files", else the method."""
+        return f"headers of {self.files} file{'s' * (self.files != 1)}" if self.files else self.method
 
     @property
     def whole(self) -> bool:
@@ -304,7 +313,7 @@ class Weights:
             quantizable = weight.linear and weight.component not in ("embedding", "head", "router", *TOWERS)
             return replace(weight, stored=storage) if plain or quantizable else weight
 
-        return replace(self.map(change), method=WHAT_IF + storage.name, formula_bytes=None)
+        return replace(self.map(change), method=WHAT_IF + storage.name, files=0, formula_bytes=None)
 
     def map(self, change: Callable[[Weight], Weight]) -> Weights:
         """The same model with each weight replaced; equal layers stay one tuple."""

@@ -178,7 +178,7 @@ def weights_term(model: Model, parallel: Parallel, options: Options) -> Term:
     own, parts = found = held(model.weights, parallel, options)
     size = found.bytes
     if model.weights.whole:
-        source = model.weights.method if model.weights.basis == "headers" else _COUNTED
+        source = model.weights.found_by if model.weights.basis == "headers" else _COUNTED
         return Term("weights", Range.exactly(size), _layout(own, model, parallel), source, parts)
     missing = ", ".join(model.weights.missing)
     spare = Range(size, size, size + size * UNKNOWN_PARTS // 100)

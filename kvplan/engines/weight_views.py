@@ -76,11 +76,18 @@ Source: fused_moe/oracle/mxfp4.py of 0.25 and 0.29.
 
 def view_of(engine: str, model: Model, gpu: Gpu | None = None, version: Version = NEWEST) -> View:
     """How `engine` lays out the weights of `model`; the checkpoint's own layout for engines without a rule."""
-    return vllm(model.family, gpu, version) if engine in ("vllm", "sglang") else PLAIN
+    return (
+        vllm(model.family, gpu, version, ordered="gptq_order" in model.traits)
+        if engine in ("vllm", "sglang")
+        else PLAIN
+    )
 
 
-def vllm(family: str, gpu: Gpu | None = None, version: Version = NEWEST) -> View:
-    """VLLM 0.33's parameters and buffers, in the sizes that a version's kernels on this GPU want."""
+def vllm(family: str, gpu: Gpu | None = None, version: Version = NEWEST, *, ordered: bool = False) -> View:
+    """VLLM 0.33's parameters and buffers, in the sizes that a version's kernels on this GPU want.
+
+    ordered: whether GPTQ's inputs were reordered; the index of their groups is kept only then.
+    """
     amd = gpu is not None and gpu.vendor == "amd"
 
     def moved(weight: Weight, shard: tuple[int, ...]) -> tuple[int, ...]:
@@ -105,7 +112,10 @@ def vllm(family: str, gpu: Gpu | None = None, version: Version = NEWEST) -> View
         if weight.stored.source == MLX_SOURCE or _is_cast(weight):
             return BF16
         wide = (family in WIDE_ROUTERS and weight.component == "router") or weight.name.startswith(HYPER)
-        return FP32 if wide else _finer_groups(weight, shard)
+        if wide:
+            return FP32
+        kept = _finer_groups(weight, shard)
+        return kept if ordered or kept.source != GPTQ_SOURCE else replace(kept, column_bits=0)
 
     ends: tuple[tuple[frozenset[str], Component], ...] = (
         (EMBEDDING_EVERYWHERE, "embedding"),

@@ -84,7 +84,7 @@ def explain_weights(weights: Weights, batch: int) -> Node:
 
 def stored_text(weights: Weights) -> str:
     """What the bytes stand on: `fp8, from the config`, `headers of 4 files`."""
-    return f"{weights.method or 'dtype as stated'}, from the config" if weights.basis == "config" else weights.method
+    return f"{weights.method or 'dtype as stated'}, from the config" if weights.basis == "config" else weights.found_by
 
 
 _BASES = {

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from kvplan.arch.storage import HEADERS_SOURCE, Storage
-from kvplan.arch.weights import HEAD, ONE_GPU, Block, Weight, Weights
+from kvplan.arch.weights import HEAD, ONE_GPU, Block, Weight, Weights, matrix
 from kvplan.families.quantization.names import bare
 from kvplan.sources.tensors import Headers, Tensor, layer_of
 
@@ -71,7 +71,7 @@ def measured(weights: Weights, headers: Headers) -> Weights:
         blocks.append(same[kind])
     return replace(
         weights, first=first, layers=tuple(blocks), last=last, towers=_fitted(weights.towers, towers), draft=_fitted(weights.draft, drafts),
-        method=f"headers of {headers.files} file{'s' * (headers.files != 1)}", formula_bytes=weights.bytes,
+        files=headers.files, formula_bytes=weights.bytes,
     )  # fmt: skip
 
 
@@ -162,32 +162,49 @@ def _disjoint(sizes: Mapping[tuple[int, ...], int]) -> dict[tuple[int, ...], int
 
 
 def _store(block: list[Weight], group: tuple[int, ...], size: int) -> None:
-    """Give the weights of `group` formats that add up to `size` bytes."""
+    """Give the weights of `group` formats that add up to `size` bytes: their own, where those explain the bytes."""
     elements = sum(block[index].parameters for index in group)
     bits = size * 8 // elements if elements else 0
-    rest = size * 8 - bits * elements
     largest = max(group, key=lambda index: block[index].parameters)
+    surplus = size - sum(block[index].bytes_on_rank(ONE_GPU) for index in group)
+    if surplus >= 0 and all(block[index].stored.bits == bits for index in group):
+        if surplus:
+            block[largest] = replace(block[largest], stored=_with(block[largest], block[largest].stored, surplus * 8))
+        return
+    formats = {index: _as_filed(block[index].stored, bits) for index in group}
+    rest = size * 8 - bits * elements
+    groups = sum(_groups(block[index], formats[index]) for index in group)
     for index in group:
-        weight = block[index]
-        block[index] = replace(weight, stored=_format(weight, bits, rest if index == largest else 0))
+        weight, form = block[index], formats[index]
+        if form.group:
+            form = replace(form, group_bits=rest // groups)
+        more = rest % groups if groups else rest
+        block[index] = replace(weight, stored=_with(weight, form, more) if index == largest else form)
 
 
-def _format(weight: Weight, bits: int, rest: int) -> Storage:
-    """`bits` an element, and `rest` bits of scales in all, shared out along the dimension that ranks split."""
-    per_copy, odd = divmod(rest, weight.copies)
-    along = weight.shape[0] if weight.split != 1 or len(weight.shape) == 1 else weight.shape[1]
-    each, more = divmod(per_copy, along)
-    rows, columns = (0, each) if weight.split == 1 and len(weight.shape) > 1 else (each, 0)
-    tensor = more + (-(-odd // weight.copies) if odd else 0)
-    known = weight.stored  # groups decide where ranks may cut; their scales are among what was measured
-    grouped = bool(known.group) and known.bits == bits
-    return Storage(
-        "as stored",
-        bits,
-        group=known.group if grouped else 0,
-        group_rows=known.group_rows if grouped else 1,
-        row_bits=rows,
-        column_bits=columns,
-        tensor_bits=tensor,
-        source=known.source if grouped else HEADERS_SOURCE,
+def _as_filed(known: Storage, bits: int) -> Storage:
+    """Elements of `bits`, in the groups that the config states for elements of that size: ranks may cut between them."""
+    if known.group and known.bits == bits:
+        return Storage("as stored", bits, known.group, known.group_rows, source=known.source)
+    return Storage("as stored", bits, source=HEADERS_SOURCE)
+
+
+def _groups(weight: Weight, form: Storage) -> int:
+    """Groups of all copies of a weight."""
+    if not form.group:
+        return 0
+    rows, columns = matrix(weight.shape)
+    return weight.copies * -(-rows // form.group_rows) * -(-columns // form.group)
+
+
+def _with(weight: Weight, form: Storage, more: int) -> Storage:
+    """The same format with `more` bits in all copies together, shared out along the dimension that ranks split."""
+    per_copy, odd = divmod(more, weight.copies)
+    by_columns = weight.split == 1 or len(weight.shape) == 1
+    each, once = divmod(per_copy, matrix(weight.shape)[by_columns])
+    return replace(
+        form,
+        row_bits=form.row_bits + (0 if by_columns else each),
+        column_bits=form.column_bits + (each if by_columns else 0),
+        tensor_bits=form.tensor_bits + once + -(-odd // weight.copies),
     )

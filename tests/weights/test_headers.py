@@ -58,7 +58,7 @@ def test_formula_and_headers_agree_on_every_rank(folder):
     assert weights.total == formula.total
     for parallel in (Parallel(tp=2), Parallel(pp=2), Parallel(tp=2, pp=2)):
         assert weights.bytes_fullest(parallel) == formula.bytes_fullest(parallel)
-    assert weights.method == f"headers of {found.files} file{'s' * (found.files > 1)}"
+    assert weights.found_by == f"headers of {found.files} file{'s' * (found.files > 1)}"
 
 
 def test_measured_bytes_win_over_the_formula(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
-from kvplan.arch.storage import GPTQ_SOURCE, HEADERS_SOURCE, Storage
+from kvplan.arch.storage import GPTQ_SOURCE, HEADERS_SOURCE, Storage, integer
 from kvplan.arch.weights import Weight
 from kvplan.engines.weight_views import view_of, vllm
 from kvplan.families import read
@@ -117,3 +117,12 @@ def test_scales_among_measured_bytes_are_not_counted_again():
     measured = Storage("as stored", 4, group=64, row_bits=32, source=GPTQ_SOURCE)
     weight = Weight("a matrix", (64, 64), "experts", measured, split=1, copies=1, picked=1, linear=True)
     assert weight.bytes_on_rank(Parallel(), vllm("qwen3_moe")) == 2304
+
+
+@pytest.mark.parametrize(("ordered", "index_bytes"), [(False, 0), (True, 4 * 64)])
+def test_the_index_of_gptqs_groups_is_kept_where_inputs_were_reordered(ordered, index_bytes):
+    """64 x 64 in 4 bit with 20 bits for each of 64 groups, and 4 B for each of 64 inputs."""
+    weight = Weight(
+        "a matrix", (64, 64), "attention", integer(4, 64, zero_bits=4, column_bits=32), split=0, linear=True
+    )
+    assert weight.bytes_on_rank(Parallel(), vllm("llama", ordered=ordered)) == 64 * 64 // 2 + 64 * 20 // 8 + index_bytes

@@ -108,13 +108,18 @@ def _has_kernel(weight: Weight, method: str, share: int, model: Model, rules: Ru
     group = weight.stored.group
     if not share % group and (rules.padded_tiles or not share % MARLIN_INPUTS):
         return True
-    if weight.stored.column_bits:  # in the order of activations: Marlin's alone
+    if _ordered(weight, method, model):  # Marlin's alone
         return False
     symmetric = method == "gptq" or weight.stored.group_bits == SCALE_BITS
     if symmetric and model.dtype.name == "fp16":
         return True
     whole_tiles = not share % MACHETE_INPUTS and not weight.shape[0] % MACHETE_OUTPUTS
     return device[0] == MACHETE and group in MACHETE_GROUPS and whole_tiles
+
+
+def _ordered(weight: Weight, method: str, model: Model) -> bool:
+    """Whether groups follow the order of activations."""
+    return "gptq_order" in model.traits if method == "gptq" else weight.stored.column_bits > 0
 
 
 SCALE_BITS = 16

@@ -55,7 +55,7 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, versio
     if not model.weights.whole:
         formula += f"; without {', '.join(model.weights.missing)}, which the config doesn't describe"
     high = round(size * (1 + _more(model.weights, gpu))) + _adapted_ends(model, options)
-    origin = model.weights.method if model.weights.basis == "headers" else "tensors of the config"
+    origin = model.weights.found_by if model.weights.basis == "headers" else "tensors of the config"
     return Term(
         "weights", Range(size, size, high), formula, f"{origin}, padded and copied as vLLM 0.33 does", found.extras
     )

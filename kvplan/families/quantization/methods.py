@@ -105,10 +105,13 @@ def _fbgemm(node: Node, dtype: Storage) -> Quantization:
     return Quantization("fbgemm_fp8", dtype, FP8_ROW, Names.of(_list(node, "modules_to_not_convert")))
 
 
+INDEX_BITS = 32
+"""Of each input's group, g_idx, which GPTQ's files have whether or not inputs were reordered. Source: AutoGPTQ's format."""
+
+
 def _gptq(node: Node, dtype: Storage) -> Quantization:
     bits, group = _bits(node, "bits", "w_bit"), _group(node, "group_size", "q_group_size", default=-1)
-    order = 32 if node.get("desc_act") else 0
-    storage = integer(bits, group, zero_bits=bits, column_bits=order)
+    storage = integer(bits, group, zero_bits=bits, column_bits=INDEX_BITS)
     dynamic = node.get("dynamic")
     skipped, named = [], []
     for pattern, change in dynamic.items() if isinstance(dynamic, Mapping) else ():
@@ -120,7 +123,7 @@ def _gptq(node: Node, dtype: Storage) -> Quantization:
             named.append(
                 (
                     Names.of((expression,)),
-                    integer(own, _group(change, "group_size", default=group), zero_bits=own, column_bits=order),
+                    integer(own, _group(change, "group_size", default=group), zero_bits=own, column_bits=INDEX_BITS),
                 )
             )
     ignored = Names.of([*_list(node, "modules_to_not_convert"), *skipped])
@@ -148,7 +151,7 @@ def _autoround(node: Node, dtype: Storage) -> Quantization:
             named.append(
                 (
                     Names.of((name,)),
-                    integer(bits, _group(change, "group_size", default=-1), zero_bits=bits, column_bits=32),
+                    integer(bits, _group(change, "group_size", default=-1), zero_bits=bits, column_bits=INDEX_BITS),
                 )
             )
     ignored = Names.of([*_list(node, "modules_to_not_convert"), *skipped])

@@ -55,7 +55,7 @@ def parameters(model: Model) -> schema.Parameters:
 def weights_info(weights: Weights) -> schema.WeightsInfo:
     """Bytes, and what they stand on."""
     return schema.WeightsInfo(
-        weights.bytes, weights.basis, weights.method, weights.formula_bytes, weights.missing, weights.draft_total
+        weights.bytes, weights.basis, weights.found_by, weights.formula_bytes, weights.missing, weights.draft_total
     )
 
 

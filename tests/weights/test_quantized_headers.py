@@ -1,0 +1,152 @@
+"""Headers of quantized checkpoints, tensor by tensor as their tools write them: ranks hold what vLLM builds from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from kvplan.arch.formats import parse_kv_format
+from kvplan.arch.model import Origin
+from kvplan.arch.parallel import Parallel
+from kvplan.arch.weights import Weight, Weights
+from kvplan.engines.base import Options
+from kvplan.engines.vllm.policy import Vllm
+from kvplan.engines.weight_views import view_of
+from kvplan.errors import CannotSplit
+from kvplan.families import read
+from kvplan.sources.gpus import load_gpu
+from kvplan.sources.measured import measured
+from kvplan.sources.tensors import Headers, Tensor
+
+MOE = {
+    "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 2048, "intermediate_size": 6144,
+    "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8, "num_hidden_layers": 48, "head_dim": 128,
+    "num_attention_heads": 32, "num_key_value_heads": 4, "vocab_size": 151936, "decoder_sparse_step": 1,
+    "max_position_embeddings": 262144, "tie_word_embeddings": False, "torch_dtype": "bfloat16", "mlp_only_layers": [],
+}  # fmt: skip
+UNQUANTIZED = ["lm_head", "re:.*mlp.gate$"]
+
+
+def compressed(**weights: object) -> dict[str, object]:
+    scheme = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128, "symmetric": True, **weights}
+    return {
+        "quant_method": "compressed-tensors", "format": "pack-quantized", "ignore": UNQUANTIZED,
+        "config_groups": {"group_0": {"targets": ["Linear"], "weights": scheme}},
+    }  # fmt: skip
+
+
+AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "modules_to_not_convert": ["mlp.gate"]}
+GPTQ = {
+    "quant_method": "gptq",
+    "bits": 4,
+    "group_size": 128,
+    "sym": True,
+    "desc_act": False,
+    "dynamic": {"-:.*mlp.gate$": {}},
+}
+FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128], "modules_to_not_convert": ["lm_head", "mlp.gate"]}
+
+Parts = dict[str, tuple[str, int]]
+
+
+def awq(rows: int, columns: int) -> Parts:
+    groups = columns // 128
+    return {
+        "qweight": ("I32", rows * columns // 2),
+        "qzeros": ("I32", groups * rows // 2),
+        "scales": ("F16", groups * rows * 2),
+    }
+
+
+def gptq(rows: int, columns: int) -> Parts:
+    return {**awq(rows, columns), "g_idx": ("I32", columns * 4)}
+
+
+def packed(rows: int, columns: int) -> Parts:
+    scales = columns // 128 * rows * 2
+    return {
+        "weight_packed": ("I32", rows * columns // 2),
+        "weight_scale": ("BF16", scales),
+        "weight_shape": ("I64", 16),
+    }
+
+
+def fp8(rows: int, columns: int) -> Parts:
+    return {
+        "weight": ("F8_E4M3", rows * columns),
+        "weight_scale_inv": ("F32", -(-rows // 128) * -(-columns // 128) * 4),
+    }
+
+
+KINDS = {"awq": (AWQ, awq), "gptq": (GPTQ, gptq), "compressed-tensors": (compressed(), packed), "fp8": (FP8, fp8)}
+
+
+def tensors(weights: Weights, parts_of) -> Iterator[Tensor]:
+    """What the tool would write: linear layers in parts, experts one by one, everything else in 16 bit."""
+    placed = [("model.", weight) for weight in (*weights.first, *weights.last) if weight.name != "lm_head"]
+    placed += [("", weight) for weight in weights.last if weight.name == "lm_head"]
+    placed += [(f"model.layers.{number}.", weight) for number, block in enumerate(weights.layers) for weight in block]
+    for prefix, weight in placed:
+        for name in experts(weight):
+            if weight.linear and weight.component in ("attention", "experts"):
+                for part, (dtype, size) in parts_of(*weight.shape).items():
+                    yield Tensor(f"{prefix}{name}.{part}", dtype, (size,), size)
+            else:
+                yield Tensor(f"{prefix}{name}.weight", "BF16", weight.shape, 2 * weight.parameters)
+
+
+def experts(weight: Weight) -> Iterator[str]:
+    name = weight.name.removesuffix(".weight")
+    if weight.routed:
+        yield from (name.replace("experts.", f"experts.{number}.") for number in range(weight.copies))
+    else:
+        yield name
+
+
+@cache
+def both(kind: str):
+    quantization, parts_of = KINDS[kind]
+    model = read({**MOE, "quantization_config": quantization}, Origin("a model", "a test"))
+    found = tuple(tensors(model.weights, parts_of))
+    return model, measured(model.weights, Headers(found, 3, 0, "a test"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "parallel", [Parallel(), Parallel(tp=2), Parallel(tp=4), Parallel(tp=2, pp=2), Parallel(tp=4, ep=4)]
+)
+def test_ranks_hold_the_same_by_headers_as_by_the_config(kind, parallel):
+    model, found = both(kind)
+    view = view_of("vllm", model)
+    assert found.basis == "headers"
+    assert found.bytes_fullest(parallel, view) == pytest.approx(model.weights.bytes_fullest(parallel, view), rel=1e-4)
+
+
+def test_groups_of_measured_experts_are_halved_until_they_divide_a_share():
+    """768 / 8 = 96 inputs of a rank: vLLM 0.33 builds groups of 32, 2,408,706,816 B (its own planner, TP 8)."""
+    model, found = both("awq")
+    assert found.bytes_on_rank(Parallel(tp=8), 0, view_of("vllm", model)) == pytest.approx(2_408_706_816, rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_quantization_method_stays_known_beside_headers(kind):
+    model, found = both(kind)
+    assert (found.method, found.found_by) == (model.weights.method, "headers of 3 files")
+    assert found.method == kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "tp", "said"),
+    [("awq", 16, "assert group_size >= 32"), ("compressed-tensors", 4, "to be divisible by group_size (128)")],
+)
+def test_groups_that_no_kernel_cuts_are_refused_beside_headers_too(kind, tp, said):
+    """Both asked of vLLM 0.33's own planner."""
+    model, found = both(kind)
+    with pytest.raises(CannotSplit) as caught:
+        Vllm().plan(
+            replace(model, weights=found), load_gpu("h100"), Parallel(tp=tp), parse_kv_format("bf16"), Options(), 4096
+        )
+    assert said in str(caught.value.problem.cause)
