@@ -27,7 +27,7 @@ _DRAFT = re.compile(r"(?:^|\.)(?:mtp\w*|nextn)\b")
 _SUFFIXES = frozenset((
     "weight", "qweight", "qzeros", "scales", "g_idx", "weight_scale", "weight_scale_inv", "weight_scale_2", "input_scale", "scale",
     "weight_packed", "weight_shape", "weight_zero_point", "weight_global_scale", "input_global_scale", "weight_g_idx", "biases",
-    "weight_scale_second", "absmax", "quant_map", "nested_absmax", "nested_quant_map", "output_scale", "weight_offset",
+    "weight_scale_second", "blocks", "absmax", "quant_map", "nested_absmax", "nested_quant_map", "output_scale", "weight_offset",
 ))  # fmt: skip
 _LAST = {
     "w1": "gate_proj", "w3": "up_proj", "w2": "down_proj", "attn_q": "q_proj", "attn_k": "k_proj", "attn_v": "v_proj",
@@ -100,6 +100,7 @@ def _module(name: str) -> tuple[str, str]:
     """A tensor's module without layer and wrappers, and with its own last step: ("self_attn.q_proj", "…q_proj.weight")."""
     inner = re.sub(r"^(?:.*?\.)?(?:layers|h|blocks|blk|layer)\.\d+\.", "", bare(name))
     inner = re.sub(r"experts\.\d+\.", "experts.0.", inner)
+    inner = re.sub(r"(?<=proj)_(?=(?:blocks|scales|bias)$)", ".", inner)  # of experts in one tensor (gpt-oss)
     module, dot, last = inner.rpartition(".")
     return (module if dot and last in _SUFFIXES else inner), inner
 
@@ -108,7 +109,8 @@ def _key(module: str) -> Key:
     name = bare(module)
     last = name.rpartition(".")[2]
     if last == "bias":
-        return _key(name.removesuffix(".bias"))[0], f"{name.removesuffix('.bias').rpartition('.')[2]}.bias"
+        kind, module = _key(name.removesuffix(".bias"))
+        return kind, f"{module}.bias"
     shared = "shared" in name or last.endswith("_shexp")
     routed = not shared and ("experts" in name or last.endswith("_exps"))
     return "shared" if shared else "expert" if routed else "", _LAST.get(last, last)
@@ -117,11 +119,15 @@ def _key(module: str) -> Key:
 def _keys(name: str) -> tuple[Key, ...]:
     """The modules that a tensor belongs to: several when projections are joined."""
     kind, last = _key(_module(name)[0])
-    return tuple((kind, part) for part in _JOINED.get(last, (last,)))
+    module, bias, _ = last.partition(".bias")
+    return tuple((kind, part + bias) for part in _JOINED.get(module, (module,)))
 
 
 def _fitted(block: Block, tensors: Iterable[Tensor]) -> Block:
-    """The block with exactly the bytes of its tensors."""
+    """The block with exactly the bytes of its tensors; as it is where it has those, whatever the tensors are called."""
+    tensors = tuple(tensors)
+    if sum(tensor.bytes for tensor in tensors) == sum(weight.bytes_on_rank(ONE_GPU) for weight in block):
+        return block
     places: dict[Key, list[int]] = defaultdict(list)
     for index, weight in enumerate(block):
         places[_key(weight.name)].append(index)
@@ -183,9 +189,9 @@ def _store(block: list[Weight], group: tuple[int, ...], size: int) -> None:
 
 
 def _as_filed(known: Storage, bits: int) -> Storage:
-    """Elements of `bits`, in the groups that the config states for elements of that size: ranks may cut between them."""
-    if known.group and known.bits == bits:
-        return Storage("as stored", bits, known.group, known.group_rows, source=known.source)
+    """Elements of `bits` without scales: of the format that the config states where that has elements of this size."""
+    if known.bits == bits:
+        return replace(known, group_bits=0, row_bits=0, column_bits=0, tensor_bits=0)
     return Storage("as stored", bits, source=HEADERS_SOURCE)
 
 

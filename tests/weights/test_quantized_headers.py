@@ -19,6 +19,7 @@ from kvplan.errors import CannotSplit
 from kvplan.families import read
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.measured import measured
+from kvplan.sources.models import load_model
 from kvplan.sources.tensors import Headers, Tensor
 
 MOE = {
@@ -150,3 +151,39 @@ def test_groups_that_no_kernel_cuts_are_refused_beside_headers_too(kind, tp, sai
             replace(model, weights=found), load_gpu("h100"), Parallel(tp=tp), parse_kv_format("bf16"), Options(), 4096
         )
     assert said in str(caught.value.problem.cause)
+
+
+def gpt_oss(number: int, router_bytes: int) -> Iterator[Tensor]:
+    """A layer of gpt-oss-120b as its own files name it: all experts in one tensor, blocks and scales apart."""
+    prefix, hidden, heads, experts = f"model.layers.{number}.", 2880, {"q": 4096, "k": 512, "v": 512}, 128
+    sizes = {
+        "mlp.experts.gate_up_proj_blocks": experts * 2 * hidden * hidden // 2,
+        "mlp.experts.gate_up_proj_scales": experts * 2 * hidden * hidden // 32,
+        "mlp.experts.gate_up_proj_bias": experts * 2 * hidden * 2,
+        "mlp.experts.down_proj_blocks": experts * hidden * hidden // 2,
+        "mlp.experts.down_proj_scales": experts * hidden * hidden // 32,
+        "mlp.experts.down_proj_bias": experts * hidden * 2,
+        "mlp.router.weight": experts * hidden * router_bytes, "mlp.router.bias": experts * router_bytes,
+        **{f"self_attn.{name}_proj.weight": rows * hidden * 2 for name, rows in heads.items()},
+        **{f"self_attn.{name}_proj.bias": rows * 2 for name, rows in heads.items()},
+        "self_attn.o_proj.weight": hidden * 4096 * 2, "self_attn.o_proj.bias": hidden * 2, "self_attn.sinks": 64 * 2,
+        "input_layernorm.weight": hidden * 2, "post_attention_layernorm.weight": hidden * 2,
+    }  # fmt: skip
+    for name, size in sizes.items():
+        yield Tensor(prefix + name, "as filed", (size,), size)
+
+
+@pytest.mark.parametrize("router_bytes", [2, 4])
+@pytest.mark.parametrize("gpu", ["h100", "b200"])
+@pytest.mark.parametrize("parallel", [Parallel(), Parallel(tp=8), Parallel(tp=8, ep=8)])
+def test_experts_in_mxfp4_are_padded_as_the_gpu_wants_beside_headers_too(router_bytes, gpu, parallel):
+    """Routers in 32 bit make a layer differ from the config's by 128 x 2,881 x 2 B: everything else stays what it was."""
+    model = load_model("gpt-oss-120b")
+    table = 201088 * 2880 * 2
+    ends = {"model.embed_tokens.weight": table, "lm_head.weight": table, "model.norm.weight": 2880 * 2}
+    found = [Tensor(name, "BF16", (size,), size) for name, size in ends.items()]
+    found += [tensor for number in range(36) for tensor in gpt_oss(number, router_bytes)]
+    view = view_of("vllm", model, load_gpu(gpu))
+    weights = measured(model.weights, Headers(tuple(found), 15, 0, "a test"))
+    wider = 36 * 128 * 2881 * (router_bytes - 2)
+    assert weights.bytes_fullest(parallel, view) == model.weights.bytes_fullest(parallel, view) + wider
