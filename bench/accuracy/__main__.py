@@ -55,6 +55,10 @@ def _figures(rows: Sequence[Row]) -> None:
     for outcome in stated:
         if not outcome.hit:
             print(described(outcome))
+    print("\nShown by the log, or by what started it, and not by its row:\n")
+    for id_, known in KNOWN["stated"].items():
+        if id_ != "about":
+            print(f"* `{id_}`: {known['where']}")
     print("\nFilled in:\n")
     for id_, known in KNOWN["unstated"].items():
         if id_ != "about":

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kvplan.arch.extras import with_draft
 from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
 from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
@@ -57,7 +58,13 @@ class Row:
 def read_rows(file: Path, configs: Path, engine: str = "vllm") -> list[Row]:
     """Rows of one engine, in order. configs: the folder that a row's `config` lies in."""
     raws = [json.loads(line) for line in file.read_text().splitlines() if line.strip()]
-    return [_row(raw, configs) for raw in raws if raw["engine"] == engine]
+    return [_row(_whole(raw), configs) for raw in raws if raw["engine"] == engine]
+
+
+def _whole(raw: dict[str, Any]) -> dict[str, Any]:
+    """A row with what its log shows beside."""
+    shown = KNOWN["stated"].get(raw["id"], {}).get("row", {})
+    return {**raw, **shown, "flags": {**(raw.get("flags") or {}), **shown.get("flags", {})}}
 
 
 def _row(raw: dict[str, Any], configs: Path) -> Row:
@@ -99,6 +106,9 @@ def _model(raw: dict[str, Any], config: Path) -> Model | None:
     if raw.get("model_dtype") in WIDE:
         wide = model.weights and model.weights.stored_as(FP32)
         model = replace(model, dtype=FORMATS["fp32"], weights=wide)
+    draft = KNOWN["stated"].get(raw["id"], {}).get("draft")
+    if draft is not None:
+        model = with_draft(model, read(draft, Origin(f"{name}'s draft", "bench/accuracy/models.json")))
     return _stored(model, raw.get("quantization") or "")
 
 
@@ -155,15 +165,15 @@ def _version(raw: dict[str, Any]) -> Version | None:
 
 
 def _parallel(raw: dict[str, Any]) -> Parallel:
-    flags, pp = raw.get("flags") or {}, raw.get("pp") or 1
+    flags, pp = raw["flags"], raw.get("pp") or 1
     tp = raw.get("tp") or (1 if pp > 1 else raw.get("gpu_count") or 1)
     spread = flags.get("enable_expert_parallel") or raw.get("ep")
     return Parallel(tp=tp, pp=pp, ep=tp if spread else 1, dcp=flags.get("dcp", 1))
 
 
 def _options(raw: dict[str, Any]) -> Options:
-    flags, reported = raw.get("flags") or {}, raw["reported"]
-    drafted = re.search(r"mtp(?: n=(\d+))?", str(flags.get("speculative") or ""))
+    flags, reported = raw["flags"], raw["reported"]
+    drafted = re.search(r"(?:mtp|draft)(?: n=(\d+))?", str(flags.get("speculative") or ""))
     weights = reported.get("weights_gib")
     return Options(
         utilization=raw.get("gpu_memory_utilization"),

@@ -15,7 +15,7 @@ def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
     note = _note(engine)
     if note is not None:
         found.append(f"{note}.")
-    found += _doubts(request)
+    found += _cautions(request)
     if own is not None and request.context > own:
         refused = ""
         if request.engine.name == "vllm":
@@ -50,14 +50,15 @@ def length(request: Request) -> tuple[str, ...]:
     return (f"Without --ctx {request.engine.name} serves {request.context:,} tokens{beside} ({used.reason}).",)
 
 
-def _doubts(request: Request) -> tuple[str, ...]:
-    """Whether the engine serves the model in a roundabout way, or perhaps not at all."""
+def _cautions(request: Request) -> tuple[str, ...]:
+    """Whether the engine serves the plan in a roundabout way, or perhaps not at all."""
     if request.engine.name != "vllm":
         return ()
     from kvplan.engines.vllm.policy import Vllm
 
-    said = request.engine.doubt(request.model) if isinstance(request.engine, Vllm) else None
-    return () if said is None else (f"{said}.",)
+    if not isinstance(request.engine, Vllm):
+        return ()
+    return request.engine.cautions(request.model, request.gpu, request.parallel, request.options, request.context)
 
 
 def _note(engine: str | None) -> str | None:

@@ -17,6 +17,7 @@ from kvplan.engines.vllm.backends import Need, pick
 from kvplan.engines.vllm.groups import Cached, layout
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.settings import default_batches
+from kvplan.engines.vllm.settings import settings as steps
 from kvplan.engines.vllm.specs import Demand, Spec
 from kvplan.engines.vllm.versions import CHANGES, NEWEST, OLDEST, Batches, parse, rules, text
 from kvplan.errors import CannotSplit, KvplanError, UnknownName, Unsupported, UsageError
@@ -125,11 +126,33 @@ def test_defaults_that_people_compare(version, utilization, line):
         ("h100", "0.33.0", Batches(8192, 1024)), ("h200", "0.33.0", Batches(8192, 1024)), ("b200", "0.33.0", Batches(16384, 1024)),
         ("b200", "0.27.0", Batches(8192, 1024)), ("mi300x", "0.33.0", Batches(16384, 1024)), ("a100-80", "0.33.0", Batches(2048, 256)),
         ("a100-80", "0.8.5", Batches(8192, 1024)), ("l40s", "0.33.0", Batches(2048, 256)), ("dgx-spark", "0.33.0", Batches(2048, 256)),
-        ("dgx-spark", "0.32.0", Batches(8192, 1024)), ("h100", "0.6.4", Batches(2048, 256)),
+        ("dgx-spark", "0.32.0", Batches(2048, 256)), ("h100", "0.6.4", Batches(2048, 256)),
     ],
 )  # fmt: skip
 def test_steps_by_gpu(gpu, version, batches):
     assert default_batches(load_gpu(gpu), rules(parse(version))) == batches
+
+
+@pytest.mark.parametrize(
+    ("version", "gpu", "tokens"),
+    [("0.19.0", "l40s", 2048), ("0.20.0", "l40s", 2048), ("0.22.0", "l40s", 2496), ("0.33.0", "h100", 8192)],
+)
+def test_steps_hold_the_longest_item_since_they_must(version, gpu, tokens):
+    """2,496 tokens of 32 frames. Source: engine/arg_utils.py of 0.21 and 0.22; a public log of 0.19 with steps of 2,048."""
+    model = load_model("gemma-4-31b")
+    chosen = steps(model, load_gpu(gpu), Parallel(), Options(), 32_768, rules(parse(version)))
+    assert chosen.tokens == tokens
+
+
+@pytest.mark.parametrize(
+    ("version", "asked", "said"),
+    [("0.20.0", None, True), ("0.19.0", None, False), ("0.33.0", 2048, True), ("0.33.0", 2496, False)],
+)
+def test_steps_that_hold_no_item_deserve_a_word(version, asked, said):
+    """vllm-project/vllm#42687: 0.20.0 on a GPU of less than 70 GB."""
+    options = Options(max_num_batched_tokens=asked)
+    found = Vllm(parse(version)).cautions(load_model("gemma-4-31b"), load_gpu("l40s"), Parallel(), options, 32_768)
+    assert [True for each in found if "max_tokens_per_mm_item (2496)" in each] == [True] * said
 
 
 # Layouts

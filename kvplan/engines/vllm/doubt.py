@@ -28,7 +28,7 @@ LEAST = {1: 0.005, 2: 0.0025}
 UNSEEN = 0.03
 """Share of the GPU's memory, once, where something was never seen: a rate, a class of GPU, a version that wasn't read."""
 
-CLASSES: Mapping[str, int] = {"nvidia 7": 1, "nvidia 8": 5, "nvidia 9": 5, "nvidia 10": 1, "nvidia 11": 1, "amd": 1}
+CLASSES: Mapping[str, int] = {"nvidia 7": 1, "nvidia 8": 6, "nvidia 9": 5, "nvidia 10": 1, "nvidia 11": 1, "amd": 1}
 """Sources that show a class of GPU."""
 
 

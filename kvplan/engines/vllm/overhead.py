@@ -39,10 +39,10 @@ class Cost:
 
 COSTS: dict[str, Cost] = {
     "logits sorted in PyTorch": Cost(38.3, 7),
-    "logits sorted in Triton": Cost(15, 3),
+    "logits sorted in Triton": Cost(15, 5),
     "logits second runner": Cost(14, 1),
     "libraries": Cost(0.14 * GIB, 9),
-    "libraries, larger": Cost(0.25 * GIB, 5),
+    "libraries, larger": Cost(0.26 * GIB, 6),
     "libraries, AMD": Cost(1.2 * GIB, 1),
     "ranks": Cost(0.5 * GIB, 5),
     "ranks without NVLink": Cost(0.1 * GIB, 1),
@@ -53,9 +53,12 @@ COSTS: dict[str, Cost] = {
     "compressed caches, early": Cost(7 * GIB, 1),
     "compressed caches": Cost(0.8 * GIB, 1),
     "shared memory": Cost(3 * GIB, 1),
-    "towers": Cost(0.15 * GIB, 4),
+    "towers": Cost(0.15 * GIB, 5),
 }
 """Rates: bytes of each of S x V logits, GiB a GPU, MiB of graphs a layer."""
+
+READ = frozenset(("logits second runner",))
+"""Rates that no log shows and that the code does, which counts as one source."""
 
 
 def amounts(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Options) -> dict[str, int]:

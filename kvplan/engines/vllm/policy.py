@@ -15,6 +15,7 @@ from kvplan.engines.vllm import budget as budgets
 from kvplan.engines.vllm.adapters import lora_rank
 from kvplan.engines.vllm.architectures import FP8_ON_BLACKWELL, compresses, named
 from kvplan.engines.vllm.backends import BLACKWELL, capability
+from kvplan.engines.vllm.cautions import cautions
 from kvplan.engines.vllm.cells import sixteen_bit
 from kvplan.engines.vllm.reserve import difference, fullest, reasons, stage_bytes
 from kvplan.engines.vllm.settings import settings
@@ -67,9 +68,15 @@ class Vllm:
         held = rules(self.release)
         return allocate.plan(model, gpu, kv, settings(model, gpu, parallel, options, context, held), held)
 
-    def doubt(self, model: Model) -> str | None:
-        """What to say of a model that this version serves in a roundabout way, or perhaps not at all."""
-        return served.doubt(model, self.release)
+    def cautions(
+        self, model: Model, gpu: Gpu | None, parallel: Parallel, options: Options, context: int
+    ) -> tuple[str, ...]:
+        """What to say of a plan that this version may not start, or only in a roundabout way.
+
+        Raises: UsageError for batch sizes that vLLM refuses.
+        """
+        held = rules(self.release)
+        return cautions(model, settings(model, gpu, parallel, options, context, held), held)
 
     def budget(self, model: Model, gpu: Gpu, parallel: Parallel, options: Options, context: int) -> Budget:
         """Memory left for the cache on the fullest GPU, term by term.

@@ -86,13 +86,19 @@ def _default_tokens(model: Model, batches: Batches, sequences: int, context: int
     if _crosses(model) or not (rules.always_chunked or context > LONG):
         return max(batches.tokens, context)
     usual = batches.tokens if rules.always_chunked else rules.long_prompt_steps
-    return min(max(usual, longest_item(model)), sequences * context)
+    item = longest_item(model) if rules.items_raise_steps else 0
+    return min(max(usual, item), sequences * context)
 
 
 def default_batches(gpu: Gpu | None, rules: Rules) -> Batches:
-    """Default max_num_batched_tokens and max_num_seqs; a large data-centre GPU's when none is named."""
+    """Default max_num_batched_tokens and max_num_seqs; a large data-centre GPU's when none is named.
+
+    NVML has no answer for memory that is shared with the CPU, and vLLM took that for no memory at all.
+    """
     if gpu is None:
         return rules.batches[1]
+    if gpu.unified and gpu.vendor == "nvidia" and not rules.shared_memory_read:
+        return rules.batches[2]
     if gpu.memory.value >= HUGE:
         return rules.batches[0]
     name = f"{gpu.id} {gpu.name}".lower()

@@ -48,7 +48,10 @@ class Rules:
     states are multiples of. window_blocks: whether a window picks its own block. graphs_counted: whether CUDA graphs are
     taken off the cache's memory. batches: defaults for GPUs from 160 GiB, from 70 GiB, and others. always_chunked:
     whether prompts are cut into steps at any length, and not only above 32,768 tokens, into steps of long_prompt_steps.
-    slow_but_large, slow_capabilities: GPUs with a large one's memory that are given a small one's steps. sampler: what picks tokens from logits, by the room it takes. rooms:
+    slow_but_large, slow_capabilities: GPUs with a large one's memory that are given a small one's steps. shared_memory_read: whether
+    the size of memory that a GPU shares with the CPU is known when defaults are picked, or taken for nothing. items_whole:
+    whether a step must hold an image whole where its tokens attend both ways. items_raise_steps: whether the default grows to
+    that. sampler: what picks tokens from logits, by the room it takes. rooms:
     bits of the experts whose rooms for gathered tokens stay allocated. fused_sums: GPUs whose tensor ranks add up and
     normalize in one kernel, by compute capability. libraries: whether libraries outside the allocator take the larger
     room. long_gathered: keys of an indexer that the profile makes room for, in lengths of a request, where that is above
@@ -82,6 +85,9 @@ class Rules:
     long_prompt_steps: int = 512
     slow_but_large: tuple[str, ...] = ()
     slow_capabilities: frozenset[tuple[int, int]] = frozenset()
+    shared_memory_read: bool = False
+    items_whole: bool = False
+    items_raise_steps: bool = False
     sampler: Sampler = "sorted in PyTorch"
     rooms: frozenset[int] = frozenset()
     fused_sums: frozenset[int] = frozenset()
@@ -147,8 +153,12 @@ CHANGES: tuple[Change, ...] = (
            "model_executor/models/config.py", (("silent_state", "fp32"),)),
     Change((0, 20, 0), "compressed attention comes, with buffers of some gigabytes", "public logs",
            (("early_compressed", True),), sure=False),
+    Change((0, 20, 0), "a step must hold an image, audio or video of Gemma 4 whole", "platforms/cuda.py; vllm-project/vllm#42687",
+           (("items_whole", True),), sure=False),
     Change((0, 20, 1), "the printed size is concurrency x max_model_len",
            "v1/core/kv_cache_utils.py", (("token_line", "concurrency"),)),
+    Change((0, 22, 0), "the default step grows to the longest image, audio or video that it must hold", "engine/arg_utils.py",
+           (("items_raise_steps", True),)),
     Change((0, 24, 0), "Marlin pads inputs to its tiles; compressed-tensors' experts refuse ranks that cut groups of scales",
            "mixed_precision/marlin.py, compressed_tensors_moe_wna16.py", (("padded_tiles", True), ("expert_groups_checked", True))),
     Change((0, 25, 0), "compressed-tensors' layers name the groups that ranks would cut",
@@ -174,10 +184,11 @@ CHANGES: tuple[Change, ...] = (
            "config/vllm.py sparse_mla_prefill_workspace_factor", (("long_gathered", 16),)),
     Change((0, 32, 0), "Mamba-2 prefills export one more state for prefix caching",
            "layers/mamba/mamba_mixer2.py", (("checkpoints", (("mamba2", 1),)),)),
-    Change((0, 33, 0), "gated delta nets export one more state too, at multiples of 64 tokens; windows pick their own block; a GB10 is given a "
-           "small GPU's steps",
-           "layers/mamba/gdn/qwen_gdn_linear_attn.py, layers/attention/attention.py, engine/arg_utils.py",
-           (("checkpoints", (("mamba2", 1), ("gated delta net", 64))), ("window_blocks", True), ("slow_capabilities", frozenset({(12, 1)})))),
+    Change((0, 33, 0), "gated delta nets export one more state too, at multiples of 64 tokens; windows pick their own block; memory that a GPU "
+           "shares with the CPU is read, so that it gets a large one's steps, but for a GB10",
+           "layers/mamba/gdn/qwen_gdn_linear_attn.py, layers/attention/attention.py, engine/arg_utils.py, platforms/cuda.py",
+           (("checkpoints", (("mamba2", 1), ("gated delta net", 64))), ("window_blocks", True),
+            ("slow_capabilities", frozenset({(12, 1)})), ("shared_memory_read", True))),
 )  # fmt: skip
 
 

@@ -1,0 +1,30 @@
+"""What a plan deserves a word about: starts that hang on flags which are not part of it."""
+
+from __future__ import annotations
+
+from kvplan.arch.model import Model
+from kvplan.engines.vllm import served
+from kvplan.engines.vllm.architectures import longest_item
+from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.versions import Rules, text
+
+
+def cautions(model: Model, settings: Settings, rules: Rules) -> tuple[str, ...]:
+    """Whole sentences, none where nothing is in doubt."""
+    said = (served.doubt(model, rules.version), _short_steps(model, settings, rules))
+    return tuple(f"{each}." for each in said if each is not None)
+
+
+def _short_steps(model: Model, settings: Settings, rules: Rules) -> str | None:
+    """A step must hold an image, audio or video whole where image tokens attend to each other both ways.
+
+    Source: vLLM v1/core/encoder_cache_manager.py compute_mm_encoder_budget, platforms/cuda.py; vllm-project/vllm#42687.
+    """
+    item = longest_item(model)
+    if not rules.items_whole or settings.tokens >= item:
+        return None
+    return (
+        f"vLLM {text(rules.version)} starts with steps of {settings.tokens:,} tokens for text alone (--language-model-only), "
+        f"and else says: Chunked MM input disabled but max_tokens_per_mm_item ({item}) is larger than max_num_batched_tokens "
+        f"({settings.tokens}); --max-num-batched-tokens {item} is enough"
+    )
