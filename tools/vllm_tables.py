@@ -3,7 +3,7 @@
     python tools/vllm_tables.py FOLDER
 
 FOLDER holds one folder a release, named by its version, with the release's `vllm` package in it (a wheel unpacks; of it
-only config*, engine/arg_utils.py and model_executor/models/registry.py and __init__.py are read). Nothing is imported:
+only config*, engine/arg_utils.py, model_executor/models/registry.py and __init__.py, and layers/quantization/__init__.py are read). Nothing is imported:
 names are taken from the syntax trees. Names of classes, flags and formats are facts; no other text is kept.
 """
 
@@ -43,7 +43,7 @@ def main(folder: Path) -> None:
     write(
         "flags.py",
         "Flags of vLLM's engine and their values, and the releases that take them.\n\n"
-        "Source: engine/arg_utils.py and config/cache.py, config/lora.py of each",
+        "Source: engine/arg_utils.py, config/cache.py, config/lora.py and layers/quantization/__init__.py of each",
         releases,
         (
             ("FLAGS", "Flag without its dashes: releases.", spans(releases, flags_of)),
@@ -52,6 +52,7 @@ def main(folder: Path) -> None:
             ("LORA_RANKS", "Value of --max-lora-rank: releases.", spans(releases, ranks_of)),
             ("BLOCKS", "Value of --block-size, where a release lists them: releases.", spans(releases, blocks_of)),
             ("DRAFT_METHODS", "Method of --speculative-config: releases.", spans(releases, methods_of)),
+            ("QUANTIZATIONS", "Method that a checkpoint is quantized by: releases.", spans(releases, quantizations_of)),
         ),
     )
 
@@ -192,6 +193,23 @@ def methods_of(folder: Path) -> set[str]:
         for name in found | literals(folder, "EagleModelTypes") | literals(folder, "NgramGPUTypes")
         if name.isidentifier()
     }
+
+
+def quantizations_of(folder: Path) -> set[str]:
+    """Methods of quantization: of the type's literal, or of the oldest releases' table."""
+    names = ("QuantizationMethods", "QUANTIZATION_METHODS")
+    for node in trees(folder, "model_executor/layers/quantization/__init__.py"):
+        targets = getattr(node, "targets", [getattr(node, "target", None)])
+        if not any(getattr(target, "id", "") in names for target in targets):
+            continue
+        value = getattr(node, "value", None)
+        if isinstance(value, ast.Dict):
+            return {key.value for key in value.keys if isinstance(key, ast.Constant)}
+        if isinstance(value, ast.Subscript):
+            return {str(each) for each in constants(value.slice) if str(each).replace("-", "_").isidentifier()}
+        if isinstance(value, ast.List):
+            return {str(each) for each in constants(value)}
+    return set()
 
 
 if __name__ == "__main__":

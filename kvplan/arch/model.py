@@ -11,6 +11,7 @@ from kvplan.arch.curve import Curve, StateGroup
 from kvplan.arch.formats import Format, KvFormat
 from kvplan.arch.layers import Attention, Cache, CrossAttention, Layer, Part, Recurrent
 from kvplan.arch.parallel import WHOLE, Parallel, Shard, divisors, stage_layers
+from kvplan.arch.quantized import Quantized
 from kvplan.arch.weights import Weights
 from kvplan.errors import CannotSplit
 
@@ -72,7 +73,8 @@ class Model:
     the checkpoint carries scales for. draft_layers: multi-token-prediction layers, cached only when they are used.
     architectures: the classes the config names, in its order; empty when it names none. traits: what else engines
     branch on, by name: "image_prefix" (image tokens attend to each other both ways). attention_heads: query heads as the
-    config states them, also where no layer has any: some engines split by that number alone.
+    config states them, also where no layer has any: some engines split by that number alone. quantized: what the
+    checkpoint's quantization block states.
     """
 
     origin: Origin
@@ -90,6 +92,7 @@ class Model:
     architectures: tuple[str, ...] = ()
     traits: tuple[str, ...] = ()
     attention_heads: int | None = None
+    quantized: Quantized | None = None
 
     @property
     def kv_auto(self) -> KvFormat:

@@ -46,6 +46,7 @@ GPTQ_SOURCE = (
     "GPTQ, arXiv:2210.17323; AutoGPTQ format: fp16 scale and packed zero point per group; int32 g_idx per input"
 )
 AWQ_SOURCE = "AWQ, arXiv:2306.00978; AutoAWQ format: fp16 scale and packed zero point per group"
+QUARK_SOURCE = "AMD Quark's export: packed integers, a 16-bit scale and a zero point per group"
 NVFP4_SOURCE = "NVFP4: fp8 scale per 16 elements, fp32 scale per matrix and for its input"
 OCP_SOURCE = "OCP Microscaling Formats specification 1.0: one 8-bit scale per 32 elements"
 BNB_SOURCE = "QLoRA, arXiv:2305.14314; bitsandbytes: absmax per 64 elements, 8 bit when quantized twice"

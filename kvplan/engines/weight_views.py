@@ -9,7 +9,17 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kvplan.arch.model import Model
-from kvplan.arch.storage import AWQ_SOURCE, BF16, FP16, FP32, GPTQ_SOURCE, HEADERS_SOURCE, MLX_SOURCE, Storage
+from kvplan.arch.storage import (
+    AWQ_SOURCE,
+    BF16,
+    FP16,
+    FP32,
+    GPTQ_SOURCE,
+    HEADERS_SOURCE,
+    MLX_SOURCE,
+    QUARK_SOURCE,
+    Storage,
+)
 from kvplan.arch.weights import PLAIN, Component, View, Weight
 from kvplan.engines.rocm import Version, apart, wasted
 from kvplan.engines.vllm.versions import NEWEST
@@ -136,14 +146,14 @@ def _is_cast(weight: Weight) -> bool:
 
 
 def _finer_groups(weight: Weight, shard: tuple[int, ...]) -> Storage:
-    """The format of a weight; groups of AWQ's and GPTQ's experts are halved until they divide a rank's share.
+    """The format of a weight; groups of AWQ's, GPTQ's and Quark's experts are halved until they divide a rank's share.
 
     GPTQ's, which are symmetric, keep no zero points there.
 
-    Source: vLLM 0.33 quantization/moe_wna16.py create_weights.
+    Source: vLLM 0.33 quantization/moe_wna16.py and quark/quark_moe.py create_weights.
     """
     stored, split = weight.stored, weight.split
-    if not weight.routed or split is None or not stored.group_bits or stored.source not in (AWQ_SOURCE, GPTQ_SOURCE):
+    if not weight.routed or split is None or not stored.group_bits or stored.source not in HALVED:
         return stored
     group = stored.group
     while group > SMALLEST_GROUP and shard[split] % group:
@@ -151,6 +161,7 @@ def _finer_groups(weight: Weight, shard: tuple[int, ...]) -> Storage:
     return replace(stored, group=group, group_bits=16 if stored.source == GPTQ_SOURCE else stored.group_bits)
 
 
+HALVED = (AWQ_SOURCE, GPTQ_SOURCE, QUARK_SOURCE)
 SMALLEST_GROUP = 32
 """Inputs of the smallest group that vLLM makes; a share that needs a smaller one is refused."""
 

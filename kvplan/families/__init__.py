@@ -13,6 +13,7 @@ from kvplan.families.drafts import draft_layers
 from kvplan.families.fields import Fields
 from kvplan.families.locate import refuse_encoder, text_fields
 from kvplan.families.own import encoders, heads, refusals, states
+from kvplan.families.quantization import quantized
 from kvplan.families.traits import traits
 
 Reader = Callable[[Fields], tuple[Layer, ...]]
@@ -67,6 +68,7 @@ def read(config: Mapping[str, Any], origin: Origin, companions: Mapping[str, Map
         architectures=_architectures(fields),
         attention_heads=fields.whole(*HEADS),
         traits=traits(fields),
+        quantized=quantized(fields, beside),
     )
 
 

@@ -17,11 +17,6 @@ ORDERED = "gptq_order"
 SCALED = "fp8_scales"
 """The checkpoint may bring scales of an e4m3 cache, so that vLLM takes no e5m2 one."""
 
-APART = {
-    name: f"quantized by {name}" for name in ("aqlm", "bitsandbytes", "eetq", "higgs", "hqq", "quanto", "spqr", "vptq")
-}
-"""Methods of quantization that transformers knows and that engines may not, each as a trait."""
-
 
 def traits(fields: Fields) -> tuple[str, ...]:
     """Names of the traits that the config states.
@@ -33,7 +28,6 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (IMAGE_PREFIX, found is not None and found[1] == "vision"),
         (ORDERED, _ordered(_quantization(fields))),
         (SCALED, _scaled(_quantization(fields))),
-        *((trait, _quantization(fields).get("quant_method") == name) for name, trait in APART.items()),
     )
     return tuple(name for name, holds in stated if holds)
 

@@ -110,7 +110,7 @@ GPTQ = {
     ],
 )  # fmt: skip
 def test_weights_in_the_order_of_activations(version, order, group, taken):
-    stored = {"quant_method": "gptq", "bits": 4, "group_size": group, "desc_act": order}
+    stored = {"quant_method": "gptq", "bits": 4, "group_size": group, "desc_act": order, "sym": True}
     model = read({**GPTQ, "quantization_config": stored}, Origin("wizard", "a test"))
     question = api.FitQuestion(context=2048, engine=f"vllm@{version}")
     if taken:
@@ -140,7 +140,8 @@ def test_nvfp4_caches_on_hopper(name, blocks):
 
 @pytest.mark.parametrize(("method", "taken"), [("fp8", False), ("awq", True)])
 def test_e5m2_beside_fp8_checkpoints(method, taken):
-    model = read({**GPTQ, "quantization_config": {"quant_method": method, "bits": 4}}, Origin("stored", "a test"))
+    stored = {"quant_method": method, "bits": 4, "group_size": 128, "zero_point": True}
+    model = read({**GPTQ, "quantization_config": stored}, Origin("stored", "a test"))
     question = api.FitQuestion(context=2048, engine="vllm", kv_dtype="fp8_e5m2")
     if taken:
         assert api.fit(model, "l40s", question).kv_dtype.k == "fp8_e5m2"

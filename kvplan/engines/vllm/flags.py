@@ -1,6 +1,6 @@
 """Flags of vLLM's engine and their values, and the releases that take them.
 
-Source: engine/arg_utils.py and config/cache.py, config/lora.py of each.
+Source: engine/arg_utils.py, config/cache.py, config/lora.py and layers/quantization/__init__.py of each.
 
 Made by tools/vllm_tables.py from the releases' own files; not written by hand. A value is the first release that has the
 name, or `first-last` where a later one lost it, several where it came back. What the oldest has may be older.
@@ -8,7 +8,7 @@ name, or `first-last` where a later one lost it, several where it came back. Wha
 
 from __future__ import annotations
 
-RELEASES = ("0.6.0", "0.6.1", "0.6.2", "0.6.3", "0.6.4", "0.6.5", "0.6.6", "0.7.0", "0.7.1", "0.7.2", "0.7.3", "0.8.0", "0.8.1", "0.8.2", "0.8.3", "0.8.4", "0.8.5", "0.9.0", "0.9.1", "0.9.2", "0.10.0", "0.10.1", "0.10.2", "0.11.0", "0.11.1", "0.11.2", "0.12.0", "0.13.0", "0.14.0", "0.14.1", "0.15.0", "0.15.1", "0.16.0", "0.17.0", "0.17.1", "0.18.0", "0.18.1", "0.19.0", "0.19.1", "0.20.0", "0.20.1", "0.20.2", "0.21.0", "0.22.0", "0.23.0", "0.24.0", "0.25.0", "0.25.1", "0.26.0", "0.27.0", "0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0")  # fmt: skip
+RELEASES = ("0.6.0", "0.6.1", "0.6.2", "0.6.3", "0.6.4", "0.6.5", "0.6.6", "0.7.0", "0.7.1", "0.7.2", "0.7.3", "0.8.0", "0.8.1", "0.8.2", "0.8.3", "0.8.4", "0.8.5", "0.9.0", "0.9.1", "0.9.2", "0.10.0", "0.10.1", "0.10.2", "0.11.0", "0.11.1", "0.11.2", "0.12.0", "0.13.0", "0.14.0", "0.14.1", "0.15.0", "0.15.1", "0.16.0", "0.17.0", "0.17.1", "0.18.0", "0.18.1", "0.19.0", "0.19.1", "0.20.0", "0.20.1", "0.20.2", "0.21.0", "0.22.0", "0.22.1", "0.23.0", "0.24.0", "0.25.0", "0.25.1", "0.26.0", "0.27.0", "0.27.1", "0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0")  # fmt: skip
 """Releases that were read."""
 
 FLAGS = {
@@ -23,7 +23,7 @@ FLAGS = {
     "attention-config": "0.13.0",
     "aux-output-config": "0.31.0",
     "block-size": "0.6.0",
-    "calculate-kv-scales": "0.7.0-0.27.0",
+    "calculate-kv-scales": "0.7.0-0.27.1",
     "chat-template-text-format": "0.6.4-0.6.4",
     "code-revision": "0.6.0",
     "collect-detailed-traces": "0.6.0",
@@ -114,7 +114,7 @@ FLAGS = {
     "enable-tower-connector-lora": "0.14.0",
     "enable-trace-replay": "0.29.0",
     "enforce-eager": "0.6.0",
-    "engine-use-ray": "0.6.0-0.6.0",
+    "engine-use-ray": "0.6.0-0.6.1",
     "engram-config": "0.30.0",
     "eplb-config": "0.10.2",
     "eplb-log-balancedness": "0.9.2-0.11.2",
@@ -242,7 +242,7 @@ FLAGS = {
     "offload-prefetch-step": "0.17.0",
     "optimization-level": "0.12.0",
     "otlp-traces-endpoint": "0.6.0",
-    "override-attention-dtype": "0.9.2-0.27.0",
+    "override-attention-dtype": "0.9.2-0.27.1",
     "override-generation-config": "0.7.1",
     "override-neuron-config": "0.6.0-0.10.1",
     "override-pooler-config": "0.6.4-0.11.2",
@@ -337,7 +337,7 @@ FLAGS = {
 NEGATED = {
     "allow-deprecated-quantization": "0.14.0",
     "async-scheduling": "0.10.0",
-    "calculate-kv-scales": "0.8.5-0.27.0",
+    "calculate-kv-scales": "0.8.5-0.27.1",
     "cudagraph-metrics": "0.13.0",
     "data-parallel-external-lb": "0.11.1",
     "data-parallel-hybrid-lb": "0.10.0",
@@ -510,3 +510,58 @@ DRAFT_METHODS = {
     "suffix": "0.11.1",
 }
 """Method of --speculative-config: releases."""
+
+QUANTIZATIONS = {
+    "aqlm": "0.6.0-0.10.0",
+    "auto-round": "0.9.0-0.14.1",
+    "auto_awq": "0.24.0",
+    "auto_gptq": "0.22.0",
+    "awq": "0.6.0",
+    "awq_marlin": "0.6.0",
+    "bitblas": "0.8.5-0.15.1",
+    "bitsandbytes": "0.6.0-0.27.1",
+    "compressed-tensors": "0.6.0",
+    "cpu_awq": "0.12.0-0.22.1",
+    "cpu_gptq": "0.12.0-0.13.0",
+    "deepseek_v4_fp8": "0.20.0",
+    "deepspeedfp": "0.6.0-0.14.1",
+    "experts_int8": "0.6.0",
+    "fbgemm_fp8": "0.6.0",
+    "fp8": "0.6.0",
+    "fp8_per_block": "0.20.0",
+    "fp8_per_channel": "0.24.0",
+    "fp8_per_tensor": "0.20.0",
+    "fp_quant": "0.11.1",
+    "gguf": "0.6.0-0.23.0",
+    "gpt_oss_mxfp4": "0.20.0",
+    "gptq": "0.6.0",
+    "gptq_bitblas": "0.8.5-0.15.1",
+    "gptq_marlin": "0.6.0",
+    "gptq_marlin_24": "0.6.0-0.15.1",
+    "hqq": "0.6.5-0.14.1",
+    "humming": "0.20.0",
+    "inc": "0.10.0",
+    "int8_per_channel_weight_only": "0.20.0",
+    "ipex": "0.6.3-0.15.1",
+    "marlin": "0.6.0-0.10.1",
+    "modelopt": "0.6.1",
+    "modelopt_fp4": "0.9.0",
+    "modelopt_mixed": "0.17.0",
+    "modelopt_mxfp8": "0.16.0",
+    "moe_wna16": "0.7.1",
+    "mxfp4": "0.10.1",
+    "mxfp8": "0.19.0",
+    "neuron_quant": "0.6.0-0.10.1",
+    "nvfp4": "0.8.0-0.8.5",
+    "nvfp4_per_token": "0.26.0",
+    "online": "0.20.0",
+    "petit_nvfp4": "0.10.2-0.19.1",
+    "ptpc_fp8": "0.7.3-0.18.1",
+    "qqq": "0.6.0-0.10.1",
+    "quark": "0.7.0",
+    "rtn": "0.9.2-0.14.1",
+    "squeezellm": "0.6.0-0.6.0",
+    "torchao": "0.8.4",
+    "tpu_int8": "0.6.0-0.13.0",
+}
+"""Method that a checkpoint is quantized by: releases."""

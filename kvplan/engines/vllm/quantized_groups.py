@@ -10,19 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.arch.model import Model
-from kvplan.arch.storage import AWQ_SOURCE, CHANNEL_SOURCE, GPTQ_SOURCE
+from kvplan.arch.storage import AWQ_SOURCE, CHANNEL_SOURCE, GPTQ_SOURCE, QUARK_SOURCE
 from kvplan.arch.weights import Weight
 from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.versions import Rules
-from kvplan.errors import CannotSplit
+from kvplan.engines.vllm.versions import Rules, text
+from kvplan.errors import CannotSplit, Unsupported
 
 METHODS = {
     ("awq", AWQ_SOURCE): "awq",
     ("gptq", GPTQ_SOURCE): "gptq",
     ("compressed-tensors", CHANNEL_SOURCE): "compressed-tensors",
+    ("auto-round", AWQ_SOURCE): "awq",
+    ("auto-round", GPTQ_SOURCE): "gptq",
+    ("quark", QUARK_SOURCE): "quark",
 }
 """Quantization methods that are known here, by a model's method and where its formats were described."""
 
+WITH_ZEROS = "awq with zero points"
 PACKED_BITS = (4, 8)
 MARLIN_INPUTS = 128
 """What Marlin cuts inputs into; releases without padding refuse other sizes."""
@@ -35,62 +39,81 @@ SIZES = (1, 2, 4, 8, 16, 32)
 
 
 def check(model: Model, settings: Settings, rules: Rules, device: tuple[int, int]) -> None:
-    """Refuse tensor sizes that cut groups where vLLM has no kernel for them. device: compute capability.
+    """Refuse groups that vLLM has no kernel for, as they are or as tensor ranks cut them. device: compute capability.
 
-    Raises: CannotSplit.
+    Raises: CannotSplit; Unsupported where one GPU has none either.
     """
     for weight, method in _packed(model):
         share = weight.on_rank(settings.parallel)[0][1]
         why = _refused(weight, method, share, model, rules, device)
         if why is None:
             continue
-        tp, dp = settings.parallel.tp, settings.parallel.dp
-        working = [
-            str(size)
-            for size in SIZES
-            if size < tp
-            and not weight.shape[1] % (size * (dp if weight.routed else 1))
-            and all(
-                _refused(each, how, each.shape[1] // (size * (dp if each.routed else 1)), model, rules, device) is None
-                for each, how in _packed(model)
+        cause = f"{why} ({weight.name}, {weight.stored.name})"
+        if share == weight.shape[1]:
+            raise Unsupported(
+                f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
+                cause=cause,
+                hint="a checkpoint whose groups divide its inputs",
             )
-        ]
+        tp, dp = settings.parallel.tp, settings.parallel.dp
+        working = [str(size) for size in SIZES if size < tp and _works(size, dp, weight, model, rules, device)]
         sizes = f"--tp {' or '.join(working)}" if working else "a checkpoint with smaller groups"
         raise CannotSplit(
             f"vLLM can't split {model.origin.id} by --tp {tp}",
-            cause=f"{why} ({weight.name}, {weight.stored.name})",
+            cause=cause,
             hint=f"{sizes}{f', or --ep {tp * dp} to keep experts whole' if weight.routed else ''}",
         )
 
 
+def _works(size: int, dp: int, weight: Weight, model: Model, rules: Rules, device: tuple[int, int]) -> bool:
+    """Whether every matrix runs when `size` tensor ranks share it, `weight` evenly."""
+    return not weight.shape[1] % (size * (dp if weight.routed else 1)) and all(
+        _refused(each, how, _inputs(each, size, dp), model, rules, device) is None for each, how in _packed(model)
+    )
+
+
+def _inputs(weight: Weight, tp: int, dp: int) -> int:
+    """Inputs of one rank's share."""
+    return weight.shape[1] // (tp * (dp if weight.routed else 1)) if weight.split == 1 else weight.shape[1]
+
+
 def _packed(model: Model) -> Iterator[tuple[Weight, str]]:
-    """Matrices of packed integers that ranks cut by their inputs, and how they were quantized."""
+    """Matrices of packed integers in groups of inputs, and how they were quantized."""
     if model.weights is None or model.weights.basis == "what_if":
         return
     for weight in (weight for layer, _ in model.weights.distinct for weight in layer):
         method = METHODS.get((model.weights.method, weight.stored.source))
+        if method == "awq" and _by_kernels(model):
+            method = WITH_ZEROS
         grouped = weight.stored.group > 0 and weight.stored.group_rows == 1 and weight.stored.bits in PACKED_BITS
-        if method is not None and grouped and weight.linear and weight.split == 1:
+        if method is not None and grouped and weight.linear:
             yield weight, method
+
+
+def _by_kernels(model: Model) -> bool:
+    """Whether auto-round's AWQ has zero points, which other kernels than AWQ's own take."""
+    block = model.quantized
+    asked = block is not None and block.method == "auto-round"
+    return asked and any(scheme.symmetric is False for scheme in (block.schemes if block else ()))
 
 
 def _refused(
     weight: Weight, method: str, share: int, model: Model, rules: Rules, device: tuple[int, int]
 ) -> str | None:
     """VLLM's words for a share of `share` inputs; None where it runs."""
-    if share == weight.shape[1]:
+    if share == weight.shape[1] and not share % weight.stored.group:
         return None
     if weight.routed:
         return _experts(weight, method, share, rules)
     whole = not share % weight.stored.group
-    if method == "awq":
+    if method in ("awq", "quark"):
         return None if whole else NOT_ALIGNED
     if not _has_kernel(weight, method, share, model, rules, device):
         reason = f"{share} inputs are not divisible by group_size = {weight.stored.group}"
         if whole:
             reason = f"Weight input_size_per_partition = {share} is not divisible by min_thread_k = {MARLIN_INPUTS}"
         return f"Failed to find a kernel that can implement the WNA16 linear layer: {reason}"
-    return None if whole or method == "gptq" else _said(share, weight.stored.group, rules)
+    return None if whole or method in ("gptq", WITH_ZEROS) else _said(share, weight.stored.group, rules)
 
 
 def _said(share: int, group: int, rules: Rules) -> str:
@@ -136,10 +159,8 @@ def _experts(weight: Weight, method: str, share: int, rules: Rules) -> str | Non
             f"partition ({share}) to be divisible by group_size ({group})"
         )
     halved = group
-    while halved >= LEAST_GROUP and (share % halved or weight.shape[0] % halved):
+    while halved and (share % halved or weight.shape[0] % halved):
         halved //= 2
-    return (
-        None
-        if halved >= LEAST_GROUP
-        else f"assert group_size >= {LEAST_GROUP}: no group that large is whole in {share}"
-    )
+    if halved == group or halved >= LEAST_GROUP:
+        return None
+    return f"assert group_size >= {LEAST_GROUP}: no group that large is whole in {share}"

@@ -15,7 +15,7 @@ from kvplan.arch.model import Model
 from kvplan.arch.parallel import divisors
 from kvplan.arch.storage import FP8_BLOCK_SOURCE
 from kvplan.engines.base import Refusal
-from kvplan.engines.vllm import quantized_groups, words
+from kvplan.engines.vllm import quantized_groups, quantizers, words
 from kvplan.engines.vllm.architectures import ALL_OR_NO_WINDOWS, NO_PIPELINE, SHARES_CACHE
 from kvplan.engines.vllm.cells import flag
 from kvplan.engines.vllm.flags import CACHE_FORMATS
@@ -54,7 +54,7 @@ def check(model: Model, settings: Settings, rules: Rules, device: tuple[int, int
     Raises: Unsupported for weights this version can't load; CannotSplit for parallel sizes it can't be split by.
     """
     _order(model, rules)
-    _method(model, rules)
+    quantizers.check(model, rules)
     _experts(model, settings)
     _heads(model, settings)
     _pipeline(model, settings)
@@ -111,21 +111,6 @@ def _formats(rules: Rules) -> tuple[str, ...]:
 UNNAMED_ATTENTION = ("FalconH1ForCausalLM", "Zamba2ForCausalLM")
 """Hybrids whose config lists no attention layers by name, which TurboQuant looks for. Source: vLLM 0.33
 layers/quantization/turboquant/config.py, asked of it with Falcon-H1 and Zamba2."""
-
-
-def _method(model: Model, rules: Rules) -> None:
-    """Source: layers/quantization/__init__.py QuantizationMethods of 0.33; when the others left wasn't read."""
-    method = next((trait.removeprefix(QUANTIZED) for trait in model.traits if trait.startswith(QUANTIZED)), None)
-    if method is not None and rules.version >= METHODS_READ:
-        raise Unsupported(
-            f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
-            cause=f"Unknown quantization method: {method}",
-            hint="the checkpoint that it was made from, or one in AWQ, GPTQ, fp8 or compressed-tensors",
-        )
-
-
-QUANTIZED, METHODS_READ = "quantized by ", (0, 33, 0)
-"""How traits of methods begin that no list of vLLM's has, and the release whose list was read."""
 
 
 def _order(model: Model, rules: Rules) -> None:

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from kvplan.arch.quantized import Quantized
 from kvplan.arch.storage import DTYPES, MXFP4
 from kvplan.families import numbers
 from kvplan.families.fields import Fields
 from kvplan.families.quantization.methods import METHODS, Node
 from kvplan.families.quantization.rules import Quantization
+from kvplan.families.quantization.stated import stated
 
 Companions = Mapping[str, Mapping[str, Any]]
 
@@ -35,6 +37,12 @@ def quantization(fields: Fields, companions: Companions) -> Quantization:
     if reader is None:
         return Quantization(method, dtype, unknown=method)
     return _experts(fields, reader(node, dtype))
+
+
+def quantized(fields: Fields, companions: Companions) -> Quantized | None:
+    """What the checkpoint's block states, as it is written; None where there is none."""
+    node, method = _block(fields, companions)
+    return None if node is None else stated(node, method)
 
 
 def _block(fields: Fields, companions: Companions) -> tuple[Node | None, str]:

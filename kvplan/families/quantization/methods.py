@@ -25,6 +25,7 @@ from kvplan.arch.storage import (
     MXFP8,
     NVFP4,
     NVFP4_SOURCE,
+    QUARK_SOURCE,
     Storage,
     integer,
 )
@@ -295,7 +296,10 @@ def _quark_weight(spec: object) -> Storage | None:
         return FP8_ROW if scheme == "per_channel" else FP8_TENSOR
     if kind.startswith(("int4", "uint4")):
         return integer(
-            4, _group(weight, "group_size", default=128), zero_bits=0 if weight.get("symmetric") else 4, source="quark"
+            4,
+            _group(weight, "group_size", default=128),
+            zero_bits=0 if weight.get("symmetric") else 4,
+            source=QUARK_SOURCE,
         )
     return None
 

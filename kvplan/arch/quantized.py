@@ -1,0 +1,35 @@
+"""What a checkpoint's quantization block states, as far as engines load it or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """How some of the matrices are packed.
+
+    bits: of an element. group: inputs that share a scale, -1 for whole rows. symmetric: whether there are no zero points;
+    None where it isn't stated. order: what compressed-tensors calls the order of activations ("group", "weight"), "" for
+    none.
+    """
+
+    bits: int
+    group: int = -1
+    symmetric: bool | None = None
+    order: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantized:
+    """A quantization block.
+
+    method: as written, in small letters. algorithm: ModelOpt's quant_algo. packing: auto-round's packing_format. schemes:
+    of packed integers, different ones once. keys: that the block has.
+    """
+
+    method: str
+    algorithm: str = ""
+    packing: str = ""
+    schemes: tuple[Scheme, ...] = ()
+    keys: tuple[str, ...] = ()

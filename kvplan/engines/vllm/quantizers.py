@@ -1,0 +1,117 @@
+"""Which quantized checkpoints a release loads: by method, by scheme, by the keys that it reads.
+
+Source: layers/quantization/{__init__,gptq,auto_gptq,awq_marlin,auto_awq,modelopt}.py, inc/schemes/inc_wna16_linear.py and
+compressed_tensors/compressed_tensors.py of the releases named in each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from kvplan.arch.model import Model
+from kvplan.arch.quantized import Quantized, Scheme
+from kvplan.engines.vllm.flags import QUANTIZATIONS
+from kvplan.engines.vllm.spans import holds
+from kvplan.engines.vllm.versions import OLDEST, Rules, Version, text
+from kvplan.errors import Unsupported
+
+AS = {
+    "auto-round": ("auto-round", "inc"),
+    "finegrained_fp8": ("fp8",),
+    "gptq_marlin": ("gptq",),
+    "awq_marlin": ("awq",),
+}
+"""Methods that go by other names too."""
+
+DEPRECATED = {
+    "fbgemm_fp8": (0, 14, 0),
+    "fp_quant": (0, 14, 0),
+    "ptpc_fp8": (0, 14, 0),
+    "petit_nvfp4": (0, 14, 0),
+    "bitblas": (0, 14, 0),
+}
+"""Methods that need --allow-deprecated-quantization, and since when."""
+
+KEYS: dict[str, tuple[tuple[Version, tuple[str, ...]], ...]] = {
+    "awq": tuple((OLDEST, names) for names in (("w_bit", "bits"), ("q_group_size", "group_size"), ("zero_point",))),
+    "gptq": (*((OLDEST, (name,)) for name in ("bits", "group_size", "desc_act")), ((0, 22, 0), ("sym",))),
+}
+"""Keys that a block must have, any of each row, and since when."""
+
+ALGORITHMS: dict[str, Version] = {
+    "FP8": (0, 6, 1), "NVFP4": (0, 8, 0), "FP8_PER_CHANNEL_PER_TOKEN": (0, 14, 0), "FP8_PB_WO": (0, 14, 0), "MXFP8": (0, 16, 0),
+    "MIXED_PRECISION": (0, 17, 0), "W4A16_NVFP4": (0, 21, 0),
+}  # fmt: skip
+"""ModelOpt's quant_algo, and since when."""
+
+MARLIN_GROUPS = (-1, 32, 64, 128)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """From `since` on, a method loads the schemes that `takes` takes, and says `says` of others."""
+
+    method: str
+    since: Version
+    takes: Callable[[Scheme, Quantized], bool]
+    says: str
+
+
+LIMITS = (
+    Limit("gptq", (0, 22, 0), lambda scheme, _: scheme.bits in (4, 8) and scheme.symmetric is not False,
+          "Unsupported quantization config: bits={bits}, sym={symmetric}"),
+    Limit("gptq", (0, 22, 0), lambda scheme, _: scheme.group in MARLIN_GROUPS,
+          f"Marlin does not support group_size = {{group}}. Only group_sizes = {list(MARLIN_GROUPS)} are supported."),
+    Limit("gptq", OLDEST, lambda scheme, _: scheme.bits in (2, 3, 4, 8),
+          "Currently, only 2/3/4/8-bit weight quantization is supported for GPTQ, but got {bits} bits."),
+    Limit("awq", (0, 12, 0), lambda scheme, _: scheme.bits == 4, "Unsupported num_bits = {bits}. Supported: 4."),
+    Limit("awq", OLDEST, lambda scheme, _: scheme.bits in (4, 8), "Unsupported num_bits = {bits}."),
+    Limit("compressed-tensors", (0, 30, 0), lambda scheme, _: scheme.order not in ("group", "dynamic"),
+          "Compressed-tensors group/dynamic activation ordering (actorder='{order}') is no longer supported."),
+    Limit("compressed-tensors", OLDEST, lambda scheme, _: scheme.bits in (4, 8) and (scheme.group == -1 or scheme.group >= 32),
+          "Failed to find a kernel that can implement the WNA16 linear layer: {bits} bits in groups of {group}"),
+    Limit("auto-round", (0, 24, 0), lambda scheme, block: scheme.bits not in (4, 8) or "awq" in block.packing or (
+          scheme.symmetric is not False and scheme.group in MARLIN_GROUPS),
+          "INC quantization with bits={bits}, sym={symmetric} is not supported. Only 4-bit and 8-bit symmetric quantization is "
+          "supported with Marlin kernels (groups of {group})."),
+)  # fmt: skip
+"""What each method takes, the newest rules first."""
+
+
+def check(model: Model, rules: Rules) -> None:
+    """Refuse a checkpoint that this release can't load, in its own words.
+
+    Raises: Unsupported.
+    """
+    block = model.quantized
+    if block is None or (model.weights is not None and model.weights.basis == "what_if"):
+        return
+    for cause in _refusals(block, rules.version):
+        raise Unsupported(
+            f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
+            cause=cause,
+            hint="the checkpoint that it was made from, or one in fp8 or another format (--weight-dtype fp8 asks what if)",
+        )
+
+
+def _refusals(block: Quantized, version: Version) -> Iterator[str]:
+    method = block.method
+    names = AS.get(method, (method,))
+    if method and not any(holds(QUANTIZATIONS[name], version) for name in names if name in QUANTIZATIONS):
+        yield f"Unknown quantization method: {method}"
+    if version >= DEPRECATED.get(method, (version[0] + 1, 0, 0)):
+        yield f"The quantization method {method} is deprecated: it needs --allow-deprecated-quantization"
+    for since, keys in KEYS.get(method, ()):
+        if version >= since and not set(keys) & set(block.keys):
+            yield f"Cannot find any of {list(keys)} in the model's quantization config."
+    if method == "modelopt" and block.algorithm and version < ALGORITHMS.get(block.algorithm, (version[0] + 1, 0, 0)):
+        known = [name for name, since in ALGORITHMS.items() if version >= since]
+        yield f"ModelOpt currently only supports: {known} quantizations in vLLM, and not {block.algorithm}"
+    for limit in LIMITS:
+        if limit.method == method and version >= limit.since:
+            for scheme in block.schemes:
+                if not limit.takes(scheme, block):
+                    yield limit.says.format(
+                        bits=scheme.bits, symmetric=scheme.symmetric, group=scheme.group, order=scheme.order
+                    )

@@ -1,0 +1,114 @@
+"""Quantized checkpoints: what vLLM loads, refuses and builds.
+
+tests/data/vllm-quantized.jsonl has what vLLM 0.33's own planner said of two shapes in some eighty quantization blocks each, on an
+H100 and an A100, with 8 GiB for the cache and 4,096 tokens: refused (its words), or blocks and bytes of parameters on a rank.
+Rows that need a package which wasn't installed (humming, for elements of 2 and 3 bits) were left out.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kvplan.arch.model import Origin
+from kvplan.arch.parallel import Parallel
+from kvplan.arch.storage import storage_named
+from kvplan.engines.base import Capacity, Options
+from kvplan.engines.vllm.policy import Vllm
+from kvplan.engines.vllm.versions import parse
+from kvplan.engines.weight_views import view_of
+from kvplan.errors import CannotSplit, Unsupported
+from kvplan.families import read
+from kvplan.sources.gpus import load_gpu
+
+ROWS = [
+    json.loads(line) for line in (Path(__file__).parents[1] / "data" / "vllm-quantized.jsonl").read_text().splitlines()
+]
+DENSE = {
+    "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "num_hidden_layers": 2, "hidden_size": 8192,
+    "intermediate_size": 29568, "num_attention_heads": 64, "num_key_value_heads": 8, "vocab_size": 152064,
+    "max_position_embeddings": 32768, "tie_word_embeddings": False,
+}  # fmt: skip
+MOE = {
+    "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 2048, "intermediate_size": 6144,
+    "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8, "num_hidden_layers": 2, "head_dim": 128,
+    "num_attention_heads": 32, "num_key_value_heads": 4, "vocab_size": 151936, "decoder_sparse_step": 1,
+    "max_position_embeddings": 32768, "tie_word_embeddings": False, "mlp_only_layers": [],
+}  # fmt: skip
+SHAPES = {"qwen2": DENSE, "qwen3_moe": MOE}
+
+
+def model(shape: str, block: dict, dtype: str = "bfloat16"):
+    return read({**SHAPES[shape], "torch_dtype": dtype, "quantization_config": block}, Origin("a checkpoint", "a test"))
+
+
+def asked(loaded, engine: Vllm, gpu: str, tp: int) -> Capacity:
+    card, parallel = load_gpu(gpu), Parallel(tp=tp)
+    found = engine.capacity(loaded, card, parallel, engine.kv_format(loaded, None, card), Options(), 4096, 8 << 30)
+    assert isinstance(found, Capacity)
+    return found
+
+
+def test_what_vllm_loads_and_builds(count_cases):
+    count_cases("quantized checkpoints, vllm", len(ROWS))
+    wrong = []
+    for row in ROWS:
+        loaded = model(row["shape"], row["quantization_config"], row["dtype"])
+        try:
+            blocks = asked(loaded, Vllm(), row["gpu"], row["tp"]).blocks
+        except (Unsupported, CannotSplit):
+            blocks = None
+        view = view_of("vllm", loaded, load_gpu(row["gpu"]))
+        built = loaded.weights.bytes_fullest(Parallel(tp=row["tp"]), view)
+        near = row["said"] is not None or abs(built / row["weight_bytes"] - 1) < 0.01
+        if blocks != row["blocks"] or not near:
+            wrong.append((row, blocks, built))
+    assert wrong == []
+
+
+GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True}
+AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}
+
+
+@pytest.mark.parametrize(
+    ("block", "version", "said"),
+    [
+        # read in the releases' own quantization/__init__.py, gptq.py, auto_gptq.py, awq_marlin.py, modelopt.py
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "0.27.0", None),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "0.28.0", "Unknown quantization method: bitsandbytes"),
+        ({"quant_method": "hqq"}, "0.14.1", None),
+        ({"quant_method": "hqq"}, "0.15.0", "Unknown quantization method: hqq"),
+        ({**GPTQ, "bits": 3}, "0.21.0", None),
+        ({**GPTQ, "bits": 3}, "0.22.0", "Unsupported quantization config: bits=3, sym=True"),
+        ({**GPTQ, "sym": False}, "0.21.0", None),
+        ({**GPTQ, "sym": False}, "0.22.0", "Unsupported quantization config: bits=4, sym=False"),
+        ({**AWQ, "bits": 8}, "0.11.2", None),
+        ({**AWQ, "bits": 8}, "0.12.0", "Unsupported num_bits = 8. Supported: 4."),
+        ({"quant_method": "fbgemm_fp8"}, "0.13.0", None),
+        ({"quant_method": "fbgemm_fp8"}, "0.33.0", "it needs --allow-deprecated-quantization"),
+        ({"quant_method": "modelopt", "quant_algo": "W4A16_NVFP4"}, "0.21.0", None),
+        (
+            {"quant_method": "modelopt", "quant_algo": "W4A16_NVFP4"},
+            "0.20.2",
+            "ModelOpt currently only supports: ['FP8', 'NVFP4'",
+        ),
+    ],
+)
+def test_checkpoints_by_release(block, version, said):
+    engine = Vllm(parse(version))
+    if said is None:
+        assert asked(model("qwen2", block), engine, "h100", 1).blocks
+        return
+    with pytest.raises(Unsupported) as refused:
+        asked(model("qwen2", block), engine, "h100", 1)
+    assert said in str(refused.value.problem.cause)
+
+
+def test_a_format_that_is_asked_about_isnt_the_checkpoints():
+    loaded = model("qwen2", {**GPTQ, "bits": 3})
+    assert loaded.weights is not None
+    other = replace(loaded, weights=loaded.weights.stored_as(storage_named("fp8")))
+    assert asked(other, Vllm(), "h100", 1).blocks
