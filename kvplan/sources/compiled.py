@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kvplan.arch import formats, layers, model, storage, weights
+from kvplan.arch import formats, layers, model, quantized, storage, weights
 from kvplan.arch.model import Model
 from kvplan.sources.paths import configs_dir
 
@@ -117,7 +117,7 @@ def _class_of(name: str, names: list[str]) -> type:
 
     Raises: LookupError.
     """
-    for module in (formats, layers, model, storage, weights):
+    for module in (formats, layers, model, quantized, storage, weights):
         found = vars(module).get(name)
         if isinstance(found, type) and is_dataclass(found) and [field.name for field in fields(found)] == names:
             return found
