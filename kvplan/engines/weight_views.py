@@ -5,22 +5,19 @@ The inventory (arch/weights.py) is the checkpoint's; only the differences stand 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from kvplan.arch.model import Model
 from kvplan.arch.storage import (
-    AWQ_SOURCE,
     BF16,
     FP16,
     FP32,
-    GPTQ_SOURCE,
     HEADERS_SOURCE,
     MLX_SOURCE,
-    QUARK_SOURCE,
     Storage,
 )
 from kvplan.arch.weights import PLAIN, Component, View, Weight
+from kvplan.engines import packed
 from kvplan.engines.rocm import Version, apart, wasted
 from kvplan.engines.vllm.versions import NEWEST
 from kvplan.hardware.gpu import Gpu
@@ -33,6 +30,9 @@ WIDE_ROUTERS = frozenset((
     "minimax_m3_vl_text", "minimax_m3", "step3p5", "step3p7",
 ))  # fmt: skip
 """Types whose router vLLM 0.33 keeps in fp32. Source: model_executor/models, GateLinear's params_dtype."""
+
+MAMBA_1, RATES = frozenset(("mamba", "falcon_mamba", "jamba")), "A_log"
+"""Types of Mamba, whose mixers vLLM 0.33 doesn't quantize, with the rates in fp32. Source: layers/mamba/mamba_mixer.py."""
 
 HYPER = ("attn_hc.", "ffn_hc.", "hc_head.")
 """Beginnings of names of hyper-connections, which vLLM 0.33 keeps in fp32. Source: models/deepseek_v4."""
@@ -121,11 +121,12 @@ def vllm(family: str, gpu: Gpu | None = None, version: Version = NEWEST, *, orde
     def store(weight: Weight, shard: tuple[int, ...]) -> Storage:
         if weight.stored.source == MLX_SOURCE or _is_cast(weight):
             return BF16
+        if family in MAMBA_1 and weight.component == "recurrent":
+            return (
+                FP32 if weight.name.endswith(RATES) else weight.stored if weight.stored in (BF16, FP16, FP32) else BF16
+            )
         wide = (family in WIDE_ROUTERS and weight.component == "router") or weight.name.startswith(HYPER)
-        if wide:
-            return FP32
-        kept = _finer_groups(weight, shard)
-        return kept if ordered or kept.source != GPTQ_SOURCE else replace(kept, column_bits=0)
+        return FP32 if wide else packed.kept(weight, shard, ordered=ordered, marlin=not amd)
 
     ends: tuple[tuple[frozenset[str], Component], ...] = (
         (EMBEDDING_EVERYWHERE, "embedding"),
@@ -143,27 +144,6 @@ def _is_cast(weight: Weight) -> bool:
     stored = weight.stored
     as_filed = stored.source == HEADERS_SOURCE and stored.bits == FP32.bits
     return as_filed and (weight.linear or weight.component in ("embedding", "head")) and weight.component != "router"
-
-
-def _finer_groups(weight: Weight, shard: tuple[int, ...]) -> Storage:
-    """The format of a weight; groups of AWQ's, GPTQ's and Quark's experts are halved until they divide a rank's share.
-
-    GPTQ's, which are symmetric, keep no zero points there.
-
-    Source: vLLM 0.33 quantization/moe_wna16.py and quark/quark_moe.py create_weights.
-    """
-    stored, split = weight.stored, weight.split
-    if not weight.routed or split is None or not stored.group_bits or stored.source not in HALVED:
-        return stored
-    group = stored.group
-    while group > SMALLEST_GROUP and shard[split] % group:
-        group //= 2
-    return replace(stored, group=group, group_bits=16 if stored.source == GPTQ_SOURCE else stored.group_bits)
-
-
-HALVED = (AWQ_SOURCE, GPTQ_SOURCE, QUARK_SOURCE)
-SMALLEST_GROUP = 32
-"""Inputs of the smallest group that vLLM makes; a share that needs a smaller one is refused."""
 
 
 def _up(size: int, multiple: int) -> int:

@@ -27,7 +27,7 @@ _DRAFT = re.compile(r"(?:^|\.)(?:mtp\w*|nextn)\b")
 _SUFFIXES = frozenset((
     "weight", "qweight", "qzeros", "scales", "g_idx", "weight_scale", "weight_scale_inv", "weight_scale_2", "input_scale", "scale",
     "weight_packed", "weight_shape", "weight_zero_point", "weight_global_scale", "input_global_scale", "weight_g_idx", "biases",
-    "weight_scale_second", "blocks", "absmax", "quant_map", "nested_absmax", "nested_quant_map", "output_scale", "weight_offset",
+    "weight_scale_second", "blocks", "quant_state", "absmax", "quant_map", "nested_absmax", "nested_quant_map", "output_scale", "weight_offset",
 ))  # fmt: skip
 _LAST = {
     "w1": "gate_proj", "w3": "up_proj", "w2": "down_proj", "attn_q": "q_proj", "attn_k": "k_proj", "attn_v": "v_proj",
@@ -48,6 +48,8 @@ def measured(weights: Weights, headers: Headers) -> Weights:
     layers: dict[int, list[Tensor]] = defaultdict(list)
     ends, towers, drafts = [], [], []
     for tensor in headers.tensors:
+        if _is_aside(tensor, weights):
+            continue
         number = layer_of(tensor.name)
         if _DRAFT.search(tensor.name) or (
             number is not None and number >= len(weights.layers) and not _TOWER.search(tensor.name)
@@ -59,9 +61,14 @@ def measured(weights: Weights, headers: Headers) -> Weights:
             ends.append(tensor)
         else:
             layers[number].append(tensor)
+    source = replace(
+        weights, files=headers.files, formula_bytes=weights.bytes,
+        towers=_fitted(weights.towers, towers), draft=_fitted(weights.draft, drafts),
+    )  # fmt: skip
+    main = sum(map(_bytes, (ends, *layers.values())))
+    if main == weights.bytes - _held(weights.towers):
+        return source  # whatever the tensors are called, and wherever layers that share some have them
     first, last = _ends(weights, ends)
-    if weights.tied:  # a head that isn't in the files is a copy of the embedding wherever there has to be one
-        last = tuple(_like_embedding(weight, first) for weight in last)
     same: dict[tuple[int, tuple[tuple[str, int], ...]], Block] = {}
     blocks = []
     for number, block in enumerate(weights.layers):
@@ -69,31 +76,67 @@ def measured(weights: Weights, headers: Headers) -> Weights:
         if kind not in same:
             same[kind] = _fitted(block, layers[number])
         blocks.append(same[kind])
-    return replace(
-        weights, first=first, layers=tuple(blocks), last=last, towers=_fitted(weights.towers, towers), draft=_fitted(weights.draft, drafts),
-        files=headers.files, formula_bytes=weights.bytes,
-    )  # fmt: skip
+    return replace(source, first=first, layers=tuple(blocks), last=last)
 
 
 def accounts_for(weights: Weights, headers: Headers) -> bool:
     """Whether the weights have the bytes of the files, up to 1 %: not so where tensors have names that say no layer."""
-    found = weights.bytes + sum(weight.bytes_on_rank(ONE_GPU) for weight in weights.draft)
-    if weights.tied:
-        found += sum(tensor.bytes for tensor in headers.tensors if _key(_module(tensor.name)[0])[1] == HEAD)
+    found = (
+        weights.bytes
+        + _held(weights.draft)
+        + _bytes(tensor for tensor in headers.tensors if _is_aside(tensor, weights))
+    )
     return abs(found - headers.bytes) * 100 <= headers.bytes
 
 
+def _is_aside(tensor: Tensor, weights: Weights) -> bool:
+    """Whether a tensor is no parameter: a head beside the embedding that it is, or a buffer that some files have."""
+    if weights.tied and _key(_module(tensor.name)[0])[1] == HEAD:
+        return True
+    return _BUFFER.search(tensor.name) is not None or (
+        len(tensor.shape) == MASK_DIMENSIONS and tensor.name.endswith(".bias")
+    )
+
+
+_BUFFER = re.compile(r"(?:\.masked_bias|rotary_emb\.inv_freq|\.position_ids)$")
+MASK_DIMENSIONS = 4
+"""Of the mask that old files of GPT-2 and its kin keep beside each layer, as attn.bias."""
+
+
 def _ends(weights: Weights, tensors: list[Tensor]) -> tuple[Block, Block]:
-    """Embeddings before the layers, norm and head after them: told apart by what the inventory has there."""
-    before = {_key(weight.name) for weight in weights.first}
-    mine = [tensor for tensor in tensors if _keys(tensor.name)[0] in before]
-    rest = [tensor for tensor in tensors if _keys(tensor.name)[0] not in before]
-    return _fitted(weights.first, mine), _fitted(weights.last, rest)
+    """Embeddings before the layers, norm and head after them, told apart by names, else by shapes.
+
+    A head that isn't in the files is a copy of the embedding where the model is tied, and else what the config says.
+    """
+    head = tuple(weight for weight in weights.last if weight.name == HEAD)
+    stored = tuple(weight for weight in weights.last if weight.name != HEAD)
+    before, after = ({_key(weight.name) for weight in block} for block in (weights.first, weights.last))
+    shapes = {weight.shape for weight in weights.first}
+    mine: list[Tensor] = []
+    rest: list[Tensor] = []
+    for tensor in tensors:
+        key = _keys(tensor.name)[0]
+        early = key in before or (key not in after and tensor.shape in shapes)
+        (mine if early else rest).append(tensor)
+    first = _fitted(weights.first, mine)
+    if weights.tied:
+        return first, (*_fitted(stored, rest), *(_like_embedding(weight, first) for weight in head))
+    if head and not any(_keys(tensor.name)[0][1] == HEAD or tensor.shape == head[0].shape for tensor in rest):
+        return first, (*_fitted(stored, rest), *head)
+    return first, _fitted(weights.last, rest)
 
 
 def _like_embedding(weight: Weight, first: Block) -> Weight:
     same = next((other for other in first if other.shape == weight.shape), None)
-    return weight if weight.name != HEAD or same is None else replace(weight, stored=same.stored)
+    return weight if same is None else replace(weight, stored=same.stored)
+
+
+def _bytes(tensors: Iterable[Tensor]) -> int:
+    return sum(tensor.bytes for tensor in tensors)
+
+
+def _held(block: Block) -> int:
+    return sum(weight.bytes_on_rank(ONE_GPU) for weight in block)
 
 
 def _module(name: str) -> tuple[str, str]:
@@ -101,8 +144,12 @@ def _module(name: str) -> tuple[str, str]:
     inner = re.sub(r"^(?:.*?\.)?(?:layers|h|blocks|blk|layer)\.\d+\.", "", bare(name))
     inner = re.sub(r"experts\.\d+\.", "experts.0.", inner)
     inner = re.sub(r"(?<=proj)_(?=(?:blocks|scales|bias)$)", ".", inner)  # of experts in one tensor (gpt-oss)
-    module, dot, last = inner.rpartition(".")
-    return (module if dot and last in _SUFFIXES else inner), inner
+    module = inner
+    while True:
+        outer, dot, last = module.rpartition(".")
+        if not (dot and (last in _SUFFIXES or last.startswith("bitsandbytes__"))):
+            return module, inner
+        module = outer
 
 
 def _key(module: str) -> Key:
@@ -126,19 +173,20 @@ def _keys(name: str) -> tuple[Key, ...]:
 def _fitted(block: Block, tensors: Iterable[Tensor]) -> Block:
     """The block with exactly the bytes of its tensors; as it is where it has those, whatever the tensors are called."""
     tensors = tuple(tensors)
-    if sum(tensor.bytes for tensor in tensors) == sum(weight.bytes_on_rank(ONE_GPU) for weight in block):
+    if _bytes(tensors) == _held(block):
         return block
     places: dict[Key, list[int]] = defaultdict(list)
     for index, weight in enumerate(block):
         places[_key(weight.name)].append(index)
     sizes: dict[tuple[int, ...], int] = defaultdict(int)
-    left = 0
+    unnamed = []
     for tensor in tensors:
         found = tuple(dict.fromkeys(index for key in _keys(tensor.name) for index in places.get(key, ())))
         if found:
             sizes[found] += tensor.bytes
         else:
-            left += tensor.bytes
+            unnamed.append(tensor)
+    left = _of_same_shape(block, unnamed, sizes)
     result = list(block)
     taken = {index for group in sizes for index in group}
     free = tuple(index for index in range(len(block)) if index not in taken)
@@ -150,6 +198,23 @@ def _fitted(block: Block, tensors: Iterable[Tensor]) -> Block:
     if left:
         result.append(Weight("unlisted", (left,), "norm", Storage("as stored", 8)))
     return tuple(result)
+
+
+def _of_same_shape(block: Block, tensors: Iterable[Tensor], sizes: dict[tuple[int, ...], int]) -> int:
+    """Give tensors without a counterpart by name to weights of their shape, or of its transpose; bytes of the others."""
+    taken = {index for group in sizes for index in group}
+    free = {
+        index: sorted(weight.shape) for index, weight in enumerate(block) if index not in taken and weight.copies == 1
+    }
+    left = 0
+    for tensor in tensors:
+        index = next((index for index, shape in free.items() if shape == sorted(tensor.shape)), None)
+        if index is None:
+            left += tensor.bytes
+        else:
+            sizes[(index,)] += tensor.bytes
+            del free[index]
+    return left
 
 
 def _disjoint(sizes: Mapping[tuple[int, ...], int]) -> dict[tuple[int, ...], int]:
@@ -177,30 +242,32 @@ def _store(block: list[Weight], group: tuple[int, ...], size: int) -> None:
         if surplus:
             block[largest] = replace(block[largest], stored=_with(block[largest], block[largest].stored, surplus * 8))
         return
-    formats = {index: _as_filed(block[index].stored, bits) for index in group}
-    rest = size * 8 - bits * elements
-    groups = sum(_groups(block[index], formats[index]) for index in group)
+    scales = {index: _scales(block[index], bits) for index in group}
+    each, more = divmod(size * 8 - bits * elements, sum(scales.values()) or 1)
+    if not any(scales.values()):
+        each, more = 0, each
     for index in group:
-        weight, form = block[index], formats[index]
-        if form.group:
-            form = replace(form, group_bits=rest // groups)
-        more = rest % groups if groups else rest
+        weight = block[index]
+        form = _as_filed(weight.stored, bits, each)
         block[index] = replace(weight, stored=_with(weight, form, more) if index == largest else form)
 
 
-def _as_filed(known: Storage, bits: int) -> Storage:
-    """Elements of `bits` without scales: of the format that the config states where that has elements of this size."""
-    if known.bits == bits:
-        return replace(known, group_bits=0, row_bits=0, column_bits=0, tensor_bits=0)
-    return Storage("as stored", bits, source=HEADERS_SOURCE)
-
-
-def _groups(weight: Weight, form: Storage) -> int:
-    """Groups of all copies of a weight."""
-    if not form.group:
+def _scales(weight: Weight, bits: int) -> int:
+    """Scales of all copies of a weight, of groups or of rows, in the format that the config states for elements of `bits`."""
+    known, (rows, columns) = weight.stored, matrix(weight.shape)
+    if known.bits != bits:
         return 0
-    rows, columns = matrix(weight.shape)
-    return weight.copies * -(-rows // form.group_rows) * -(-columns // form.group)
+    if known.group:
+        return weight.copies * -(-rows // known.group_rows) * -(-columns // known.group)
+    return weight.copies * rows if known.row_bits else 0
+
+
+def _as_filed(known: Storage, bits: int, scale: int) -> Storage:
+    """Elements of `bits`, with scales of `scale` bits where the config states a format of such elements that has any."""
+    if known.bits != bits:
+        return Storage("as stored", bits, source=HEADERS_SOURCE)
+    grouped, by_row = scale if known.group else 0, scale if known.row_bits and not known.group else 0
+    return replace(known, group_bits=grouped, row_bits=by_row, column_bits=0, tensor_bits=0)
 
 
 def _with(weight: Weight, form: Storage, more: int) -> Storage:

@@ -134,7 +134,7 @@ def _gptq(node: Node, dtype: Storage) -> Quantization:
 def _awq(node: Node, dtype: Storage) -> Quantization:
     bits, group = _bits(node, "bits", "w_bit"), _group(node, "group_size", "q_group_size", default=128)
     storage = integer(bits, group, zero_bits=bits, source=AWQ_SOURCE)
-    return Quantization("awq", dtype, storage, Names.of(_list(node, "modules_to_not_convert")))
+    return Quantization("awq", dtype, storage, Names.containing(_list(node, "modules_to_not_convert")))
 
 
 def _autoround(node: Node, dtype: Storage) -> Quantization:

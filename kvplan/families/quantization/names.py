@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase, translate
 
 
@@ -13,12 +13,14 @@ class Names:
     """A list of module names as checkpoints write them: literal, with `*`, or `re:` and a regular expression.
 
     A literal names a module, everything inside it, or a step of the path that occurs anywhere. Entries that name one
-    layer are kept by its number, so that layers with the same exceptions are told apart once.
+    layer are kept by its number, so that layers with the same exceptions are told apart once. contained: entries that a
+    name needs only to contain.
     """
 
     literal: frozenset[str]
     patterns: tuple[re.Pattern[str], ...]
     layered: Mapping[int, tuple[str, ...]]
+    contained: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, entries: Iterable[object]) -> Names:
@@ -45,6 +47,16 @@ class Names:
                 continue
         return cls(frozenset(literal), tuple(patterns), {layer: tuple(names) for layer, names in layered.items()})
 
+    @classmethod
+    def containing(cls, entries: Iterable[object]) -> Names:
+        """The same from entries that also name every module whose name contains them, as AWQ's do: "gate" is in "gate_proj".
+
+        Source: AutoAWQ quantize/quantizer.py exclude_layers_to_not_quantize; vLLM 0.33 quantization/auto_awq.py, whose
+        experts have the name of them all together.
+        """
+        listed = tuple(entry for entry in entries if isinstance(entry, str) and entry)
+        return replace(cls.of(listed), contained=listed)
+
     def match(self, spellings: tuple[str, ...], layer: int | None) -> bool:
         """Whether any spelling of a module's name is on the list. layer: the module's, None outside the layers."""
         own = self.layered.get(layer, ()) if layer is not None else ()
@@ -55,14 +67,26 @@ class Names:
             if any(_inside(name, entry) for entry in own):
                 return True
             full = start + name
+            if self.contained and any(entry in f"model.{_together(full)}" for entry in self.contained):
+                return True
             if any(pattern.match(full) or pattern.match(f"model.{full}") for pattern in self.patterns):
                 return True
         return False
 
     def of_layer(self, layer: int) -> object:
         """What sets a layer apart on this list; equal for layers that it treats alike."""
-        numbered = any(re.search(r"\d", pattern.pattern) for pattern in self.patterns)
+        numbered = any(
+            re.search(r"\d", each) for each in (*self.contained, *(pattern.pattern for pattern in self.patterns))
+        )
         return self.layered.get(layer, ()), layer if numbered else None
+
+
+def _together(name: str) -> str:
+    """The name of all experts for one of them."""
+    return _EXPERT.sub("experts", name)
+
+
+_EXPERT = re.compile(r"\bexperts\.\d+\..*")
 
 
 def _inside(name: str, entry: str) -> bool:
