@@ -31,7 +31,7 @@ def adapters(
     """
     if rank < 1 or resident < 1:
         raise UsageError(f"{resident} adapters of rank {rank}", cause="there is at least one, of rank 1 or more")
-    known = _targets(weights)
+    known = adaptable(weights)
     wanted = known if targets is None else set(targets)
     unknown = sorted(wanted - known)
     if unknown:
@@ -62,7 +62,8 @@ def _last(weight: Weight) -> str:
     return weight.name.rpartition(".")[2]
 
 
-def _targets(weights: Weights) -> set[str]:
+def adaptable(weights: Weights) -> set[str]:
+    """Last steps of the names of linear layers that adapters can be given."""
     return {_last(weight) for block, _ in weights.distinct for weight in block if _is_target(weight)}
 
 

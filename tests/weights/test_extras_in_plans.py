@@ -29,17 +29,33 @@ def test_adapters_take_their_slots(engine: str):
     assert [child["name"] for child in weights["children"]] == ["adapters"]
 
 
-def test_only_the_modules_named_are_adapted():
-    tuned = run_json(*LLAMA_8B, "--lora-targets", "q_proj,v_proj")  # one adapter of rank 16
-    assert extras(tuned)["adapters"]["bytes"] == 2 * 32 * 16 * (8192 + 5120)
+@pytest.mark.parametrize(
+    ("engine", "sides"),
+    [("ideal", 8192 + 5120), ("vllm", 8192 + 2 * 5120), ("vllm@0.24.0", 8192 + 2 * 5120), ("vllm@0.23.0", SIDES)],
+)
+def test_the_modules_named_are_adapted(engine, sides):
+    """vLLM computes q, k and v as one, and gives them room together; before 0.24 its flag knows no parts of that one."""
+    tuned = run_json(*LLAMA_8B, "--engine", engine, "--lora-targets", "q_proj,v_proj")  # one adapter of rank 16
+    assert extras(tuned)["adapters"]["bytes"] == 2 * 32 * 16 * sides
     refused = run(*LLAMA_8B, "--lora-targets", "c_attn", "--no-config")
     assert refused.code == 2
     assert "q_proj" in refused.err
 
 
-def test_adapters_are_split_over_ranks():
-    tuned = run_json(*LLAMA_8B, "--tp", "2", "--max-loras", "1", "--lora-targets", "q_proj,down_proj")
-    assert extras(tuned)["adapters"]["bytes"] == 2 * 32 * 16 * (4096 + 2048 + 7168 + 4096)
+@pytest.mark.parametrize(("engine", "joined"), [("ideal", 0), ("vllm", 2 * (4096 + 512))])
+def test_adapters_are_split_over_ranks(engine, joined):
+    tuned = run_json(
+        *LLAMA_8B, "--engine", engine, "--tp", "2", "--max-loras", "1", "--lora-targets", "q_proj,down_proj"
+    )
+    assert extras(tuned)["adapters"]["bytes"] == 2 * 32 * 16 * (4096 + 2048 + joined + 7168 + 4096)
+
+
+@pytest.mark.parametrize(("version", "said"), [("0.33.0", "--lora-target-modules q_proj v_proj"), ("0.23.0", None)])
+def test_the_command_names_the_modules_that_the_plan_has_room_for(version, said):
+    asked = ("--engine", f"vllm@{version}", "--max-loras", "1", "--lora-targets", "q_proj,v_proj", "--emit", "vllm")
+    printed = run(*LLAMA_8B, *asked).out
+    assert ("--lora-target-modules" in printed) == (said is not None)
+    assert said is None or said in printed
 
 
 @pytest.mark.parametrize("engine", ["ideal", "vllm"])

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from kvplan.arch.extras import adaptable
+from kvplan.arch.model import Model
+from kvplan.engines.base import Options
 from kvplan.engines.vllm.spans import holds
 from kvplan.engines.vllm.versions import Version, text
 from kvplan.errors import UsageError
@@ -22,3 +27,25 @@ def lora_rank(asked: int, release: Version) -> int:
             hint=f"--max-lora-rank {taken[-1]}",
         )
     return found
+
+
+TARGETED: Version = (0, 24, 0)
+"""The first release whose --lora-target-modules knows the parts of projections that it joins; before it, and before the
+flag, there is room for every linear layer."""
+
+JOINED = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"), ("q_a_proj", "kv_a_proj_with_mqa"))
+"""Projections that vLLM computes as one, and gives room to together."""
+
+
+def allocated(options: Options, model: Model, release: Version) -> Options:
+    """Options with the rank and the modules that a release makes room for, whatever the adapters need.
+
+    Raises: UsageError where it takes no rank so large. Source: vLLM 0.33 lora/utils.py is_in_target_modules.
+    """
+    if not options.max_loras:
+        return options
+    asked, known = options.lora_targets, set() if model.weights is None else adaptable(model.weights)
+    if asked is not None:
+        beside = {other for group in JOINED if set(group) & set(asked) for other in group} & known
+        asked = None if release < TARGETED else tuple(dict.fromkeys((*asked, *sorted(beside))))
+    return replace(options, max_lora_rank=lora_rank(options.max_lora_rank, release), lora_targets=asked)

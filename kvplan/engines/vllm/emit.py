@@ -15,7 +15,7 @@ from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
-from kvplan.engines.vllm.adapters import lora_rank
+from kvplan.engines.vllm.adapters import TARGETED, lora_rank
 from kvplan.engines.vllm.cells import flag as flag_of
 from kvplan.engines.vllm.drafts import draft_layers
 from kvplan.engines.vllm.flags import BLOCKS, CACHE_FORMATS, DRAFT_METHODS, FLAGS, LORA_RANKS, NEGATED
@@ -168,14 +168,25 @@ def _drafts(told: Launch) -> str:
 
 def arguments(told: Launch) -> tuple[str, ...]:
     """The words after `vllm serve`."""
-    return (told.name, *(word for flag, value in flags(told) for word in (flag, value) if word is not None))
+    return (told.name, *(word for flag in flags(told) for word in _words(flag)))
+
+
+LISTS = ("--lora-target-modules",)
+"""Flags that take several words."""
+
+
+def _words(flag: Flag) -> tuple[str, ...]:
+    """A flag and its values, as a shell would hand them over."""
+    name, value = flag
+    values = () if value is None else value.split() if name in LISTS else (value,)
+    return (name, *values)
 
 
 def serve(told: Launch) -> str:
     """The command, one flag a line."""
     told_to = f"{LONGER}=1 " if told.stretched else ""
     lines = [f"{told_to}vllm serve {shlex.quote(told.name)}"]
-    lines += [flag if value is None else f"{flag} {shlex.quote(value)}" for flag, value in flags(told)]
+    lines += [shlex.join(_words(flag)) for flag in flags(told)]
     return _comments(told.remarks) + " \\\n  ".join(lines) + "\n"
 
 
@@ -298,6 +309,8 @@ def _scheduler(told: Launch) -> Iterator[Flag]:
         yield "--enable-lora", None
         yield "--max-loras", str(told.options.max_loras)
         yield "--max-lora-rank", str(lora_rank(told.options.max_lora_rank, told.engine.release))
+        if told.options.lora_targets is not None and told.engine.release >= TARGETED:
+            yield "--lora-target-modules", " ".join(told.options.lora_targets)
     if told.options.speculative_tokens:
         whose = {"method": _drafts(told)} if told.options.draft is None else {"model": told.options.draft}
         drafts = {**whose, "num_speculative_tokens": told.options.speculative_tokens}

@@ -12,7 +12,7 @@ from kvplan.engines.base import Budget, Capacity, Options, Refusal
 from kvplan.engines.ideal import drafting
 from kvplan.engines.vllm import allocate, lengths, served, states
 from kvplan.engines.vllm import budget as budgets
-from kvplan.engines.vllm.adapters import lora_rank
+from kvplan.engines.vllm.adapters import allocated
 from kvplan.engines.vllm.architectures import FP8_ON_BLACKWELL, compresses, named
 from kvplan.engines.vllm.backends import BLACKWELL, capability
 from kvplan.engines.vllm.cautions import cautions
@@ -85,18 +85,7 @@ class Vllm:
         """
         held = rules(self.release) if self.verified else replace(rules(self.release), read=False)
         chosen = settings(model, gpu, parallel, options, context, held)
-        return budgets.budget(model, gpu, chosen, held, self._as_allocated(options))
-
-    def _as_allocated(self, options: Options) -> Options:
-        """Adapters take the rank that is allocated for them: the next one that the release's flag takes.
-
-        Raises: UsageError where it takes none so large.
-        """
-        return (
-            replace(options, max_lora_rank=lora_rank(options.max_lora_rank, self.release))
-            if options.max_loras
-            else options
-        )
+        return budgets.budget(model, gpu, chosen, held, allocated(options, model, self.release))
 
     def capacity(
         self,
