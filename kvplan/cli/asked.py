@@ -31,10 +31,16 @@ def weighed(name: str, values: Values) -> Model:
 
     Raises: UnknownName, ConfigError, SourceError.
     """
+    found = model(name, values)
+    if values.was_given(o.WEIGHT_DTYPE) or values.get(o.WEIGHTS) is not None:
+        return found
+    return _by_headers(found, values)
+
+
+def _by_headers(found: Model, values: Values) -> Model:
     from kvplan.api.given import has_headers, weigh
 
-    found = model(name, values)
-    if values.was_given(o.WEIGHT_DTYPE) or values.get(o.WEIGHTS) is not None or not has_headers(found):
+    if not has_headers(found):
         return found
     from kvplan.cli.progress import Progress
 
@@ -120,7 +126,7 @@ def _loras(values: Values) -> int:
 
 
 def draft(values: Values) -> Model | None:
-    """The model that drafts, if one was named.
+    """The model that drafts, if one was named, its weights by its own headers too.
 
     Raises: UnknownName, ConfigError, SourceError.
     """
@@ -129,4 +135,4 @@ def draft(values: Values) -> Model | None:
         return None
     from kvplan import api
 
-    return api.load_model(name, offline=values.on(o.OFFLINE))
+    return _by_headers(api.load_model(name, offline=values.on(o.OFFLINE)), values)

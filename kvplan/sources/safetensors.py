@@ -99,11 +99,23 @@ def _check_places(places: list[tuple[int, int]], name: str, data_bytes: int | No
             raise BadFile(
                 f"{name} contradicts itself", cause="two tensors share the same bytes", hint="download it again"
             )
+        if start > end:
+            raise BadFile(
+                f"{name} contradicts itself",
+                cause=f"{start - end:,} bytes belong to no tensor",
+                hint="download it again",
+            )
         end = stop
     if data_bytes is not None and end > data_bytes:
         raise BadFile(
             f"{name} is cut short",
             cause=f"its tensors need {end:,} bytes and it has {data_bytes:,}",
+            hint="download it again",
+        )
+    if data_bytes is not None and end < data_bytes:
+        raise BadFile(
+            f"{name} contradicts itself",
+            cause=f"{data_bytes - end:,} bytes after its last tensor belong to none",
             hint="download it again",
         )
 

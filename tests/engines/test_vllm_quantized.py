@@ -112,3 +112,41 @@ def test_a_format_that_is_asked_about_isnt_the_checkpoints():
     assert loaded.weights is not None
     other = replace(loaded, weights=loaded.weights.stored_as(storage_named("fp8")))
     assert asked(other, Vllm(), "h100", 1).blocks
+
+
+SMALL = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "intermediate_size": 8192,
+    "num_hidden_layers": 2, "num_attention_heads": 32, "head_dim": 64, "vocab_size": 128256, "max_position_embeddings": 131072,
+    "torch_dtype": "bfloat16",
+}  # fmt: skip
+BLOCKS = {
+    "compressed-tensors": {
+        "quant_method": "compressed-tensors", "format": "float-quantized", "ignore": ["lm_head"],
+        "config_groups": {"group_0": {
+            "targets": ["Linear"],
+            "weights": {"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 128], "symmetric": True},
+            "input_activations": {"num_bits": 8, "type": "float", "strategy": "group", "group_size": 128, "dynamic": True},
+        }},
+    },
+    "fp8": {"quant_method": "fp8", "weight_block_size": [128, 128], "activation_scheme": "dynamic"},
+    "modelopt": {"quant_method": "modelopt", "quant_algo": "FP8_PB_WO", "ignore": ["lm_head"]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "kv_heads", "tp", "taken"),
+    [
+        ("compressed-tensors", 8, 4, True), ("compressed-tensors", 8, 8, False), ("compressed-tensors", 1, 1, False),
+        ("fp8", 8, 8, True), ("fp8", 1, 1, True), ("modelopt", 8, 8, True), ("modelopt", 1, 1, True),
+    ],
+)  # fmt: skip
+def test_blocks_of_merged_matrices(method, kv_heads, tp, taken):
+    """Asked of vLLM 0.33's own planner: keys of 64 outputs a rank in blocks of 128."""
+    config = {**SMALL, "num_key_value_heads": kv_heads, "quantization_config": BLOCKS[method]}
+    loaded = read(config, Origin("a checkpoint", "a test"))
+    if taken:
+        assert asked(loaded, Vllm(), "h100", tp).blocks
+        return
+    with pytest.raises(CannotSplit) as refused:
+        asked(loaded, Vllm(), "h100", tp)
+    assert "output_partition_size = 64 is not divisible" in str(refused.value.problem.cause)

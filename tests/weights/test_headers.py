@@ -133,6 +133,8 @@ def test_a_lying_length_is_not_believed(tmp_path, claim):
         ({"w": entry(shape=(-2, -3))}, 12, "whole numbers"),
         ({"a": entry(), "b": entry()}, 24, "share"),
         ({"a": entry(), "b": entry(place=(12, 24))}, 20, "has 20"),
+        ({"a": entry(), "b": entry(place=(20, 32))}, 32, "8 bytes belong to no tensor"),
+        ({"w": entry()}, 20, "8 bytes after its last tensor"),
         ({"w": [1, 2]}, 12, "object"),
     ],
 )

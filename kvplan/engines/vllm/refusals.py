@@ -294,28 +294,37 @@ def _uneven(model: Model, ranks: int) -> bool:
 def _weight_blocks(model: Model, settings: Settings) -> None:
     """Matrices whose scales stand for blocks are cut between blocks only.
 
-    Matrices that are merged into one (queries with keys and values, gates with ups) are excused.
-    Source: layers/quantization/utils/fp8_utils.py validate_fp8_block_shape.
+    Matrices that are merged into one (queries with keys and values, gates with ups) are excused, but for those of
+    compressed-tensors, which have whole blocks even on one GPU, all but the last one of each.
+    Source: layers/quantization/utils/fp8_utils.py validate_fp8_block_shape, layers/linear.py.
     """
-    if model.weights is None or settings.parallel.gpus == 1:
+    if model.weights is None:
         return
+    excused = model.weights.method != "compressed-tensors"
     linear = (w for layer, _ in model.weights.distinct for w in layer if w.linear and not w.routed)
     for weight in linear:
         if weight.split is None or weight.stored.group_rows <= 1:
             continue
         block = weight.stored.group_rows if weight.split == 0 else weight.stored.group
         share = weight.on_rank(settings.parallel)[0][weight.split]
-        if share == weight.shape[weight.split] or not share % block:
+        if not share % block:
             continue
-        if weight.split or weight.name.endswith(UNMERGED):
-            side = "output_partition_size" if weight.split == 0 else "input_size_per_partition"
-            raise CannotSplit(
-                f"vLLM can't split {model.origin.id} by --tp {settings.parallel.tp}",
-                cause=f"Weight {side} = {share} is not divisible by weight quantization "
-                f"{'block_n' if weight.split == 0 else 'block_k'} = {block} ({weight.name})",
-                hint="fewer tensor ranks, or a checkpoint without blocks",
-            )
+        merged = weight.split == 0 and not weight.name.endswith(UNMERGED)
+        if share == weight.shape[weight.split] and not (merged and not excused and weight.name.endswith(NOT_LAST)):
+            continue
+        if merged and excused:
+            continue
+        side = "output_partition_size" if weight.split == 0 else "input_size_per_partition"
+        raise CannotSplit(
+            f"vLLM can't split {model.origin.id} by --tp {settings.parallel.tp}",
+            cause=f"Weight {side} = {share} is not divisible by weight quantization "
+            f"{'block_n' if weight.split == 0 else 'block_k'} = {block} ({weight.name})",
+            hint="fewer tensor ranks, or a checkpoint without blocks",
+        )
 
+
+NOT_LAST = ("q_proj", "k_proj", "gate_proj")
+"""Matrices that vLLM merges with others after them."""
 
 REFINED, FP8_KERNELS = 32, (8, 9)
 """Least block that experts' scales are refined to, and the first GPUs with the kernels for it."""
