@@ -49,6 +49,11 @@ def encoder_layer(
     )
 
 
+def whole_attention(text: str) -> str:
+    """The same with attention whole on every rank, and the rest shared. Source: vLLM 0.33 models/interns1_vit.py."""
+    return " ".join(whole(word) if word.startswith("attn.") else word for word in text.split(" "))
+
+
 def whole(text: str) -> str:
     """The same tensors, whole on every rank: towers that engines run as transformers wrote them."""
     return text.replace("~", "")
@@ -206,7 +211,7 @@ WHISPER_ENCODER = Tower(
 
 INTERNVL = Tower(
     "cls_token(1,1,H) position_embeddings(side*side+1,H)?use_absolute_position_embeddings patch_embeddings(H,num_channels,p,p)+",
-    encoder_layer("+attention_bias", "+", more="lambda_1[H] lambda_2[H]", o_bias="+"),
+    whole_attention(encoder_layer("+attention_bias", "+", more="lambda_1[H] lambda_2[H]", o_bias="+")),
     given={"side": "image_size.0/patch_size.0", "p": "patch_size.0"},
 )
 OMNI_VISION = Tower(QWEN2_5_VL.ends, QWEN2_5_VL.layer, "depth", given=QWEN2_5_VL.given)
@@ -232,13 +237,16 @@ TOWERS: dict[str, Tower] = {
 }  # fmt: skip
 """By the tower's model type, as the config's class names it."""
 
-_TWO_LAYERS = "linear_1[text.H,vision.H]+multimodal_projector_bias linear_2[text.H,text.H]+multimodal_projector_bias"
+_SHARED = "linear_1[~text.H,vision.H]+multimodal_projector_bias linear_2[text.H,~text.H]+multimodal_projector_bias"
+"""Two layers that tensor ranks share. Source: vLLM 0.33 models/llava.py, mistral3.py."""
+
+_TWO_LAYERS = whole(_SHARED)
 
 PROJECTORS: dict[str, str] = {
     "gemma3": "mm_input_projection[text.H,vision.H] mm_soft_emb_norm[vision.H]",
     "gemma4": "embed_vision.embedding_projection[text.H,vision.H]?vision embed_audio.embedding_projection[text.H,audio.output_proj_dims]?audio",
     "gemma4_unified": "embed_vision.embedding_projection[text.H,vision.mm_embed_dim]?vision embed_audio.embedding_projection[text.H,audio.H]?audio",
-    "llava": _TWO_LAYERS,
+    "llava": _SHARED,
     "gemma3n": (
         "embed_vision.embedding(vision.vocab_size,vision.H)?vision embed_vision.norms(2,vision.H)?vision embed_vision.projection[text.H,vision.H]?vision"
         " embed_audio.embedding(audio.vocab_size,audio.H)?audio embed_audio.norms(2,audio.H)?audio embed_audio.projection[text.H,audio.H]?audio"
@@ -265,7 +273,7 @@ PROJECTORS: dict[str, str] = {
         ("mistral3", "lighton_ocr", "mistral_large4"),
         (
             "norm[vision.H] patch_merger.merging_layer[vision.H,vision.H*spatial_merge_size*spatial_merge_size]"
-            f" {_TWO_LAYERS}"
+            f" {_SHARED}"
         ),
     ),
     "idefics3": "modality_projection[text.H,vision.H*scale_factor*scale_factor]",
@@ -299,10 +307,11 @@ PROJECTORS: dict[str, str] = {
     "fuyu": "vision_embed_tokens[text.H,patch_size*patch_size*num_channels]+",
     "qwen2_audio": "linear[text.H,audio.d_model]+",
     "voxtral": "linear_1[text.H,audio.I] linear_2[text.H,text.H]",
-    **dict.fromkeys(("llava_next", "llava_next_video", "llava_onevision"), f"image_newline[text.H] {_TWO_LAYERS}"),
+    "llava_next": f"image_newline[text.H] {_SHARED}",
+    **dict.fromkeys(("llava_next_video", "llava_onevision"), f"image_newline[text.H] {_TWO_LAYERS}"),
     "vipllava": ("projector_layernorm[5*vision.H]+ linear_1[text.H,5*vision.H]+ linear_2[text.H,text.H]+"),
     "paligemma": "linear[text.H,vision.H]+",
-    "cohere2_vision": "linear_1[alignment_intermediate_size,4*vision.H]+ linear_2[text.H,alignment_intermediate_size/2]+",
+    "cohere2_vision": "linear_1[~alignment_intermediate_size,4*vision.H]+ linear_2[text.H,~alignment_intermediate_size/2]+",
     "aya_vision": "layernorm[4*vision.H]+ linear_1[alignment_intermediate_size,4*vision.H]+ linear_2[text.H,alignment_intermediate_size/2]+",
     "internvl": "layer_norm[4*vision.H]+ linear_1[text.H,4*vision.H]+ linear_2[text.H,text.H]+",
     "shieldgemma2": "mm_input_projection[text.H,vision.H] mm_soft_emb_norm[vision.H]",
