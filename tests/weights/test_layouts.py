@@ -126,3 +126,45 @@ def test_the_index_of_gptqs_groups_is_kept_where_inputs_were_reordered(ordered, 
         "a matrix", (64, 64), "attention", integer(4, 64, zero_bits=4, column_bits=32), split=0, linear=True
     )
     assert weight.bytes_on_rank(Parallel(), vllm("llama", ordered=ordered)) == 64 * 64 // 2 + 64 * 20 // 8 + index_bytes
+
+
+MIXTRAL = {
+    "model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "num_local_experts": 8,
+    "num_experts_per_tok": 2, "vocab_size": 32000, "max_position_embeddings": 32768, "torch_dtype": "float16",
+    "tie_word_embeddings": False,
+}  # fmt: skip
+QWEN15_MOE = {
+    "model_type": "qwen2_moe", "architectures": ["Qwen2MoeForCausalLM"], "hidden_size": 2048, "intermediate_size": 5632,
+    "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632, "num_hidden_layers": 24, "num_attention_heads": 16,
+    "num_key_value_heads": 16, "num_experts": 60, "num_experts_per_tok": 4, "decoder_sparse_step": 1, "vocab_size": 151936,
+    "max_position_embeddings": 32768, "torch_dtype": "bfloat16", "tie_word_embeddings": False,
+}  # fmt: skip
+GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True}
+GATES = {**AWQ, "group_size": 128, "modules_to_not_convert": ["gate", "shared_expert_gate"]}
+
+
+@pytest.mark.parametrize(
+    ("config", "stored", "tp", "built"),
+    [
+        (MIXTRAL, GPTQ, 1, 24_678_769_152), (MIXTRAL, GPTQ, 8, 3_096_322_560),
+        (QWEN15_MOE, GATES, 1, 9_191_690_624), (QWEN15_MOE, GATES, 4, 2_491_339_136),
+    ],
+)  # fmt: skip
+def test_ranks_of_quantized_experts(config, stored, tp, built):
+    """vLLM 0.33's own planner: GPTQ's experts have zero points and biases; AWQ's "gate" is in "gate_up_proj" too."""
+    model = read({**config, "quantization_config": stored}, Origin("a model", "a test"))
+    assert model.weights is not None
+    assert model.weights.bytes_fullest(Parallel(tp=tp), view_of("vllm", model)) == pytest.approx(built, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "bits"),
+    [("jamba", "mamba.in_proj", 16), ("jamba", "mamba.A_log", 32), ("llama", "mamba.in_proj", 8)],
+)
+def test_mixers_of_mamba_are_not_quantized(family, name, bits):
+    """vLLM 0.33 layers/mamba/mamba_mixer.py gives its matrices no quantization, and its rates fp32."""
+    stored = Storage("fp8", 8, row_bits=32)
+    weight = Weight(name, (64, 64), "recurrent", stored, split=0, linear=True)
+    scales = 64 * 4 if bits == 8 else 0
+    assert weight.bytes_on_rank(Parallel(), vllm(family)) == 64 * 64 * bits // 8 + scales
