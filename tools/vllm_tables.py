@@ -1,9 +1,9 @@
-"""Remakes kvplan/engines/vllm/registered.py and flags.py: what each release of vLLM registers and takes.
+"""Remakes kvplan/engines/vllm/registered.py, unadapted.py and flags.py: what each release of vLLM registers and takes.
 
     python tools/vllm_tables.py FOLDER
 
 FOLDER holds one folder a release, named by its version, with the release's `vllm` package in it (a wheel unpacks; of it
-only config*, engine/arg_utils.py, model_executor/models/registry.py and __init__.py, and layers/quantization/__init__.py are read). Nothing is imported:
+only config*, engine/arg_utils.py, model_executor/models, models and layers/quantization/__init__.py are read). Nothing is imported:
 names are taken from the syntax trees. Names of classes, flags and formats are facts; no other text is kept.
 """
 
@@ -39,6 +39,13 @@ def main(folder: Path) -> None:
         "Model classes that vLLM registers, and the releases that do.\n\nSource: model_executor/models/registry.py of each",
         releases,
         (("CLASSES", "Class that a config names: releases.", classes),),
+    )
+    write(
+        "unadapted.py",
+        "Model classes that vLLM registers without room for LoRA adapters, and the releases that do.\n\n"
+        "Source: model_executor/models/registry.py and the modules it names, of each",
+        releases,
+        (("WITHOUT_ADAPTERS", "Class that a config names: releases.", spans(releases, unadapted_of)),),
     )
     write(
         "flags.py",
@@ -108,13 +115,49 @@ def constants(node: ast.AST) -> list:
 
 def classes_of(folder: Path) -> set[str]:
     """Keys of the registry's tables: each has a module and a class."""
-    found = set()
+    return {name for name, _ in registered_as(folder)}
+
+
+def registered_as(folder: Path) -> Iterator[tuple[str, str]]:
+    """Names that the registry has, and the classes they stand for."""
     for node in trees(folder, "model_executor/models/registry.py", "model_executor/models/__init__.py"):
         if isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
                 if isinstance(key, ast.Constant) and isinstance(value, ast.Tuple) and len(constants(value)) == 2:
-                    found.add(key.value)
-    return found
+                    yield key.value, constants(value)[1]
+
+
+def unadapted_of(folder: Path) -> set[str]:
+    """Names whose class is defined where the registry says and neither is nor inherits from SupportsLoRA."""
+    bases: dict[str, set[str]] = {}
+    for node in trees(folder, "model_executor/models/**/*.py", "models/**/*.py"):
+        if isinstance(node, ast.ClassDef):
+            own = {getattr(base, "id", getattr(base, "attr", "")) for base in node.bases}
+            flagged = any(
+                "supports_lora" in ast.unparse(each)
+                for each in node.body
+                if isinstance(each, ast.Assign | ast.AnnAssign)
+            )
+            bases.setdefault(node.name, set()).update(own | ({"SupportsLoRA"} if flagged else set()))
+    registered = dict(registered_as(folder))
+    return {
+        name
+        for name, defined in registered.items()
+        if defined in bases and not inherits(defined, "SupportsLoRA", bases)
+    }
+
+
+def inherits(name: str, wanted: str, bases: dict[str, set[str]]) -> bool:
+    """Whether a class has another among its bases, near or far."""
+    seen, waiting = set(), [name]
+    while waiting:
+        one = waiting.pop()
+        if one == wanted:
+            return True
+        if one not in seen:
+            seen.add(one)
+            waiting += bases.get(one, ())
+    return False
 
 
 def arguments_of(folder: Path) -> Iterator[tuple[str, ast.Call]]:

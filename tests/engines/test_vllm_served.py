@@ -191,3 +191,22 @@ def test_gpt_oss_alternates_whatever_its_list_says():
     made = Vllm().plan(model, None, Parallel(), Vllm().kv_format(model, None, None), Options(), 8192)
     kinds = {group.layers[0].spec.kind: len(group.layers) for group in made.layout.groups}
     assert kinds == {"full": 3, "sliding": 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "taken"),
+    [
+        ("llama-3-8b", "0.33.0", True), ("mamba2-2.7b", "0.33.0", False), ("kimi-linear-48b-a3b", "0.33.0", False),
+        ("deepseek-v3", "0.10.1", False), ("deepseek-v3", "0.10.2", True),
+    ],
+)  # fmt: skip
+def test_adapters_of_classes_that_have_room_for_them(name, version, taken):
+    """From the classes of both releases: SupportsLoRA among their bases or not."""
+    engine, model = Vllm(parse(version)), load_model(name)
+    asked = (model, None, Parallel(), engine.kv_format(model, None, None), Options(max_loras=1), 2048)
+    if taken:
+        assert engine.plan(*asked).stages
+        return
+    with pytest.raises(Unsupported) as refused:
+        engine.plan(*asked)
+    assert refused.value.problem.cause == f"{model.architectures[0]} does not support LoRA yet."

@@ -7,9 +7,10 @@ from dataclasses import replace
 from kvplan.arch.extras import adaptable
 from kvplan.arch.model import Model
 from kvplan.engines.base import Options
+from kvplan.engines.vllm.registered import CLASSES
 from kvplan.engines.vllm.spans import holds
 from kvplan.engines.vllm.versions import Version, text
-from kvplan.errors import UsageError
+from kvplan.errors import Unsupported, UsageError
 
 
 def lora_rank(asked: int, release: Version) -> int:
@@ -29,6 +30,25 @@ def lora_rank(asked: int, release: Version) -> int:
     return found
 
 
+def check(model: Model, options: Options, release: Version) -> None:
+    """Refuse adapters of a class that a release has no room for.
+
+    Raises: Unsupported. Source: v1/worker/lora_model_runner_mixin.py load_lora_model.
+    """
+    if not options.max_loras:
+        return
+    from kvplan.engines.vllm.unadapted import WITHOUT_ADAPTERS
+
+    name = next((name for name in model.architectures if holds(CLASSES.get(name, NEVER), release)), "")
+    if holds(WITHOUT_ADAPTERS.get(name, NEVER), release):
+        raise Unsupported(
+            f"vLLM {text(release)} has no LoRA adapters for {model.origin.id}",
+            cause=f"{name} does not support LoRA yet.",
+            hint="leave out --max-loras, --max-lora-rank and --lora-targets",
+        )
+
+
+NEVER = ""
 TARGETED: Version = (0, 24, 0)
 """The first release whose --lora-target-modules knows the parts of projections that it joins; before it, and before the
 flag, there is room for every linear layer."""

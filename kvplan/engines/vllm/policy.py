@@ -10,9 +10,8 @@ from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Budget, Capacity, Options, Refusal
 from kvplan.engines.ideal import drafting
-from kvplan.engines.vllm import allocate, lengths, served, states
+from kvplan.engines.vllm import adapters, allocate, lengths, served, states
 from kvplan.engines.vllm import budget as budgets
-from kvplan.engines.vllm.adapters import allocated
 from kvplan.engines.vllm.architectures import FP8_ON_BLACKWELL, compresses, named
 from kvplan.engines.vllm.backends import BLACKWELL, capability
 from kvplan.engines.vllm.cautions import cautions
@@ -65,6 +64,7 @@ class Vllm:
         Raises: UsageError, CannotSplit, Unsupported where vLLM would not start whatever the memory.
         """
         served.check(model, self.release, verified=self.verified)
+        adapters.check(model, options, self.release)
         held = rules(self.release)
         return allocate.plan(model, gpu, kv, settings(model, gpu, parallel, options, context, held), held)
 
@@ -85,7 +85,7 @@ class Vllm:
         """
         held = rules(self.release) if self.verified else replace(rules(self.release), read=False)
         chosen = settings(model, gpu, parallel, options, context, held)
-        return budgets.budget(model, gpu, chosen, held, allocated(options, model, self.release))
+        return budgets.budget(model, gpu, chosen, held, adapters.allocated(options, model, self.release))
 
     def capacity(
         self,
