@@ -94,6 +94,14 @@ def _mamba_heads(fields: Fields, hidden: int) -> int:
     Pure Mamba-2 spells them num_heads, and there the three must agree (transformers 5.23 models/mamba2).
     """
     stated = fields.whole("mamba_n_heads", "mamba_num_heads", "n_mamba_heads")
+    sized = fields.whole("mamba_headdim")
+    if (
+        stated is None and sized and fields.defaults.value("mamba_expand") is not None
+    ):  # the class's count is of another size
+        inner = hidden * fields.need("mamba_expand")
+        if inner % sized:
+            raise BadField(f"{fields.path}mamba_headdim", sized, f"a part of mamba_expand x hidden_size = {inner}")
+        return inner // sized
     if stated is not None or not fields.has("expand", "head_dim") or fields.has("num_attention_heads"):
         return stated or fields.need("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "num_heads")
     inner, size = hidden * fields.need("expand"), fields.need("head_dim")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvplan.arch.formats import parse_kv_format
+from kvplan.arch.layers import Recurrent
 from kvplan.arch.model import Model, Origin
 from kvplan.errors import BadField, KvplanError, MissingField, Unsupported
 from kvplan.families import read
@@ -226,3 +227,15 @@ def test_a_silent_dtype_runs_in_16_bit_and_says_so() -> None:
 def test_the_cache_format_that_a_checkpoint_carries_scales_for(extra: dict, companions: dict, name: str | None) -> None:
     hint = read({**LLAMA, **extra}, Origin("test", "test"), companions).kv_hint
     assert (hint.k.name if hint else None) == name
+
+
+def test_heads_of_zamba2_follow_from_their_size():
+    """Zamba2-7B as first published states the size, 64, and no count, of which its class has 8: 2 x 3,584 / 64 are 112."""
+    config = {
+        "model_type": "zamba2", "architectures": ["Zamba2ForCausalLM"], "hidden_size": 3584, "num_hidden_layers": 2,
+        "layers_block_type": ["mamba", "hybrid"], "mamba_headdim": 64, "mamba_ngroups": 2, "state_size": 64,
+        "num_attention_heads": 32, "num_key_value_heads": 32, "vocab_size": 32000, "ffn_hidden_size": 14336,
+    }  # fmt: skip
+    model = read(config, Origin("a model", "a test"))
+    state = next(cache for cache, _ in model.distinct if isinstance(cache, Recurrent))
+    assert [tensor.widths for tensor in state.tensors] == [((112, 64), (2, 2 * 64)), ((112, 64 * 64),)]
