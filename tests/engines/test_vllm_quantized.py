@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kvplan.arch.formats import parse_kv_format
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import storage_named
@@ -20,7 +21,7 @@ from kvplan.engines.base import Capacity, Options
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.versions import parse
 from kvplan.engines.weight_views import view_of
-from kvplan.errors import CannotSplit, Unsupported
+from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.families import read
 from kvplan.sources.gpus import load_gpu
 
@@ -150,3 +151,31 @@ def test_blocks_of_merged_matrices(method, kv_heads, tp, taken):
     with pytest.raises(CannotSplit) as refused:
         asked(loaded, Vllm(), "h100", tp)
     assert "output_partition_size = 64 is not divisible" in str(refused.value.problem.cause)
+
+
+MIMO = {
+    "model_type": "mimo_v2_flash", "architectures": ["MiMoV2FlashForCausalLM"], "hidden_size": 512, "num_hidden_layers": 2,
+    "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 192, "v_head_dim": 128, "intermediate_size": 1024,
+    "vocab_size": 32000, "max_position_embeddings": 8192, "torch_dtype": "bfloat16", "swa_num_attention_heads": 8,
+    "swa_num_key_value_heads": 8, "swa_head_dim": 192, "swa_v_head_dim": 128, "sliding_window": 128,
+    "hybrid_layer_pattern": [0, 1], "moe_layer_freq": [0, 0], "n_routed_experts": 8, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 512,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("gpu", "kv", "taken"),
+    [
+        ("h100", "fp8", True), ("b200", "bf16", True), ("b200", "fp8", False), ("a100-80", "fp8", False), ("l40s", "fp8", True),
+        ("l40s", "fp8_per_token_head", False), ("h100", "fp8_per_token_head", True),
+    ],
+)  # fmt: skip
+def test_caches_of_keys_wider_than_values(gpu, kv, taken):
+    """Asked of vLLM 0.33's own planner with MiMo-V2-Flash, whose keys have 192 elements and values 128."""
+    loaded = read(MIMO, Origin("a checkpoint", "a test"))
+    plan = (loaded, load_gpu(gpu), Parallel(), parse_kv_format(kv), Options(), 4096)
+    if taken:
+        assert Vllm().plan(*plan).stages
+        return
+    with pytest.raises(UsageError):
+        Vllm().plan(*plan)

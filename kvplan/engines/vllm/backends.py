@@ -133,12 +133,20 @@ _SPARSE_LATENT = (
     Backend("FLASHINFER_MLA_SPARSE_SM120", (64,), FP8 | {"fp8_ds_mla"}, (12,)),
 )
 
+_UNEVEN = (
+    Backend("FLASH_ATTN_DIFFKV", (16,), FP8 | SCALED, (9,), image_prefix=True),
+    Backend("FLASH_ATTN_DIFFKV", (16,), WHOLE, (10,), image_prefix=True),
+    Backend("TRITON_ATTN_DIFFKV", (16,), FP8, (7, 8, 11, 12), image_prefix=True, fp8_from=(8, 9)),
+)
+"""Keys wider than values. Source: models/mimo_v2.py, v1/attention/backends/{flash,triton}_attn_diffkv.py."""
+
 _INDEXER = (Backend("DEEPSEEK_V32_INDEXER", (64,), frozenset({"index"})),)
 _BLOCK_SPARSE = (Backend("MINIMAX_M3_SPARSE", (128,), FP8),)
 _COMPRESSED = (Backend("DEEPSEEK_V4", (256,), frozenset({"fp8", "fp8_ds_mla", "fp8_per_token_head"})),)
 
 TABLES = {
     "attention": _ATTENTION,
+    "uneven attention": _UNEVEN,
     "latent": _LATENT,
     "sparse latent": _SPARSE_LATENT,
     "indexer": _INDEXER,

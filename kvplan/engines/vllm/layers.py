@@ -215,7 +215,9 @@ def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
     asked, name = place.settings.block, cells.cache_name(place.kv)
     dcp = place.settings.parallel.dcp > 1
     if isinstance(cache, Attention | CrossAttention):
-        yield pick("attention", _need(cache, model, place, _largest_dim(model)), place.gpu, asked)
+        uneven = isinstance(cache, Attention) and cache.k_dim != cache.v_dim
+        table = "uneven attention" if uneven else "attention"
+        yield pick(table, _need(cache, model, place, _largest_dim(model)), place.gpu, asked)
         if isinstance(cache, Attention) and cache.indexer is not None:
             yield pick("block sparse", Need(cache.k_dim, name), place.gpu, None)
     elif isinstance(cache, Latent):
