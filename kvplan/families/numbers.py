@@ -50,7 +50,7 @@ def kv_hint(fields: Fields, companions: Mapping[str, Mapping[str, Any]]) -> KvFo
     found = fields.shared("quantization_config")
     scheme = found[1].get("kv_cache_scheme") if found is not None and isinstance(found[1], Mapping) else None
     if isinstance(scheme, Mapping):
-        return _by_bits(scheme)
+        return None if _is_dynamic_modelopt(found, scheme) else _by_bits(scheme)
     algorithm = _modelopt_algorithm(found[1] if found else None, companions)
     if algorithm is None:
         return None
@@ -61,6 +61,12 @@ def kv_hint(fields: Fields, companions: Mapping[str, Mapping[str, Any]]) -> KvFo
             hint="state the cache format yourself with --kv-dtype",
         )
     return KvFormat(FORMATS[format_], FORMATS[format_])
+
+
+def _is_dynamic_modelopt(found: tuple[str, Any] | None, scheme: Mapping[str, Any]) -> bool:
+    """ModelOpt's fp8 scheme counts where it says that scales aren't dynamic. Source: vLLM 0.33 utils/torch_utils.py."""
+    method = str(found[1].get("quant_method") or "") if found is not None else ""
+    return method.startswith("modelopt") and scheme.get("num_bits") == 8 and scheme.get("dynamic") is not False
 
 
 _ALGORITHMS = {"FP8": "fp8", "INT8": "int8", "NVFP4": "nvfp4"}

@@ -1,7 +1,7 @@
 """Quantized checkpoints: what vLLM loads, refuses and builds.
 
-tests/data/vllm-quantized.jsonl has what vLLM 0.33's own planner said of two shapes in some eighty quantization blocks each, on an
-H100 and an A100, with 8 GiB for the cache and 4,096 tokens: refused (its words), or blocks and bytes of parameters on a rank.
+tests/data/vllm-quantized.jsonl has what vLLM 0.33's own planner said of two shapes in some fifty quantization blocks each, on an
+H100 and an A100, and of a third with schemes for its cache, with 8 GiB for the cache and 4,096 tokens: refused (its words), or blocks and bytes of parameters on a rank.
 Rows that need a package which wasn't installed (humming, for elements of 2 and 3 bits) were left out.
 """
 
@@ -39,7 +39,12 @@ MOE = {
     "num_attention_heads": 32, "num_key_value_heads": 4, "vocab_size": 151936, "decoder_sparse_step": 1,
     "max_position_embeddings": 32768, "tie_word_embeddings": False, "mlp_only_layers": [],
 }  # fmt: skip
-SHAPES = {"qwen2": DENSE, "qwen3_moe": MOE}
+SMALLEST = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "intermediate_size": 8192,
+    "num_hidden_layers": 4, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 32000,
+    "max_position_embeddings": 8192, "tie_word_embeddings": False,
+}  # fmt: skip
+SHAPES = {"qwen2": DENSE, "qwen3_moe": MOE, "llama": SMALLEST}
 
 
 def model(shape: str, block: dict, dtype: str = "bfloat16"):

@@ -10,7 +10,7 @@ from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Budget, Capacity, Options, Refusal
 from kvplan.engines.ideal import drafting
-from kvplan.engines.vllm import adapters, allocate, lengths, served, states
+from kvplan.engines.vllm import adapters, allocate, lengths, quantizers, served, states
 from kvplan.engines.vllm import budget as budgets
 from kvplan.engines.vllm.architectures import FP8_ON_BLACKWELL, compresses, named
 from kvplan.engines.vllm.backends import BLACKWELL, capability
@@ -54,7 +54,9 @@ class Vllm:
         on_blackwell = gpu is not None and capability(gpu)[0] == BLACKWELL
         if compresses(model) or (model.kv_hint is None and named(model, FP8_ON_BLACKWELL) and on_blackwell):
             return KvFormat(FORMATS["fp8"], FORMATS["fp8"])
-        return model.kv_hint or KvFormat(sixteen_bit(model.dtype), sixteen_bit(model.dtype))
+        if quantizers.caches(model) and model.kv_hint is not None:
+            return model.kv_hint
+        return KvFormat(sixteen_bit(model.dtype), sixteen_bit(model.dtype))
 
     def plan(
         self, model: Model, gpu: Gpu | None, parallel: Parallel, kv: KvFormat, options: Options, context: int

@@ -87,12 +87,30 @@ def check(model: Model, rules: Rules) -> None:
     block = model.quantized
     if block is None or (model.weights is not None and model.weights.basis == "what_if"):
         return
+    if block.method == "compressed-tensors" and model.kv_hint is not None and model.kv_hint.k.name == "int8":
+        raise Unsupported(
+            f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
+            cause="Currently supported kv cache quantization is num_bits=8, type=float, however received num_bits=8, type=int",
+            hint="a checkpoint without a scheme for its cache, or with one of float",
+        )
     for cause in _refusals(block, rules.version):
         raise Unsupported(
             f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
             cause=cause,
             hint="the checkpoint that it was made from, or one in fp8 or another format (--weight-dtype fp8 asks what if)",
         )
+
+
+CACHES = ("compressed-tensors", "modelopt")
+"""Beginnings of the methods whose blocks decide the cache's format. Source: utils/torch_utils.py, layers/attention.py."""
+
+CACHE_FORMATS = ("fp8", "nvfp4")
+
+
+def caches(model: Model) -> bool:
+    """Whether `auto` means the cache format that the checkpoint states."""
+    hint, block = model.kv_hint, model.quantized
+    return hint is not None and hint.k.name in CACHE_FORMATS and (block is None or block.method.startswith(CACHES))
 
 
 def _refusals(block: Quantized, version: Version) -> Iterator[str]:
