@@ -174,6 +174,8 @@ def _from_hub(name: str, revision: str | None, *, offline: bool) -> Document:
     except (Gated, Unreachable) as error:
         if bundled is not None:
             _also(error, f"kvplan brings this model along: {bundled}")
+        if Path(name).parent.is_dir():
+            _also(error, f"if {name} is meant to be a folder: there is none")
         raise
 
 

@@ -60,7 +60,7 @@ def test_a_newer_version_is_marked():
 @pytest.mark.parametrize(
     ("spec", "version", "verified"),
     [
-        ("vllm@0.6.4.post1", "0.6.4", True), ("VLLM @ v0.19", "0.19.0", True), ("vllm@0.20.1+cu129", "0.20.1", True),
+        ("vllm@0.6.4.post1", "0.6.4", True), ("vllm@0.10.1.1", "0.10.1", True), ("VLLM @ v0.19", "0.19.0", True), ("vllm@0.20.1+cu129", "0.20.1", True),
         ("vllm@0.19.0rc1", "0.19.0", False), ("vllm@0.20.2.dev5+g0a1b2c", "0.20.2", False),
     ],
 )  # fmt: skip

@@ -193,7 +193,7 @@ CHANGES: tuple[Change, ...] = (
 
 
 _WRITTEN = re.compile(
-    r"v?(?P<major>\d+)\.(?P<minor>\d+)(\.(?P<patch>\d+))?(?P<before>\.?(rc|a|b|dev)\d*)?(\.?post\d+)?(\.dev\d+)?(\+[a-z0-9.]+)?",
+    r"v?(?P<major>\d+)\.(?P<minor>\d+)(\.(?P<patch>\d+)(\.\d+)?)?(?P<before>\.?(rc|a|b|dev)\d*)?(\.?post\d+)?(\.dev\d+)?(\+[a-z0-9.]+)?",
     re.ASCII,
 )
 """A release as people type it, and as `vllm --version` prints it."""
