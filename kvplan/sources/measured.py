@@ -13,34 +13,14 @@ from dataclasses import replace
 
 from kvplan.arch.storage import HEADERS_SOURCE, Storage
 from kvplan.arch.weights import HEAD, ONE_GPU, Block, Weight, Weights, matrix
-from kvplan.families.quantization.names import bare
+from kvplan.sources.modules import Key, key_of, keys_of, module_of
 from kvplan.sources.tensors import Headers, Tensor, layer_of
-
-Key = tuple[str, str]
-"""What a module is: ("expert", "shared" or "", last step of its name)."""
 
 _TOWER = re.compile(
     r"(?:^|\.)(?:vision\w*|visual|audio\w*|vit|vpm|resampler|aligner|connector|multi_modal_projector|mm_projector|mlp1|embed_vision"
     r"|embed_audio|patch_merge_mlp|encoder|v|mm)\."
 )
 _DRAFT = re.compile(r"(?:^|\.)(?:mtp\w*|nextn)\b")
-_SUFFIXES = frozenset((
-    "weight", "qweight", "qzeros", "scales", "g_idx", "weight_scale", "weight_scale_inv", "weight_scale_2", "input_scale", "scale",
-    "weight_packed", "weight_shape", "weight_zero_point", "weight_global_scale", "input_global_scale", "weight_g_idx", "biases",
-    "weight_scale_second", "blocks", "quant_state", "absmax", "quant_map", "nested_absmax", "nested_quant_map", "output_scale", "weight_offset",
-))  # fmt: skip
-_LAST = {
-    "w1": "gate_proj", "w3": "up_proj", "w2": "down_proj", "attn_q": "q_proj", "attn_k": "k_proj", "attn_v": "v_proj",
-    "attn_output": "o_proj", "ffn_gate": "gate_proj", "ffn_up": "up_proj", "ffn_down": "down_proj", "ffn_gate_exps": "gate_proj",
-    "ffn_up_exps": "up_proj", "ffn_down_exps": "down_proj", "ffn_gate_shexp": "gate_proj", "ffn_up_shexp": "up_proj",
-    "ffn_down_shexp": "down_proj", "ffn_gate_inp": "gate", "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
-    "token_embd": "embed_tokens", "output": "lm_head", "output_norm": "norm", "router": "gate", "word_embeddings": "embed_tokens",
-    "wte": "embed_tokens", "embed_in": "embed_tokens", "embed_out": "lm_head", "ln_f": "norm", "final_layer_norm": "norm",
-}  # fmt: skip
-_JOINED: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("qkv_proj", "query_key_value", "c_attn", "Wqkv", "qkv", "attn_qkv"), ("q_proj", "k_proj", "v_proj")),
-    **dict.fromkeys(("gate_up_proj", "w13", "gate_up"), ("gate_proj", "up_proj")),
-}  # fmt: skip
 
 
 def measured(weights: Weights, headers: Headers) -> Weights:
@@ -72,7 +52,7 @@ def measured(weights: Weights, headers: Headers) -> Weights:
     same: dict[tuple[int, tuple[tuple[str, int], ...]], Block] = {}
     blocks = []
     for number, block in enumerate(weights.layers):
-        kind = (id(block), tuple(sorted((_module(tensor.name)[1], tensor.bytes) for tensor in layers[number])))
+        kind = (id(block), tuple(sorted((module_of(tensor.name)[1], tensor.bytes) for tensor in layers[number])))
         if kind not in same:
             same[kind] = _fitted(block, layers[number])
         blocks.append(same[kind])
@@ -89,9 +69,23 @@ def accounts_for(weights: Weights, headers: Headers) -> bool:
     return abs(found - headers.bytes) * 100 <= headers.bytes
 
 
+def lacks_head(weights: Weights, headers: Headers) -> bool:
+    """Whether the files have no head though the config says that it isn't the embedding."""
+    head = next((weight for weight in weights.last if weight.name == HEAD), None)
+    before = {key_of(weight.name) for weight in weights.first}
+    late = (
+        tensor for tensor in headers.tensors if layer_of(tensor.name) is None and keys_of(tensor.name)[0] not in before
+    )
+    return head is not None and not weights.tied and not any(_is_head(tensor, head) for tensor in late)
+
+
+def _is_head(tensor: Tensor, head: Weight) -> bool:
+    return keys_of(tensor.name)[0][1] == HEAD or tensor.shape == head.shape
+
+
 def _is_aside(tensor: Tensor, weights: Weights) -> bool:
     """Whether a tensor is no parameter: a head beside the embedding that it is, or a buffer that some files have."""
-    if weights.tied and _key(_module(tensor.name)[0])[1] == HEAD:
+    if weights.tied and key_of(module_of(tensor.name)[0])[1] == HEAD:
         return True
     return _BUFFER.search(tensor.name) is not None or (
         len(tensor.shape) == MASK_DIMENSIONS and tensor.name.endswith(".bias")
@@ -110,18 +104,21 @@ def _ends(weights: Weights, tensors: list[Tensor]) -> tuple[Block, Block]:
     """
     head = tuple(weight for weight in weights.last if weight.name == HEAD)
     stored = tuple(weight for weight in weights.last if weight.name != HEAD)
-    before, after = ({_key(weight.name) for weight in block} for block in (weights.first, weights.last))
-    shapes = {weight.shape for weight in weights.first}
+    before, after = ({key_of(weight.name) for weight in block} for block in (weights.first, weights.last))
+    named = {keys_of(tensor.name)[0] for tensor in tensors}
+    nameless = [weight.shape for weight in weights.first if key_of(weight.name) not in named]
     mine: list[Tensor] = []
     rest: list[Tensor] = []
     for tensor in tensors:
-        key = _keys(tensor.name)[0]
-        early = key in before or (key not in after and tensor.shape in shapes)
-        (mine if early else rest).append(tensor)
+        key = keys_of(tensor.name)[0]
+        by_shape = key not in before | after and tensor.shape in nameless
+        if by_shape:
+            nameless.remove(tensor.shape)
+        (mine if by_shape or key in before else rest).append(tensor)
     first = _fitted(weights.first, mine)
     if weights.tied:
         return first, (*_fitted(stored, rest), *(_like_embedding(weight, first) for weight in head))
-    if head and not any(_keys(tensor.name)[0][1] == HEAD or tensor.shape == head[0].shape for tensor in rest):
+    if head and not any(_is_head(tensor, head[0]) for tensor in rest):
         return first, (*_fitted(stored, rest), *head)
     return first, _fitted(weights.last, rest)
 
@@ -139,37 +136,6 @@ def _held(block: Block) -> int:
     return sum(weight.bytes_on_rank(ONE_GPU) for weight in block)
 
 
-def _module(name: str) -> tuple[str, str]:
-    """A tensor's module without layer and wrappers, and with its own last step: ("self_attn.q_proj", "…q_proj.weight")."""
-    inner = re.sub(r"^(?:.*?\.)?(?:layers|h|blocks|blk|layer)\.\d+\.", "", bare(name))
-    inner = re.sub(r"experts\.\d+\.", "experts.0.", inner)
-    inner = re.sub(r"(?<=proj)_(?=(?:blocks|scales|bias)$)", ".", inner)  # of experts in one tensor (gpt-oss)
-    module = inner
-    while True:
-        outer, dot, last = module.rpartition(".")
-        if not (dot and (last in _SUFFIXES or last.startswith("bitsandbytes__"))):
-            return module, inner
-        module = outer
-
-
-def _key(module: str) -> Key:
-    name = bare(module)
-    last = name.rpartition(".")[2]
-    if last == "bias":
-        kind, module = _key(name.removesuffix(".bias"))
-        return kind, f"{module}.bias"
-    shared = "shared" in name or last.endswith("_shexp")
-    routed = not shared and ("experts" in name or last.endswith("_exps"))
-    return "shared" if shared else "expert" if routed else "", _LAST.get(last, last)
-
-
-def _keys(name: str) -> tuple[Key, ...]:
-    """The modules that a tensor belongs to: several when projections are joined."""
-    kind, last = _key(_module(name)[0])
-    module, bias, _ = last.partition(".bias")
-    return tuple((kind, part + bias) for part in _JOINED.get(module, (module,)))
-
-
 def _fitted(block: Block, tensors: Iterable[Tensor]) -> Block:
     """The block with exactly the bytes of its tensors; as it is where it has those, whatever the tensors are called."""
     tensors = tuple(tensors)
@@ -177,11 +143,11 @@ def _fitted(block: Block, tensors: Iterable[Tensor]) -> Block:
         return block
     places: dict[Key, list[int]] = defaultdict(list)
     for index, weight in enumerate(block):
-        places[_key(weight.name)].append(index)
+        places[key_of(weight.name)].append(index)
     sizes: dict[tuple[int, ...], int] = defaultdict(int)
     unnamed = []
     for tensor in tensors:
-        found = tuple(dict.fromkeys(index for key in _keys(tensor.name) for index in places.get(key, ())))
+        found = tuple(dict.fromkeys(index for key in keys_of(tensor.name) for index in places.get(key, ())))
         if found:
             sizes[found] += tensor.bytes
         else:

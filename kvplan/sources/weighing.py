@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kvplan.errors import BadFile, KvplanError, UsageError
 from kvplan.sources.files import CONFIG_NAMES
 from kvplan.sources.headers import INDEX, Incomplete, Progress, folder_headers, hub_headers
-from kvplan.sources.measured import accounts_for, measured
+from kvplan.sources.measured import accounts_for, lacks_head, measured
 from kvplan.units import format_bytes
 
 if TYPE_CHECKING:
@@ -44,7 +44,11 @@ def weigh(model: Model, *, offline: bool = False, progress: Progress | None = No
         weights = measured(model.weights, found)
         if accounts_for(weights, found):
             return replace(model, weights=weights)
-        found = f"the files' tensors, {format_bytes(found.bytes)}, can't be told apart by their names"
+        found = (
+            "the files have no lm_head, and the config doesn't say that it is the embedding (tie_word_embeddings)"
+            if lacks_head(model.weights, found)
+            else f"the files' tensors, {format_bytes(found.bytes)}, can't be told apart by their names"
+        )
     return replace(model, notes=(*model.notes, f"weights are those of the config's formula: {found}"))
 
 

@@ -11,7 +11,7 @@ from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import ONE_GPU, Weights
 from kvplan.engines.weight_views import vllm
 from kvplan.families import read
-from kvplan.sources.measured import accounts_for, measured
+from kvplan.sources.measured import accounts_for, lacks_head, measured
 from kvplan.sources.tensors import Headers, Tensor
 
 HIDDEN, INNER, VOCABULARY, LAYERS = 256, 512, 1024, 2
@@ -136,3 +136,17 @@ def test_bitsandbytes_names_its_scales_after_the_weight():
     query = next(weight for weight in found.layers[0] if weight.name.endswith("q_proj"))
     assert query.bytes_on_rank(ONE_GPU) == HIDDEN * HIDDEN // 2 + HIDDEN * HIDDEN // 16 + 64 + 83
     assert query.bytes_on_rank(Parallel(tp=2)) == pytest.approx(query.bytes_on_rank(ONE_GPU) / 2, abs=150)
+
+
+def test_a_head_by_another_name_is_no_second_embedding():
+    """ChatGLM calls it output_layer; both tables have one shape."""
+    renamed = [
+        bf16("transformer.embedding.word_embeddings.weight", VOCABULARY, HIDDEN), bf16("transformer.final_norm.weight", HIDDEN),
+        bf16("transformer.output_layer.weight", VOCABULARY, HIDDEN), bf16("model.layers.0.self_attn.q_proj.scale", 2),
+    ]  # fmt: skip
+    files = headers(*BODY, *renamed)
+    found = measured(weights(), files)
+    ends = {weight.name: weight.bytes_on_rank(ONE_GPU) for weight in (*found.first, *found.last)}
+    assert ends == {"model.embed_tokens": TABLE, "model.norm": NORM, "lm_head": TABLE}
+    assert not lacks_head(weights(), files)
+    assert lacks_head(weights(), headers(*BODY, *renamed[:2]))
