@@ -18,6 +18,7 @@ from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import storage_named
 from kvplan.engines.base import Capacity, Options
+from kvplan.engines.vllm import emit
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.versions import parse
 from kvplan.engines.weight_views import view_of
@@ -93,8 +94,6 @@ AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}
         ({**GPTQ, "sym": False}, "0.22.0", "Unsupported quantization config: bits=4, sym=False"),
         ({**AWQ, "bits": 8}, "0.11.2", None),
         ({**AWQ, "bits": 8}, "0.12.0", "Unsupported num_bits = 8. Supported: 4."),
-        ({"quant_method": "fbgemm_fp8"}, "0.13.0", None),
-        ({"quant_method": "fbgemm_fp8"}, "0.33.0", "it needs --allow-deprecated-quantization"),
         ({"quant_method": "modelopt", "quant_algo": "W4A16_NVFP4"}, "0.21.0", None),
         (
             {"quant_method": "modelopt", "quant_algo": "W4A16_NVFP4"},
@@ -111,6 +110,16 @@ def test_checkpoints_by_release(block, version, said):
     with pytest.raises(Unsupported) as refused:
         asked(model("qwen2", block), engine, "h100", 1)
     assert said in str(refused.value.problem.cause)
+
+
+@pytest.mark.parametrize(("version", "needed"), [("0.13.0", False), ("0.14.0", True), ("0.33.0", True)])
+def test_deprecated_methods_need_a_flag(version, needed):
+    """From DEPRECATED_QUANTIZATION_METHODS, which 0.14 came with; Llama-3.1-405B-FP8 is stored so."""
+    loaded, engine, card = model("qwen2", {"quant_method": "fbgemm_fp8"}), Vllm(parse(version)), load_gpu("h100")
+    plan = (loaded, card, Parallel(), None, Options(), 4096)
+    said = engine.cautions(loaded, card, Parallel(), Options(), 4096)
+    assert bool(said) == needed
+    assert ("--allow-deprecated-quantization" in emit.serve(emit.launch(engine, *plan, "a/checkpoint"))) == needed
 
 
 def test_a_format_that_is_asked_about_isnt_the_checkpoints():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvplan.arch.model import Model
-from kvplan.engines.vllm import served
+from kvplan.engines.vllm import quantizers, served
 from kvplan.engines.vllm.architectures import longest_item
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.versions import Rules, text
@@ -11,7 +11,7 @@ from kvplan.engines.vllm.versions import Rules, text
 
 def cautions(model: Model, settings: Settings, rules: Rules) -> tuple[str, ...]:
     """Whole sentences, none where nothing is in doubt."""
-    said = (served.doubt(model, rules.version), _short_steps(model, settings, rules))
+    said = (served.doubt(model, rules.version), _short_steps(model, settings, rules), _deprecated(model, rules))
     return tuple(f"{each}." for each in said if each is not None)
 
 
@@ -27,4 +27,14 @@ def _short_steps(model: Model, settings: Settings, rules: Rules) -> str | None:
         f"vLLM {text(rules.version)} starts with steps of {settings.tokens:,} tokens for text alone (--language-model-only), "
         f"and else says: Chunked MM input disabled but max_tokens_per_mm_item ({item}) is larger than max_num_batched_tokens "
         f"({settings.tokens}); --max-num-batched-tokens {item} is enough"
+    )
+
+
+def _deprecated(model: Model, rules: Rules) -> str | None:
+    """Source: vLLM config/model.py _verify_quantization."""
+    if model.quantized is None or not quantizers.deprecated(model, rules.version):
+        return None
+    return (
+        f"vLLM {text(rules.version)} calls the quantization method {model.quantized.method} deprecated, and starts only with "
+        "--allow-deprecated-quantization"
     )

@@ -15,6 +15,7 @@ from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
+from kvplan.engines.vllm import quantizers
 from kvplan.engines.vllm.adapters import TARGETED, lora_rank
 from kvplan.engines.vllm.cells import flag as flag_of
 from kvplan.engines.vllm.drafts import draft_layers
@@ -30,6 +31,7 @@ Flag = tuple[str, str | None]
 """A flag and its value; None for a switch."""
 
 LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+UNLOCK = "--allow-deprecated-quantization"
 NODE = 8
 """GPUs that one pod can have; more are more than one node has."""
 IMAGES = {"nvidia": "vllm/vllm-openai", "amd": "vllm/vllm-openai-rocm"}
@@ -43,7 +45,7 @@ class Launch:
     stretched: whether the length is beyond what the config justifies, which vLLM takes only when it is told to. remarks:
     what should be known before this is run. drafts: who guesses tokens where no draft model is given: the model's own
     prediction layers (mtp), or n-grams of the text where it has none. own: cache formats that `auto` would be too.
-    family: the model's type.
+    family: the model's type. unlocks: flags without which the checkpoint isn't loaded.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Launch:
     drafts: str = "mtp"
     own: tuple[str, ...] = ()
     family: str = ""
+    unlocks: tuple[Flag, ...] = ()
 
     @property
     def utilization(self) -> float:
@@ -83,6 +86,7 @@ def launch(
     stretched = longest is not None and context > longest
     drafts = "mtp" if draft_layers(model) else "ngram"
     own = (spelled(engine.kv_format(model, None, gpu)),)
+    unlocks: tuple[Flag, ...] = ((UNLOCK, None),) if quantizers.deprecated(model, engine.release) else ()
     return Launch(
         name,
         engine,
@@ -97,6 +101,7 @@ def launch(
         drafts,
         own,
         model.family,
+        unlocks,
     )
 
 
@@ -266,6 +271,7 @@ def _model(told: Launch) -> Iterator[Flag]:
     if told.revision is not None:
         yield "--revision", told.revision
     yield "--max-model-len", str(told.chosen.length)
+    yield from told.unlocks
     if not told.options.graphs:
         yield "--enforce-eager", None
 

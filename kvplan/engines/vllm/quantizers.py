@@ -24,13 +24,7 @@ AS = {
 }
 """Methods that go by other names too."""
 
-DEPRECATED = {
-    "fbgemm_fp8": (0, 14, 0),
-    "fp_quant": (0, 14, 0),
-    "ptpc_fp8": (0, 14, 0),
-    "petit_nvfp4": (0, 14, 0),
-    "bitblas": (0, 14, 0),
-}
+DEPRECATED: dict[str, Version] = {"fbgemm_fp8": (0, 14, 0), "fp_quant": (0, 14, 0), "ptpc_fp8": (0, 14, 0)}
 """Methods that need --allow-deprecated-quantization, and since when."""
 
 KEYS: dict[str, tuple[tuple[Version, tuple[str, ...]], ...]] = {
@@ -101,6 +95,14 @@ def check(model: Model, rules: Rules) -> None:
         )
 
 
+def deprecated(model: Model, version: Version) -> bool:
+    """Whether the checkpoint loads only with --allow-deprecated-quantization."""
+    block = model.quantized
+    if block is None or (model.weights is not None and model.weights.basis == "what_if"):
+        return False
+    return version >= DEPRECATED.get(block.method, (version[0] + 1, 0, 0))
+
+
 CACHES = ("compressed-tensors", "modelopt")
 """Beginnings of the methods whose blocks decide the cache's format. Source: utils/torch_utils.py, layers/attention.py."""
 
@@ -118,8 +120,6 @@ def _refusals(block: Quantized, version: Version) -> Iterator[str]:
     names = AS.get(method, (method,))
     if method and not any(holds(QUANTIZATIONS[name], version) for name in names if name in QUANTIZATIONS):
         yield f"Unknown quantization method: {method}"
-    if version >= DEPRECATED.get(method, (version[0] + 1, 0, 0)):
-        yield f"The quantization method {method} is deprecated: it needs --allow-deprecated-quantization"
     for since, keys in KEYS.get(method, ()):
         if version >= since and not set(keys) & set(block.keys):
             yield f"Cannot find any of {list(keys)} in the model's quantization config."
