@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvplan.arch.layers import Attention, Compressed, Latent, Layer
 from kvplan.families.fields import Fields
-from kvplan.families.patterns import draft_count
+from kvplan.families.patterns import DRAFT_COUNTS, draft_count
 
 
 def draft_layers(fields: Fields, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
@@ -15,6 +15,8 @@ def draft_layers(fields: Fields, layers: tuple[Layer, ...]) -> tuple[Layer, ...]
     Raises: BadField.
     """
     count = draft_count(fields)
+    if not count and not fields.has(*DRAFT_COUNTS):
+        count = UNSTATED.get(fields.model_type, 0)
     if not count:
         return ()
     for layer in reversed(layers):
@@ -22,3 +24,7 @@ def draft_layers(fields: Fields, layers: tuple[Layer, ...]) -> tuple[Layer, ...]
             if isinstance(cache, Latent | Compressed) or (isinstance(cache, Attention) and cache.cap is None):
                 return (Layer((cache,)),) * count
     return ()
+
+
+UNSTATED = {"qwen3_next": 1}
+"""Types whose published checkpoints have prediction layers (mtp.*) that their configs don't state."""

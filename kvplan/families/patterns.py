@@ -100,19 +100,19 @@ def draft_count(fields: Fields) -> int:
 
     Raises: BadField.
     """
-    names = (
-        "num_nextn_predict_layers",
-        "mtp_num_hidden_layers",
-        "num_mtp_modules",
-        "_num_mtp_layers",
-        "mtp_num_layers",
-    )
-    count = fields.whole(*names, least=0) or 0
+    count = fields.whole(*DRAFT_COUNTS, least=0) or 0
     if count > MOST_DRAFTS:
-        raise BadField(fields.path + names[0], count, f"a number of prediction layers up to {MOST_DRAFTS}")
+        raise BadField(fields.path + DRAFT_COUNTS[0], count, f"a number of prediction layers up to {MOST_DRAFTS}")
     return count
 
 
+DRAFT_COUNTS = (
+    "num_nextn_predict_layers",
+    "mtp_num_hidden_layers",
+    "num_mtp_modules",
+    "_num_mtp_layers",
+    "mtp_num_layers",
+)
 MOST_DRAFTS = 64
 
 

@@ -14,6 +14,7 @@ from kvplan.arch.storage import AWQ_SOURCE, CHANNEL_SOURCE, GPTQ_SOURCE, QUARK_S
 from kvplan.arch.weights import Weight
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.versions import Rules, text
+from kvplan.engines.weight_views import MAMBA_1
 from kvplan.errors import CannotSplit, Unsupported
 
 METHODS = {
@@ -86,7 +87,8 @@ def _packed(model: Model) -> Iterator[tuple[Weight, str]]:
         if method == "awq" and _by_kernels(model):
             method = WITH_ZEROS
         grouped = weight.stored.group > 0 and weight.stored.group_rows == 1 and weight.stored.bits in PACKED_BITS
-        if method is not None and grouped and weight.linear:
+        mixer = model.family in MAMBA_1 and weight.component == "recurrent"  # not quantized
+        if method is not None and grouped and weight.linear and not mixer:
             yield weight, method
 
 

@@ -39,6 +39,9 @@ ALGORITHMS: dict[str, Version] = {
 }  # fmt: skip
 """ModelOpt's quant_algo, and since when."""
 
+BESIDE = ("FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO", "NVFP4", "MIXED_PRECISION")
+"""Those that may stand in hf_quant_config.json. Source: transformers_utils/model_arch_config_convertor.py."""
+
 MARLIN_GROUPS = (-1, 32, 64, 128)
 
 
@@ -126,6 +129,8 @@ def _refusals(block: Quantized, version: Version) -> Iterator[str]:
     if method == "modelopt" and block.algorithm and version < ALGORITHMS.get(block.algorithm, (version[0] + 1, 0, 0)):
         known = [name for name, since in ALGORITHMS.items() if version >= since]
         yield f"ModelOpt currently only supports: {known} quantizations in vLLM, and not {block.algorithm}"
+    if method == "modelopt" and "quant_method" not in block.keys and block.algorithm not in BESIDE:
+        yield f"Unknown ModelOpt quant algo: {block.algorithm}"
     for limit in LIMITS:
         if limit.method == method and version >= limit.since:
             for scheme in block.schemes:

@@ -114,11 +114,11 @@ def _gptq(node: Node, dtype: Storage) -> Quantization:
     bits, group = _bits(node, "bits", "w_bit"), _group(node, "group_size", "q_group_size", default=-1)
     storage = integer(bits, group, zero_bits=bits, column_bits=INDEX_BITS)
     dynamic = node.get("dynamic")
-    skipped, named = [], []
+    named: list[tuple[Names, Storage | None]] = []
     for pattern, change in dynamic.items() if isinstance(dynamic, Mapping) else ():
         expression = f"re:{pattern[2:]}" if pattern[:2] in ("-:", "+:") else f"re:{pattern}"
         if pattern.startswith("-:"):
-            skipped.append(expression)
+            named.append((Names.of((expression,)), None))
         elif isinstance(change, Mapping):
             own = _bits(change, "bits", default=bits)
             named.append(
@@ -127,7 +127,7 @@ def _gptq(node: Node, dtype: Storage) -> Quantization:
                     integer(own, _group(change, "group_size", default=group), zero_bits=own, column_bits=INDEX_BITS),
                 )
             )
-    ignored = Names.of([*_list(node, "modules_to_not_convert"), *skipped])
+    ignored = Names.of(_list(node, "modules_to_not_convert"))
     return Quantization("gptq", dtype, storage, ignored, tuple(named), head=bool(node.get("lm_head")))
 
 
@@ -181,7 +181,7 @@ def _mxfp4(node: Node, dtype: Storage) -> Quantization:
 
 
 def _compressed(node: Node, dtype: Storage) -> Quantization:
-    named, default = [], None
+    named, default, embeds = [], None, False
     groups = node.get("config_groups")
     for group in groups.values() if isinstance(groups, Mapping) else ():
         if not isinstance(group, Mapping):
@@ -192,11 +192,11 @@ def _compressed(node: Node, dtype: Storage) -> Quantization:
             continue
         if "Linear" in targets or not targets:
             default = default or storage
+        embeds = embeds or "Embedding" in targets
         named.append((Names.of(target for target in targets if target != "Linear"), storage))
     ignored = Names.of(_list(node, "ignore"))
-    return Quantization(
-        "compressed-tensors", dtype, default, ignored, tuple(pair for pair in named if pair[0] != _NOBODY)
-    )
+    rules = ((ignored, None), *(pair for pair in named if pair[0] != _NOBODY))
+    return Quantization("compressed-tensors", dtype, default, ignored, rules, embeddings=embeds)
 
 
 _NOBODY = Names.of(())

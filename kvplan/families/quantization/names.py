@@ -73,6 +73,10 @@ class Names:
                 return True
         return False
 
+    def names(self, spellings: tuple[str, ...]) -> bool:
+        """Whether a literal entry, and no mere pattern, is the module's name."""
+        return any(name in self.literal for name in spellings)
+
     def of_layer(self, layer: int) -> object:
         """What sets a layer apart on this list; equal for layers that it treats alike."""
         numbered = any(
@@ -111,6 +115,7 @@ def _paths(name: str) -> list[str]:
     return [".".join(steps[i:j]) for i in range(len(steps)) for j in range(i + 1, len(steps) + 1)]
 
 
+GATED = "gate_up_proj"
 ALIASES: dict[str, tuple[str, ...]] = {
     "q_proj": ("qkv_proj",), "k_proj": ("qkv_proj",), "v_proj": ("qkv_proj",),
     "gate_proj": ("gate_up_proj", "w1"), "up_proj": ("gate_up_proj", "w3"), "down_proj": ("w2",),

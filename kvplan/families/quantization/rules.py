@@ -15,7 +15,7 @@ class Quantization:
     """Formats of one checkpoint.
 
     dtype: of everything that isn't quantized. linear: of linear layers; None when the checkpoint isn't quantized.
-    ignored: modules that stay in dtype. named: formats of modules that differ, first match wins. only: when there,
+    ignored: modules that stay in dtype. named: formats of modules that differ, None for dtype, the first match wins. only: when there,
     components that are quantized at all. embeddings, head: whether those are. unknown: the method's name when its
     format isn't known, and the bytes are then those of dtype.
     """
@@ -24,7 +24,7 @@ class Quantization:
     dtype: Storage = BF16
     linear: Storage | None = None
     ignored: Names = field(default_factory=lambda: Names.of(()))
-    named: tuple[tuple[Names, Storage], ...] = ()
+    named: tuple[tuple[Names, Storage | None], ...] = ()
     by_component: Mapping[Component, Storage] = field(default_factory=dict)
     only: frozenset[Component] | None = None
     embeddings: bool = False
@@ -47,11 +47,15 @@ class Quantization:
         if self.only is not None and weight.component not in self.only:
             return self.dtype
         for names, storage in self.named:
-            if names.match(spellings, layer):
-                return storage
+            if names.match(spellings, layer) and (self._covers_end(weight.component) or names.names(spellings)):
+                return storage or self.dtype
         if self.ignored.match(spellings, layer) or not self._covers(weight.component):
             return self.dtype
         return self.by_component.get(weight.component, self.linear or self.dtype)
+
+    def _covers_end(self, component: Component) -> bool:
+        """Whether an embedding or a head may be quantized without being named; anything else may."""
+        return component not in ("embedding", "head") or self._covers(component)
 
     def _covers(self, component: Component) -> bool:
         if component == "embedding":

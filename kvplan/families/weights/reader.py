@@ -110,7 +110,7 @@ class _Reader:
         ffn = self.family.moe if self.symbols.maybe("E") else self.family.dense
         for layer in drafts:
             mixers = " ".join(self._mixer(cache) for cache in layer.caches)
-            text = f"norm: {self.family.norms} enorm[H] hnorm[H] shared_head.norm[H] mlp: eh_proj[H,2*H] {mixers} {ffn}"
+            text = f"norm: {self.family.norms} enorm[H] hnorm[H] shared_head.norm[H] mlp: eh_proj(H,2*H) {mixers} {ffn}"
             found += self._part("draft layers", text, {**self._local(layer), "layer": 0})
         return tuple(found)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kvplan.arch.storage import Storage
 from kvplan.arch.weights import Block, Weight, Weights
-from kvplan.families.quantization.names import ALIASES, bare
+from kvplan.families.quantization.names import ALIASES, GATED, bare
 from kvplan.families.quantization.rules import Quantization
 
 Spelled = tuple[tuple[str, str], ...]
@@ -25,7 +25,8 @@ def store(weights: Weights, found: Quantization, spelled: Spelled) -> Weights:
     for index, block in enumerate(weights.layers):
         kind = (id(block), found.of_layer(index))
         if kind not in alike:
-            formats = tuple(found.stored(weight, spellings(weight, spelled), index) for weight in block)
+            gated = is_gated(block)
+            formats = tuple(found.stored(weight, spellings(weight, spelled, gated=gated), index) for weight in block)
             key = (id(block), formats)
             if key not in done:
                 done[key] = _stored(block, formats)
@@ -48,12 +49,17 @@ def _stored(block: Block, formats: tuple[Storage, ...]) -> Block:
     )
 
 
-def spellings(weight: Weight, spelled: Spelled) -> tuple[str, ...]:
+def is_gated(block: Block) -> bool:
+    """Whether a layer has gates, which engines join with what they gate."""
+    return any(weight.name.endswith("gate_proj") for weight in block)
+
+
+def spellings(weight: Weight, spelled: Spelled, *, gated: bool = True) -> tuple[str, ...]:
     """Names that a module goes by within its layer: its own, its aliases, and this family's own spelling."""
     own = bare(weight.name)
     names = [own]
     parent, dot, last = own.rpartition(".")
-    names += [f"{parent}{dot}{other}" for other in ALIASES.get(last, ())]
+    names += [f"{parent}{dot}{other}" for other in ALIASES.get(last, ()) if gated or other != GATED]
     for ordinary, other in spelled:
         names += [other + name.removeprefix(ordinary) for name in tuple(names) if name.startswith(ordinary)]
     return tuple(names)
