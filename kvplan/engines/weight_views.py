@@ -37,6 +37,9 @@ MAMBA_1, RATES = frozenset(("mamba", "falcon_mamba", "jamba")), "A_log"
 HYPER = ("attn_hc.", "ffn_hc.", "hc_head.")
 """Beginnings of names of hyper-connections, which vLLM 0.33 keeps in fp32. Source: models/deepseek_v4."""
 
+FUSED_KEYS = "indexer.wk"
+"""End of the name of an indexer's key projection, which vLLM 0.33 keeps in 16 bit. Source: models/deepseek_v2.py wk_weights_proj."""
+
 BOTH = ".also_v"
 """End of the name of a key projection that gives the values too, which vLLM 0.33 stores twice (gemma4)."""
 
@@ -48,11 +51,14 @@ class Multiples(NamedTuple):
     hidden: int = 1
 
 
-def expert_multiples(stored: Storage, gpu: Gpu | None, version: Version = NEWEST) -> Multiples:
+def expert_multiples(
+    stored: Storage, gpu: Gpu | None, version: Version = NEWEST, *, family: str = "", method: str = ""
+) -> Multiples:
     """Multiples of the kernels that vLLM picks for experts so stored on a GPU.
 
-    In mxfp4, Triton's kernels on Hopper where they come with the release, else Marlin's, or TensorRT-LLM's on data center
-    Blackwell; in 16 bit, TensorRT-LLM's there.
+    In mxfp4, on Hopper Triton's kernels for gpt-oss, where they come with the release, and CUTLASS's for others; else
+    Marlin's, or TensorRT-LLM's on data center Blackwell; compressed-tensors' own path rounds nothing. In 16 bit,
+    TensorRT-LLM's there.
 
     Source: vLLM 0.10.1 to 0.33 quantization/mxfp4.py get_mxfp4_backend, fused_moe/oracle/mxfp4.py
     mxfp4_round_up_hidden_size_and_intermediate_size; oracle/unquantized.py.
@@ -60,13 +66,21 @@ def expert_multiples(stored: Storage, gpu: Gpu | None, version: Version = NEWEST
     amd = gpu is not None and gpu.vendor == "amd"
     major = None if gpu is None or gpu.compute_capability is None else gpu.compute_capability[0]
     if stored.name == "mxfp4":
+        if method == UNROUNDED:
+            return Multiples(1)
         if amd:
             return Multiples(256, 256)
         if major in (None, HOPPER) and version >= TRITON_BUNDLED:
-            return Multiples(64)
+            return Multiples(64) if family == TRITON_ACTIVATION else Multiples(128, 128)
         return Multiples(256 if major == BLACKWELL and version < NARROW_TILES else 128, 256)
     return Multiples(128 if stored in (BF16, FP16) and major == BLACKWELL else 1)
 
+
+TRITON_ACTIVATION, UNROUNDED = "gpt_oss", "compressed-tensors"
+"""The type whose activation Triton's kernels have; the method whose experts in mxfp4 keep their sizes.
+
+Source: vLLM 0.33 fused_moe/experts/gpt_oss_triton_kernels_moe.py; compressed_tensors_moe_w4a4_mxfp4.py.
+"""
 
 HOPPER, BLACKWELL = 9, 10
 """Major compute capabilities of H100, H200 and GH200; of B200, B300 and GB200."""
@@ -87,16 +101,24 @@ Source: fused_moe/oracle/mxfp4.py of 0.25 and 0.29.
 def view_of(engine: str, model: Model, gpu: Gpu | None = None, version: Version = NEWEST) -> View:
     """How `engine` lays out the weights of `model`; the checkpoint's own layout for engines without a rule."""
     return (
-        vllm(model.family, gpu, version, ordered="gptq_order" in model.traits)
+        vllm(
+            model.family,
+            gpu,
+            version,
+            ordered="gptq_order" in model.traits,
+            method="" if model.weights is None else model.weights.method,
+        )
         if engine in ("vllm", "sglang")
         else PLAIN
     )
 
 
-def vllm(family: str, gpu: Gpu | None = None, version: Version = NEWEST, *, ordered: bool = False) -> View:
+def vllm(
+    family: str, gpu: Gpu | None = None, version: Version = NEWEST, *, ordered: bool = False, method: str = ""
+) -> View:
     """VLLM 0.33's parameters and buffers, in the sizes that a version's kernels on this GPU want.
 
-    ordered: whether GPTQ's inputs were reordered; the index of their groups is kept only then.
+    ordered: whether GPTQ's inputs were reordered; the index of their groups is kept only then. method: of quantization.
     """
     amd = gpu is not None and gpu.vendor == "amd"
 
@@ -108,10 +130,13 @@ def vllm(family: str, gpu: Gpu | None = None, version: Version = NEWEST, *, orde
         if family in whole and weight.component != "head":
             return weight.shape
         if weight.routed and weight.split is not None and weight.linear:
-            width, hidden = expert_multiples(weight.stored, gpu, version)
+            width, hidden = expert_multiples(weight.stored, gpu, version, family=family, method=method)
             return moved(
                 weight, tuple(_up(size, width if dim == weight.split else hidden) for dim, size in enumerate(shard))
             )
+        if pads_blocks(family, weight) and weight.split is not None:
+            block = weight.stored.group_rows if weight.split == 0 else weight.stored.group
+            return tuple(_up(size, block if dim == weight.split else 1) for dim, size in enumerate(shard))
         if family == "gpt_bigcode" and weight.component == "mlp":
             return weight.shape
         if weight.name.endswith(BOTH):
@@ -119,14 +144,7 @@ def vllm(family: str, gpu: Gpu | None = None, version: Version = NEWEST, *, orde
         return moved(weight, shard)
 
     def store(weight: Weight, shard: tuple[int, ...]) -> Storage:
-        if weight.stored.source == MLX_SOURCE or _is_cast(weight):
-            return BF16
-        if family in MAMBA_1 and weight.component == "recurrent":
-            return (
-                FP32 if weight.name.endswith(RATES) else weight.stored if weight.stored in (BF16, FP16, FP32) else BF16
-            )
-        wide = (family in WIDE_ROUTERS and weight.component == "router") or weight.name.startswith(HYPER)
-        return FP32 if wide else packed.kept(weight, shard, ordered=ordered, marlin=not amd)
+        return _own_format(weight, family) or packed.kept(weight, shard, ordered=ordered, marlin=not amd)
 
     ends: tuple[tuple[frozenset[str], Component], ...] = (
         (EMBEDDING_EVERYWHERE, "embedding"),
@@ -139,11 +157,28 @@ def vllm(family: str, gpu: Gpu | None = None, version: Version = NEWEST, *, orde
     )  # fmt: skip
 
 
+def _own_format(weight: Weight, family: str) -> Storage | None:
+    """The format of parameters that vLLM doesn't keep in the checkpoint's; None for the others."""
+    if weight.stored.source == MLX_SOURCE or _is_cast(weight) or weight.name.endswith(FUSED_KEYS):
+        return BF16
+    if family in MAMBA_1 and weight.component == "recurrent":
+        if weight.name.endswith(RATES):
+            return FP32
+        return weight.stored if weight.stored in (BF16, FP16, FP32) else BF16
+    wide = (family in WIDE_ROUTERS and weight.component == "router") or weight.name.startswith(HYPER)
+    return FP32 if wide else None
+
+
 def _is_cast(weight: Weight) -> bool:
     """Whether files hold a matrix in 32 bit that is loaded in the model's 16. Source: vLLM 0.33 config/model.py _get_and_verify_dtype."""
     stored = weight.stored
     as_filed = stored.source == HEADERS_SOURCE and stored.bits == FP32.bits
     return as_filed and (weight.linear or weight.component in ("embedding", "head")) and weight.component != "router"
+
+
+def pads_blocks(family: str, weight: Weight) -> bool:
+    """Whether vLLM rounds a rank's share of a matrix up to whole blocks of scales. Source: models/deepseek_v4/nvidia/model.py DeepseekV4MLP."""
+    return family == "deepseek_v4" and weight.component == "shared_experts" and weight.stored.group_rows > 1
 
 
 def _up(size: int, multiple: int) -> int:

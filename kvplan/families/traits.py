@@ -10,6 +10,8 @@ from kvplan.families.fields import Fields
 IMAGE_PREFIX = "image_prefix"
 """Image tokens attend to each other both ways: use_bidirectional_attention "vision". Source: Gemma 4's config."""
 
+BOTH_WAYS = "both_ways"
+"""Every token sees every other, as in embedders: is_causal false, or use_bidirectional_attention true. Source: EmbeddingGemma's config."""
 
 ORDERED = "gptq_order"
 """GPTQ weights whose groups are in the order of activations: desc_act with groups shorter than a row."""
@@ -23,9 +25,11 @@ def traits(fields: Fields) -> tuple[str, ...]:
 
     Raises: BadField.
     """
-    found = fields.find("use_bidirectional_attention")
+    found, causal = fields.find("use_bidirectional_attention"), fields.find("is_causal")
+    sees_all = (found is not None and found[1] is True) or (causal is not None and causal[1] is False)
     stated = (
         (IMAGE_PREFIX, found is not None and found[1] == "vision"),
+        (BOTH_WAYS, sees_all),
         (ORDERED, _ordered(_quantization(fields))),
         (SCALED, _scaled(_quantization(fields))),
     )

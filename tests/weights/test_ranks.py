@@ -12,7 +12,7 @@ from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import MXFP4
 from kvplan.arch.weights import PLAIN
 from kvplan.engines.gaps import Replaced, gaps
-from kvplan.engines.weight_views import expert_multiples, vllm
+from kvplan.engines.weight_views import expert_multiples, view_of, vllm
 from kvplan.sources.gpus import load_gpu
 from kvplan.units import GIB
 
@@ -87,7 +87,7 @@ def rows() -> list[tuple[str, dict, int, int, int]]:
 )
 def test_the_fullest_gpu_against_vllm_s_own_tensors(name, config, tp, pp, expected):
     model = described(config, name)
-    found = model.weights.bytes_fullest(Parallel(tp=tp, pp=pp), vllm(model.family))
+    found = model.weights.bytes_fullest(Parallel(tp=tp, pp=pp), view_of("vllm", model))
     assert found == pytest.approx(expected, rel=0.005)
 
 
@@ -176,4 +176,12 @@ def test_experts_in_mxfp4_are_rounded_as_the_kernels_of_the_day_want():
         ("b200", (0, 25, 0)): (256, 256), ("b200", (0, 33, 0)): (128, 256), ("a100-80", (0, 33, 0)): (128, 256),
         ("mi300x", (0, 33, 0)): (256, 256),
     }  # fmt: skip
-    assert {(gpu, version): expert_multiples(MXFP4, load_gpu(gpu), version) for gpu, version in cases} == cases
+    found = {key: expert_multiples(MXFP4, load_gpu(key[0]), key[1], family="gpt_oss") for key in cases}
+    assert found == cases
+
+
+def test_experts_in_mxfp4_of_other_models_have_other_kernels():
+    """Triton's kernels have gpt-oss's activation alone; compressed-tensors rounds nothing. Source: vLLM 0.33 oracle/mxfp4.py."""
+    hopper = load_gpu("h100-sxm")
+    assert expert_multiples(MXFP4, hopper, family="qwen3_moe", method="quark") == (128, 128)
+    assert expert_multiples(MXFP4, hopper, family="qwen3_moe", method="compressed-tensors") == (1, 1)

@@ -20,7 +20,7 @@ from kvplan.engines.vllm import cells, refusals
 from kvplan.engines.vllm.architectures import compresses
 from kvplan.engines.vllm.backends import capability
 from kvplan.engines.vllm.groups import Cached, Layout, layout
-from kvplan.engines.vllm.layers import Place, layer_specs
+from kvplan.engines.vllm.layers import Place, layer_specs, stages
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.specs import Spec
 from kvplan.engines.vllm.versions import Rules
@@ -75,12 +75,14 @@ def plan(model: Model, gpu: Gpu | None, kv: KvFormat, settings: Settings, rules:
     refusals.check_format(model, kv, rules)
     place = Place(settings, rules, kv, capability(gpu))
     specs = layer_specs(model, place)
-    stage_of = _stages(model, settings)
+    stage_of = stages(model, settings)
     cached = [Cached(spec, stage_of(index)) for index, layer in enumerate(specs) for spec in layer]
     manager = settings.hybrid_manager and rules.groups and (rules.chunk_groups or not _chunks(cached))
     found = layout(cached, rules, hybrid_manager=manager, packed=compresses(model))
-    stages = tuple(found.bytes_per_block(stage) for stage in range(settings.parallel.pp))
-    return Plan(found, stages, found.blocks(settings.demand), _block(found), settings, rules, _unpadded(cached, rules))
+    per_block = tuple(found.bytes_per_block(stage) for stage in range(settings.parallel.pp))
+    return Plan(
+        found, per_block, found.blocks(settings.demand), _block(found), settings, rules, _unpadded(cached, rules)
+    )
 
 
 def pool(made: Plan, available: int) -> Pool | Refusal:
@@ -180,13 +182,6 @@ def _unpadded(cached: list[Cached], rules: Rules) -> tuple[tuple[Spec, int], ...
 
 def _chunks(cached: list[Cached]) -> bool:
     return any(layer.spec.kind == "chunked" for layer in cached)
-
-
-def _stages(model: Model, settings: Settings) -> Callable[[int], int]:
-    """Which stage holds a layer; draft layers are on the last."""
-    sizes = [len(stage) for stage in model.stages(settings.parallel)]
-    ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
-    return lambda layer: next((stage for stage, end in enumerate(ends) if layer < end), len(sizes) - 1)
 
 
 def _block(found: Layout) -> int:

@@ -5,7 +5,7 @@ Source: vLLM 0.33 model_executor/models/registry.py, models/config.py and the mo
 
 from __future__ import annotations
 
-from kvplan.arch.layers import Compressed
+from kvplan.arch.layers import Compressed, Latent
 from kvplan.arch.model import Model
 
 POOLING_SUFFIXES = (
@@ -51,6 +51,9 @@ FP8_ON_BLACKWELL = ("GlmMoeDsaForCausalLM", "Glm5NextForCausalLM", "Glm5NextForC
 
 SHARES_CACHE = ("Gemma3n", "Gemma4", "DiffusionGemma", "Flint", "MuseSpark", "Step5", "HYV4", "Qwen4Exp")
 """How classes begin whose layers may read an earlier layer's cache; the others give every layer its own."""
+
+LEARNED_SINKS = ("GptOssForCausalLM",)
+"""Classes whose heads have sinks of their own. Source: models/gpt_oss.py."""
 
 IMAGE_PREFIX = (
     "BagelForConditionalGeneration", "Gemma3ForConditionalGeneration", "Molmo2ForConditionalGeneration",
@@ -113,3 +116,8 @@ def longest_item(model: Model) -> int:
 def wider_window(model: Model) -> int:
     """Tokens that every window holds beyond what the config says."""
     return next((WIDER_WINDOW[name] for name in model.architectures if name in WIDER_WINDOW), 0)
+
+
+def sparse_latents(model: Model) -> bool:
+    """Whether an indexer chooses which latents a layer reads."""
+    return any(isinstance(cache, Latent) and cache.topk is not None for cache, _ in model.distinct)

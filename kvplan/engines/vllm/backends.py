@@ -24,6 +24,8 @@ BLACKWELL = 10
 WHOLE = frozenset({"16 bit"})
 FP8 = WHOLE | {"fp8"}
 EITHER_FP8 = FP8 | {"fp8_e5m2"}
+EVERY_FP8, FP8_ALONE, CHECKED = frozenset({"fp8", "fp8_e5m2", "fp8_per_token_head"}), frozenset({"fp8"}), (0, 24, 0)
+"""What Triton's kernels ask compute capability 8.9 for, by release. Source: v1/attention/backends/triton_attn.py."""
 SCALED = frozenset({"fp8_per_token_head", "int8_per_token_head", "int4_per_token_head"})
 TURBO = frozenset({"turboquant"})
 PACKED = frozenset({"fp8_ds_mla", "nvfp4_ds_mla"})
@@ -37,7 +39,7 @@ class Backend:
     multiple is taken too, split into kernel blocks. exact: the kernels run only these sizes, not their multiples.
     image_prefix: whether image tokens may attend to each other both ways; only_image_prefix: whether it is for nothing
     else. grouped: whether it needs several query heads for each KV head. plain: whether it needs a decoder's own layers
-    that keep every token. even: whether it needs keys as wide as values. since: the release that it came with. fp8_from: the compute capability its fp8 needs. dcp_formats: what it deals over ranks, none for all.
+    that keep every token. bare: whether it needs heads without learned sinks. even: whether it needs keys as wide as values. since: the release that it came with. fp8_from: the compute capability its fp8 needs. dcp_formats: what it deals over ranks, none for all.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Backend:
     plain: bool = False
     even: bool = False
     since: Version = OLDEST
+    bare: bool = False
     fp8_from: Capability = (0, 0)
     dcp_formats: frozenset[str] = frozenset()
 
@@ -75,6 +78,7 @@ class Need:
     grouped: bool = False
     plain: bool = True
     even: bool = True
+    sinks: bool = False
     release: Version = NEWEST
 
 
@@ -98,7 +102,8 @@ _ATTENTION = (
     Backend("FLASH_ATTN", (64,), frozenset({"fp8"}), (9,), (512,), image_prefix=True, exact=True),
     Backend("FLASH_ATTN", (16,), FP8, (9,), largest_dim=512, image_prefix=True),
     Backend("FLASH_ATTN", (16,), WHOLE, (8, 10, 11, 12), largest_dim=256),
-    Backend("FLASHINFER", _PAGES, EITHER_FP8, (8, 9, 12), _FLASHINFER_DIMS, exact=True),
+    Backend("FLASHINFER", _PAGES, EITHER_FP8, (8,), (64, 128, 256), exact=True, bare=True),
+    Backend("FLASHINFER", _PAGES, EITHER_FP8, (9, 12), _FLASHINFER_DIMS, exact=True, bare=True),
     Backend(
         "FLASHINFER",
         _PAGES,
@@ -121,7 +126,7 @@ _LATENT = (
     Backend("CUTLASS_MLA", (128,), FP8, (10,), _LATENT_DIMS),
     Backend("FLASH_ATTN_MLA", (16,), WHOLE, (9,), _LATENT_DIMS),
     Backend("FLASHMLA", (64,), FP8, (9,), _LATENT_DIMS),
-    Backend("TRITON_MLA", (16,), FP8),
+    Backend("TRITON_MLA", (16,), FP8, fp8_from=(8, 9)),
 )
 
 _SPARSE_LATENT = (
@@ -186,9 +191,9 @@ def _runs(backend: Backend, need: Need, gpu: Capability) -> Backend:
             cause="decode context parallelism of sparse latents needs packed fp8",
             hint="--kv-dtype fp8, or --dcp 1",
         )
-    if need.format == "fp8" and gpu < backend.fp8_from:
+    if need.format in (EVERY_FP8 if need.release >= CHECKED else FP8_ALONE) and gpu < backend.fp8_from:
         raise UsageError(
-            f"vLLM's {backend.name} can't keep an fp8 cache here",
+            f"vLLM's {backend.name} can't keep a cache in {need.format} here",
             cause=f"it needs compute capability {backend.fp8_from[0]}.{backend.fp8_from[1]}",
             hint="--kv-dtype bf16",
         )
@@ -208,6 +213,7 @@ def _allows(backend: Backend, need: Need, gpu: Capability) -> bool:
         backend.grouped and not need.grouped,
         backend.plain and not need.plain,
         backend.even and not need.even,
+        backend.bare and need.sinks,
         need.release < backend.since,
     )
     return not any(refused)

@@ -85,7 +85,8 @@ def launch(
     longest = engine.longest_context(model)
     stretched = longest is not None and context > longest
     drafts = "mtp" if draft_layers(model) else "ngram"
-    own = (spelled(engine.kv_format(model, None, gpu)),)
+    chosen_format = engine.chosen_format(model, gpu)
+    own = () if chosen_format is None else (spelled(chosen_format),)
     unlocks: tuple[Flag, ...] = ((UNLOCK, None),) if quantizers.deprecated(model, engine.release) else ()
     return Launch(
         name,

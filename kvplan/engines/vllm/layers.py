@@ -16,6 +16,7 @@ from kvplan.engines.vllm import cells
 from kvplan.engines.vllm.architectures import (
     ALTERNATES,
     EXPANDED_LATENT,
+    LEARNED_SINKS,
     OWN_FORMAT,
     SHARES_CACHE,
     image_prefix,
@@ -84,16 +85,20 @@ def layer_specs(model: Model, place: Place) -> list[tuple[Spec, ...]]:
         place = replace(place, kv=_own_format(model))
     layers = [*model.layers, *(draft_layers(model) if place.settings.drafted else ())]
     blocks = block_sizes(model, layers, place)
+    unsettled = _unsettled(place)
+    alone = _without_attention(model, layers, place)
     whole = replace(place, kv=_own_format(model))
     skipped = _kept_whole(model, place)
-    made: dict[tuple[int, bool], tuple[Spec, ...]] = {}
+    made: dict[tuple[int, bool, bool], tuple[Spec, ...]] = {}
     found = []
     for index, layer in enumerate(layers):
         specs: list[Spec] = []
         for cache in layer.caches:
-            key = id(cache), index in skipped  # equal caches are mostly one object; hashing them takes longer
+            # equal caches are mostly one object; hashing them takes longer
+            key = id(cache), index in skipped, index in alone
             if key not in made:
-                made[key] = tuple(MAKERS[type(cache)](cache, model, whole if key[1] else place, blocks))
+                settled = unsettled if key[2] else blocks
+                made[key] = tuple(MAKERS[type(cache)](cache, model, whole if key[1] else place, settled))
             specs += made[key]
         found.append(tuple(specs))
     return found
@@ -194,6 +199,33 @@ def block_sizes(model: Model, layers: Sequence[Layer], place: Place) -> Blocks:
     return Blocks(block, block if place.settings.aligned else place.settings.length, padded if padded > page else None)
 
 
+def stages(model: Model, settings: Settings) -> Callable[[int], int]:
+    """Which stage holds a layer; draft layers are on the last."""
+    sizes = [len(stage) for stage in model.stages(settings.parallel)]
+    ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
+    return lambda layer: next((stage for stage, end in enumerate(ends) if layer < end), len(sizes) - 1)
+
+
+def _without_attention(model: Model, layers: Sequence[Layer], place: Place) -> frozenset[int]:
+    """Layers on stages that hold states and no attention."""
+    if place.settings.parallel.pp == 1 or not place.rules.stages_settle:
+        return frozenset()
+    stage_of = stages(model, place.settings)
+    settled = {
+        stage_of(index) for index, layer in enumerate(layers) if any(not _is_state(cache) for cache in layer.caches)
+    }
+    return frozenset(index for index in range(len(layers)) if stage_of(index) not in settled)
+
+
+def _unsettled(place: Place) -> Blocks:
+    """A stage without attention has no backend that would settle its blocks, and leaves them as they were.
+
+    Source: vLLM platforms/interface.py update_block_size_for_backend, which each worker asks of its own layers.
+    """
+    block = place.settings.block or DEFAULT_BLOCK
+    return Blocks(block, block if place.settings.aligned else place.settings.length, None)
+
+
 def _attention_token(caches: Sequence[Cache], place: Place) -> tuple[int | None, bool]:
     """Bytes of one token in one attention layer, and whether it is a latent; None without attention."""
     for cache in caches:
@@ -223,7 +255,9 @@ def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
     elif isinstance(cache, Latent):
         dim = cache.rank + cache.rope_dim
         table = "latent" if cache.topk is None else "sparse latent"
-        yield pick(table, Need(dim, name, nope_dim=cache.nope_dim, dcp=dcp), place.gpu, asked)
+        yield pick(
+            table, Need(dim, name, nope_dim=cache.nope_dim, dcp=dcp, release=place.rules.version), place.gpu, asked
+        )
         if cache.topk is not None:
             yield pick("indexer", Need(dim, "index"), place.gpu, None)
     elif isinstance(cache, Compressed):
@@ -242,6 +276,7 @@ def _need(cache: Attention | CrossAttention, model: Model, place: Place, dim: in
         grouped=grouped,
         plain=plain,
         even=cache.k_dim == cache.v_dim,
+        sinks=named(model, LEARNED_SINKS),
         release=place.rules.version,
     )
 
@@ -333,7 +368,7 @@ def _state(cache: Recurrent, model: Model, place: Place, blocks: Blocks) -> Iter
     if place.settings.aligned:
         held += 1 + (_checkpoint(cache.law, place) is not None)
     page = blocks.state_page or size
-    yield Spec("state", blocks.state, size, page, (cache.tensors, page), held=held)
+    yield Spec("state", blocks.state, size, page, cache.tensors, held=held)
 
 
 def _compressed(cache: Compressed, model: Model, place: Place, blocks: Blocks) -> Iterator[Spec]:

@@ -12,13 +12,14 @@ from kvplan.engines.base import Budget, Capacity, Options, Refusal
 from kvplan.engines.ideal import drafting
 from kvplan.engines.vllm import adapters, allocate, lengths, quantizers, served, states
 from kvplan.engines.vllm import budget as budgets
-from kvplan.engines.vllm.architectures import FP8_ON_BLACKWELL, compresses, named
-from kvplan.engines.vllm.backends import BLACKWELL, capability
+from kvplan.engines.vllm.architectures import FP8_ON_BLACKWELL, compresses, named, sparse_latents
+from kvplan.engines.vllm.backends import BLACKWELL, HOPPER, capability
 from kvplan.engines.vllm.cautions import cautions
 from kvplan.engines.vllm.cells import sixteen_bit
 from kvplan.engines.vllm.reserve import difference, fullest, reasons, stage_bytes
 from kvplan.engines.vllm.settings import settings
 from kvplan.engines.vllm.versions import NEWEST, Version, rules, text
+from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu
 
 
@@ -48,14 +49,29 @@ class Vllm:
         return lengths.accepted(model, rules(self.release))
 
     def kv_format(self, model: Model, asked: KvFormat | None, gpu: Gpu | None) -> KvFormat:
-        """What was asked; else the checkpoint's own format, or what vLLM chooses for the model on this GPU."""
-        if asked is not None:
-            return asked
-        on_blackwell = gpu is not None and capability(gpu)[0] == BLACKWELL
-        if compresses(model) or (model.kv_hint is None and named(model, FP8_ON_BLACKWELL) and on_blackwell):
+        """What was asked; else the checkpoint's own format, or what vLLM chooses for the model on this GPU.
+
+        Raises: UsageError where vLLM would choose a format that no kernel of the GPU takes.
+        """
+        found = asked or self.chosen_format(model, gpu)
+        if found is None:
+            raise UsageError(
+                f"vLLM has no kernel for the cache of {model.origin.id} in its own format here",
+                cause="the checkpoint asks for fp8_e4m3, and sparse latents on Hopper take fp8 only when it is asked for",
+                hint="--kv-dtype fp8, or --kv-dtype bf16",
+            )
+        return found
+
+    def chosen_format(self, model: Model, gpu: Gpu | None) -> KvFormat | None:
+        """What vLLM chooses when no format is asked for; None where it then finds no kernel.
+
+        Source: vLLM 0.33 platforms/cuda.py, supported_kv_cache_dtypes of v1/attention/backends/mla.
+        """
+        major = None if gpu is None else capability(gpu)[0]
+        if compresses(model) or (model.kv_hint is None and named(model, FP8_ON_BLACKWELL) and major == BLACKWELL):
             return KvFormat(FORMATS["fp8"], FORMATS["fp8"])
         if quantizers.caches(model) and model.kv_hint is not None:
-            return model.kv_hint
+            return None if major == HOPPER[0] and sparse_latents(model) else model.kv_hint
         return KvFormat(sixteen_bit(model.dtype), sixteen_bit(model.dtype))
 
     def plan(

@@ -22,7 +22,7 @@ from kvplan.engines.vllm.flags import CACHE_FORMATS
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.spans import first, holds
 from kvplan.engines.vllm.versions import Rules, text
-from kvplan.engines.weight_views import VOCABULARY_MULTIPLE
+from kvplan.engines.weight_views import VOCABULARY_MULTIPLE, pads_blocks
 from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.units import GIB
 
@@ -60,6 +60,7 @@ def check(model: Model, settings: Settings, rules: Rules, device: tuple[int, int
     _pipeline(model, settings)
     _sharing(model, settings)
     _vocabulary(model, settings)
+    _widths(model, settings)
     _windows(model, rules)
     _context_parallel(model, settings)
     _weight_blocks(model, settings)
@@ -86,6 +87,13 @@ def check_format(model: Model, kv: KvFormat, rules: Rules) -> None:
             cause=since,
             hint=f"{newer}--kv-dtype auto; it has {', '.join(_formats(rules))}",
         )
+    other = {"bfloat16": "fp16", "float16": "bf16"}.get(name)
+    if other is not None and model.dtype.name == other:
+        raise UsageError(
+            f"vLLM keeps no {name} cache for {model.origin.id}",
+            cause=f"kv_cache_dtype={name} is incompatible with dtype={own_name(model)}",
+            hint="--kv-dtype auto",
+        )
     if name == "fp8_e5m2" and "fp8_scales" in model.traits:
         raise UsageError(
             f"vLLM takes no fp8_e5m2 cache for {model.origin.id}",
@@ -98,6 +106,11 @@ def check_format(model: Model, kv: KvFormat, rules: Rules) -> None:
             cause="TurboQuant KV cache requires identifiable full-attention layers",
             hint="--kv-dtype fp8",
         )
+
+
+def own_name(model: Model) -> str:
+    """The model's own 16 bit as vLLM calls it."""
+    return {"fp16": "float16", "bf16": "bfloat16"}.get(model.dtype.name, model.dtype.name)
 
 
 def _formats(rules: Rules) -> tuple[str, ...]:
@@ -274,6 +287,44 @@ def _windows(model: Model, rules: Rules) -> None:
         )
 
 
+WHOLE_KV_HEADS = ("GptOssForCausalLM",)
+"""Classes that don't copy KV heads to more ranks than they have. Source: models/gpt_oss.py."""
+
+SHARED_TOWERS = ("Qwen2VL", "Qwen2_5_VL", "Qwen3VL", "Glm4v", "Glm4vMoe")
+"""How the classes begin whose towers every rank has a share of. Source: models/qwen2_5_vl.py, qwen3_vl.py, glm4_1v.py."""
+
+
+def _widths(model: Model, settings: Settings) -> None:
+    """Matrices are shared evenly. Source: distributed/utils.py divide, layers/fused_moe/layer.py."""
+    parallel = settings.parallel
+    if parallel.tp == 1 or model.weights is None:
+        return
+    towers = any(name.startswith(SHARED_TOWERS) for name in model.architectures)
+    weights = [weight for layer, _ in model.weights.distinct for weight in layer if weight.component in SHARED]
+    for weight in (*weights, *(model.weights.towers if towers else ())):
+        if weight.split is None or (weight.routed and parallel.ep > 1):
+            continue
+        size = weight.units or weight.shape[weight.split]
+        ranks = parallel.tp * (parallel.dp if weight.routed else 1)
+        if size % ranks:
+            raise CannotSplit(
+                f"vLLM can't split {model.origin.id} by --tp {parallel.tp}",
+                cause=f"{size} is not divisible by {ranks} ({weight.name})",
+                hint="use a size that divides it" + (", or --ep for the experts" if weight.routed else ""),
+            )
+    if any(name in WHOLE_KV_HEADS for name in model.architectures):
+        for cache, _ in model.distinct:
+            if isinstance(cache, Attention) and cache.kv_heads < parallel.tp:
+                raise CannotSplit(
+                    f"vLLM can't split {model.origin.id} by --tp {parallel.tp}",
+                    cause=f"its class shares {cache.kv_heads} KV heads among ranks and copies none",
+                    hint=f"--tp {cache.kv_heads} at most",
+                )
+
+
+SHARED = ("mlp", "shared_experts", "experts")
+
+
 def _vocabulary(model: Model, settings: Settings) -> None:
     """Embeddings are padded to 64 rows and then dealt equally. Source: layers/vocab_parallel_embedding.py."""
     ranks, rows = settings.parallel.tp, model.vocabulary
@@ -303,7 +354,7 @@ def _weight_blocks(model: Model, settings: Settings) -> None:
     excused = model.weights.method != "compressed-tensors"
     linear = (w for layer, _ in model.weights.distinct for w in layer if w.linear and not w.routed)
     for weight in linear:
-        if weight.split is None or weight.stored.group_rows <= 1:
+        if weight.split is None or weight.stored.group_rows <= 1 or pads_blocks(model.family, weight):
             continue
         block = weight.stored.group_rows if weight.split == 0 else weight.stored.group
         share = weight.on_rank(settings.parallel)[0][weight.split]

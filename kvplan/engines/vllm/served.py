@@ -72,6 +72,12 @@ def check(model: Model, version: Version, *, verified: bool = True) -> None:
     Raises: Unsupported, with a release that does.
     """
     names = model.architectures
+    if "both_ways" in model.traits:
+        raise Unsupported(
+            f"vLLM keeps no cache for {model.origin.id}",
+            cause="by its config every token sees every other (is_causal: false, or use_bidirectional_attention: true)",
+            hint="--engine ideal",
+        )
     if not names or any(_registered(name, version) for name in names):
         crossed = next((name for name in names if name in CROSSES), None)
         if crossed is not None:

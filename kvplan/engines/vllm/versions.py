@@ -45,7 +45,8 @@ class Rules:
     check withholds a block. overlap: which models have a second step in flight charged to their windows.
     hybrid_prefix_caching: whether state is kept at block boundaries too, by default. checkpoints: recurrences whose
     prefill exports one more state, and the tokens it is aligned to. latent_state_block: what blocks of latents beside
-    states are multiples of. window_blocks: whether a window picks its own block. graphs_counted: whether CUDA graphs are
+    states are multiples of. window_blocks: whether a window picks its own block.
+    stages_settle: whether each pipeline stage settles blocks by its own layers. graphs_counted: whether CUDA graphs are
     taken off the cache's memory. batches: defaults for GPUs from 160 GiB, from 70 GiB, and others. always_chunked:
     whether prompts are cut into steps at any length, and not only above 32,768 tokens, into steps of long_prompt_steps.
     slow_but_large, slow_capabilities: GPUs with a large one's memory that are given a small one's steps. shared_memory_read: whether
@@ -79,6 +80,7 @@ class Rules:
     checkpoints: tuple[tuple[str, int], ...] = ()
     latent_state_block: int = 64
     window_blocks: bool = False
+    stages_settle: bool = False
     graphs_counted: bool = False
     batches: tuple[Batches, Batches, Batches] = (Batches(2048, 256), Batches(2048, 256), Batches(2048, 256))
     always_chunked: bool = False
@@ -149,6 +151,8 @@ CHANGES: tuple[Change, ...] = (
            "v1/core/kv_cache_utils.py", (("unbalanced", 1.5),)),
     Change((0, 20, 0), "gpu_memory_utilization defaults to 0.92; CUDA graphs are estimated and taken off",
            "config/cache.py, envs.py", (("utilization", 0.92), ("graphs_counted", True))),
+    Change((0, 20, 0), "each pipeline stage settles its blocks by the layers that it holds", "platforms/interface.py",
+           (("stages_settle", True),)),
     Change((0, 20, 0), "Nemotron-H's states are kept in 32 bit where the config states no format, not in 16",
            "model_executor/models/config.py", (("silent_state", "fp32"),)),
     Change((0, 20, 0), "compressed attention comes, with buffers of some gigabytes", "public logs",

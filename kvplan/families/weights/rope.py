@@ -7,6 +7,7 @@ with the same rotation share one. Source: vLLM 0.33 layers/rotary_embedding.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 from kvplan.arch.layers import Attention, Compressed, Latent, Layer
@@ -62,7 +63,18 @@ def tables(fields: Fields, layers: tuple[Layer, ...], dtype: Storage) -> Block:
         shape = (_rows(fields, scaling, int(length), local), _columns(fields, scaling, head))
         apart = local and (fields.model_type in TWO_BASES or fields.has(*OWN_BASE))
         found[shape, apart] = Weight(NAME, shape, "norm", _stored(fields, dtype))
-    return tuple(found.values())
+    return (*found.values(), *_of_indexers(fields, layers, found.values()))
+
+
+def _of_indexers(fields: Fields, layers: tuple[Layer, ...], main: Iterable[Weight]) -> Block:
+    """Indexers turn halves of a key where latents turn pairs, and so have a table of their own, unless the config says otherwise.
+
+    Source: vLLM 0.33 models/deepseek_v2.py indexer_rope_emb.
+    """
+    indexed = any(isinstance(cache, Latent) and cache.indexer is not None for layer in layers for cache in layer.caches)
+    if not indexed or fields.find("indexer_rope_interleave") == ("indexer_rope_interleave", True):
+        return ()
+    return tuple(replace(table, stored=FP32) for table in main)
 
 
 def _heads(layers: tuple[Layer, ...]) -> Iterable[tuple[int, bool]]:
