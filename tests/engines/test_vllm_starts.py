@@ -54,6 +54,29 @@ def test_eight_bit_caches_before_ada(name, kv, gpu, version, taken):
             started(load_model(name), gpu, kv=kv, version=version)
 
 
+def test_turboquant_on_blackwell_has_no_layout_for_its_whole_layers():
+    assert started(load_model("qwen3-8b"), "h100", kv="turboquant_k8v4").request
+    with pytest.raises(UsageError, match="no layout"):
+        started(load_model("qwen3-8b"), "b200", kv="turboquant_k8v4")
+
+
+OLMO = {
+    "model_type": "olmo_hybrid", "architectures": ["OlmoHybridForCausalLM"], "hidden_size": 3840, "intermediate_size": 11008,
+    "num_hidden_layers": 32, "num_attention_heads": 30, "num_key_value_heads": 30, "linear_num_key_heads": 30,
+    "linear_num_value_heads": 30, "linear_key_head_dim": 96, "linear_value_head_dim": 192, "linear_conv_kernel_dim": 4,
+    "max_position_embeddings": 65536, "vocab_size": 100352, "torch_dtype": "bfloat16",
+    "layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"] * 8,
+}  # fmt: skip
+
+
+def test_olmos_gated_delta_net_hands_out_no_states():
+    """Blocks are multiples of 16 as the kernels want, not of 64, and a request holds two states, not three."""
+    made = started(read(OLMO, Origin("a checkpoint", "a test")), "h100")
+    found = allocate.pool(made, 20 << 30)
+    assert isinstance(found, allocate.Pool)
+    assert (made.block, found.blocks, found.tokens) == (80, 2_184, 117_706)
+
+
 @pytest.mark.parametrize(
     ("name", "tp", "said"),
     [

@@ -55,6 +55,9 @@ SHARES_CACHE = ("Gemma3n", "Gemma4", "DiffusionGemma", "Flint", "MuseSpark", "St
 LEARNED_SINKS = ("GptOssForCausalLM",)
 """Classes whose heads have sinks of their own. Source: models/gpt_oss.py."""
 
+NO_CHECKPOINTS = ("OlmoHybridForCausalLM",)
+"""Classes whose gated delta net hands out no state of its own. Source: layers/mamba/gdn/olmo_gdn_linear_attn.py."""
+
 IMAGE_PREFIX = (
     "BagelForConditionalGeneration", "Gemma3ForConditionalGeneration", "Molmo2ForConditionalGeneration",
     "Moondream3ForCausalLM", "HfMoondream", "PaliGemmaForConditionalGeneration",

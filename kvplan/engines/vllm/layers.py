@@ -17,6 +17,7 @@ from kvplan.engines.vllm.architectures import (
     ALTERNATES,
     EXPANDED_LATENT,
     LEARNED_SINKS,
+    NO_CHECKPOINTS,
     OWN_FORMAT,
     SHARES_CACHE,
     image_prefix,
@@ -24,6 +25,7 @@ from kvplan.engines.vllm.architectures import (
     wider_window,
 )
 from kvplan.engines.vllm.backends import (
+    BLACKWELL,
     DEFAULT_BLOCK,
     HOPPER,
     Backend,
@@ -112,12 +114,21 @@ def _own_format(model: Model) -> KvFormat:
 def _kept_whole(model: Model, place: Place) -> frozenset[int]:
     """Layers that stay in 16 bit: the first two and the last two under TurboQuant, unless states stand beside them.
 
-    Source: vLLM 0.33 layers/quantization/turboquant/config.py get_boundary_skip_layers.
+    Raises: UsageError on data center Blackwell, where the two kinds have no layout in common.
+
+    Source: vLLM 0.33 layers/quantization/turboquant/config.py get_boundary_skip_layers, attention/backends/utils.py
+    resolve_kv_cache_layout.
     """
     if cells.cache_name(place.kv) != "turboquant" or any(_is_state(cache) for cache, _ in model.distinct):
         return frozenset()
     count = len(model.layers)
     ends = min(BOUNDARY_LAYERS, count // 2)
+    if ends and place.gpu[0] == BLACKWELL:
+        raise UsageError(
+            "vLLM finds no layout for a TurboQuant cache on this GPU",
+            cause="the first and the last layers stay in 16 bit, and FlashInfer's layout of them isn't TurboQuant's",
+            hint="--kv-dtype fp8, or auto",
+        )
     return frozenset((*range(ends), *range(count - ends, count)))
 
 
@@ -192,7 +203,7 @@ def block_sizes(model: Model, layers: Sequence[Layer], place: Place) -> Blocks:
     if latent:
         smallest = max(smallest, place.rules.latent_state_block)
     if place.settings.aligned:
-        smallest = lcm(smallest, _checkpoint_alignment(states, place))
+        smallest = lcm(smallest, _checkpoint_alignment(states, model, place))
     needed = smallest * -(-page // (smallest * token))
     block = max(block, aligned(needed, kernel_block(backends)))
     padded = block * token
@@ -303,15 +314,15 @@ def _with_drafts(tensor: StateTensor, drafted: int) -> StateTensor:
     return replace(tensor, rows=rows, stored=None, usual=None)
 
 
-def _checkpoint(law: str, place: Place) -> int | None:
+def _checkpoint(law: str, model: Model, place: Place) -> int | None:
     """Tokens between states that a prefill can hand out for prefix caching; None when it can't."""
-    if law in FLASHINFER_ONLY and place.gpu < HOPPER:
+    if (law in FLASHINFER_ONLY and place.gpu < HOPPER) or named(model, NO_CHECKPOINTS):
         return None
     return dict(place.rules.checkpoints).get(law)
 
 
-def _checkpoint_alignment(states: Sequence[Recurrent], place: Place) -> int:
-    found = [_checkpoint(state.law, place) for state in states]
+def _checkpoint_alignment(states: Sequence[Recurrent], model: Model, place: Place) -> int:
+    found = [_checkpoint(state.law, model, place) for state in states]
     return lcm(*(each for each in found if each)) if all(found) else 1
 
 
@@ -366,7 +377,7 @@ def _state(cache: Recurrent, model: Model, place: Place, blocks: Blocks) -> Iter
     size = state_bytes(cache, model, place)
     held = 1 + place.settings.drafted
     if place.settings.aligned:
-        held += 1 + (_checkpoint(cache.law, place) is not None)
+        held += 1 + (_checkpoint(cache.law, model, place) is not None)
     page = blocks.state_page or size
     yield Spec("state", blocks.state, size, page, cache.tensors, held=held)
 

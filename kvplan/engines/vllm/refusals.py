@@ -302,7 +302,7 @@ def _widths(model: Model, settings: Settings) -> None:
     towers = any(name.startswith(SHARED_TOWERS) for name in model.architectures)
     weights = [weight for layer, _ in model.weights.distinct for weight in layer if weight.component in SHARED]
     for weight in (*weights, *(model.weights.towers if towers else ())):
-        if weight.split is None or (weight.routed and parallel.ep > 1):
+        if weight.split is None or len(weight.shape) < MATRIX or (weight.routed and parallel.ep > 1):
             continue
         size = weight.units or weight.shape[weight.split]
         ranks = parallel.tp * (parallel.dp if weight.routed else 1)
@@ -322,7 +322,8 @@ def _widths(model: Model, settings: Settings) -> None:
                 )
 
 
-SHARED = ("mlp", "shared_experts", "experts")
+SHARED, MATRIX = ("mlp", "shared_experts", "experts"), 2
+"""Components whose matrices ranks share, and the dimensions of one."""
 
 
 def _vocabulary(model: Model, settings: Settings) -> None:
