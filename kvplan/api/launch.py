@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvplan.errors import KvplanError, UnknownName, UsageError
@@ -40,8 +41,15 @@ def launch(plan: Plan, question: FitQuestion, said: tuple[str, ...]) -> str | No
     from kvplan.sources.served import served_name
 
     asked = (request.model, request.gpu, request.parallel, request.kv, request.options, request.context)
-    told = emit.launch(request.engine, *asked, served_name(request.model, question.called), remarks=said)
-    return emit.serve(told) if form == "vllm" else emit.pod(told)
+    name = served_name(request.model, question.called)
+    if form == "vllm":
+        return emit.serve(emit.launch(request.engine, *asked, name, remarks=said))
+    return emit.pod(emit.launch(request.engine, *asked, name, remarks=(*said, *_to_mount(name))))
+
+
+def _to_mount(name: str) -> tuple[str, ...]:
+    """What a pod needs beside the plan where the model is a folder."""
+    return (f"{name} is a folder of this machine: mount it into the pod.",) if Path(name).is_dir() else ()
 
 
 def share(plan: Plan) -> tuple[float | None, str | None]:

@@ -38,7 +38,7 @@ class Parallel:
             raise CannotSplit(
                 f"--ep {self.ep} can't be laid over --tp {self.tp} x --dp {self.dp}",
                 cause="experts are dealt over all tensor and data ranks",
-                hint=f"sizes that work: 1, {self.tp * self.dp}",
+                hint=f"sizes that work: {_listed(tuple(dict.fromkeys((1, self.tp * self.dp))))}",
             )
 
     @property

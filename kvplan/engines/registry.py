@@ -60,6 +60,7 @@ def _about_ideal() -> About:
 
 
 def _vllm(version: str | None) -> Found:
+    from kvplan.engines.vllm.flags import RELEASES
     from kvplan.engines.vllm.policy import Vllm
     from kvplan.engines.vllm.versions import NEWEST, OLDEST, early, parse, text
 
@@ -76,6 +77,10 @@ def _vllm(version: str | None) -> Found:
     if early(version):
         note = f"vLLM {version} came before its release: planned as {text(asked)}, unverified"
         return Found(Vllm(asked, verified=False), verified=False, note=note)
+    if text(asked) not in RELEASES:
+        before = max(each for each in map(parse, RELEASES) if each < asked)
+        note = f"kvplan read no vLLM {text(asked)}: planned as {text(before)}, unverified"
+        return Found(Vllm(before, verified=False), verified=False, note=note)
     return Found(Vllm(asked))
 
 

@@ -137,7 +137,7 @@ def vllm(
         if pads_blocks(family, weight) and weight.split is not None:
             block = weight.stored.group_rows if weight.split == 0 else weight.stored.group
             return tuple(_up(size, block if dim == weight.split else 1) for dim, size in enumerate(shard))
-        if family == "gpt_bigcode" and weight.component == "mlp":
+        if weight.name in WHOLE_MATRICES.get(family, ()):
             return weight.shape
         if weight.name.endswith(BOTH):
             return (2 * shard[0], *shard[1:])
@@ -186,7 +186,7 @@ def _up(size: int, multiple: int) -> int:
 
 
 BY_TRANSFORMERS = frozenset((
-    "arcee", "cwm", "flex_olmo", "glm", "gpt_neox", "hunyuan_v1_dense", "hunyuan_v1_moe", "jais2", "kolibri1", "mellum",
+    "arcee", "bitnet", "cwm", "flex_olmo", "glm", "gpt_neox", "hunyuan_v1_dense", "hunyuan_v1_moe", "jais2", "kolibri1", "mellum",
     "nanbeige", "olmo", "olmo2", "olmo3", "phi", "seed_oss", "smollm3", "starcoder2", "vaultgemma", "dots1",
 ))  # fmt: skip
 """Types that vLLM 0.33 runs through transformers' own modules, which keep no tables of positions.
@@ -195,7 +195,7 @@ Source: vLLM 0.33 model_executor/models/registry.py.
 """
 
 HEAD_EVERYWHERE = frozenset((
-    "bloom", "dbrx", "falcon", "RefinedWeb", "gemma", "gemma3_text", "gemma4_text", "gemma4_unified_text", "gpt2", "gptj", "gpt_oss",
+    "bloom", "chatglm", "dbrx", "falcon", "RefinedWeb", "gemma", "gemma3_text", "gemma4_text", "gemma4_unified_text", "gpt2", "gptj", "gpt_oss",
     "granitemoe", "granitemoehybrid", "granitemoeshared", "hy_v3", "internlm2", "jamba", "mamba", "falcon_mamba", "mamba2",
     "minicpm", "minicpm3", "mixtral", "molmo", "nemotron_h", "olmo_hybrid", "olmoe", "opt", "orion", "phimoe", "qwen2_moe", "qwen3_moe",
     "qwen3_next", "qwen3_vl_moe_text", "qwen3_omni_moe_text", "stablelm", "zamba2",
@@ -203,7 +203,7 @@ HEAD_EVERYWHERE = frozenset((
 """Types whose head vLLM 0.33 builds on every pipeline stage. Source: model_executor/models, ParallelLMHead."""
 
 EMBEDDING_EVERYWHERE = HEAD_EVERYWHERE | frozenset((
-    "chatglm", "cohere", "cohere2", "cohere2_moe", "gemma2", "gemma3n_text", "lfm2", "lfm2_moe", "phi3_v", "qwen3_5_text",
+    "cohere", "cohere2", "cohere2_moe", "gemma2", "gemma3n_text", "lfm2", "lfm2_moe", "phi3_v", "qwen3_5_text",
     "qwen3_5_moe_text",
 ))  # fmt: skip
 """Types whose embedding it builds on every stage. Source: model_executor/models, VocabParallelEmbedding."""
@@ -221,9 +221,12 @@ Source: model_executor/models, classes with a ParallelLMHead that never look at 
 WHOLE_EMBEDDING = frozenset(("whisper",))
 """Types whose embedding every tensor rank holds whole. Source: vLLM 0.33 model_executor/models/whisper.py, nn.Embedding."""
 
-WHOLE_LAYERS = frozenset(("biogpt", "ctrl", "jetmoe", "modernbert-decoder", "persimmon"))
+WHOLE_LAYERS = frozenset(("biogpt", "ctrl", "gpt_bigcode", "jetmoe", "modernbert-decoder", "persimmon"))
 """Types that vLLM runs through transformers' modules and that state no tensor parallel plan there: each rank holds every
 layer whole, but a gated MLP, where one is found.
 
 Source: vLLM 0.33 model_executor/models/transformers/base.py recursive_replace; transformers 5.23 base_model_tp_plan.
 """
+
+WHOLE_MATRICES = {"bitnet": ("mlp.down_proj",)}
+"""Matrices that a type's tensor parallel plan there leaves whole. Source: transformers 5.23 models/bitnet, base_model_tp_plan."""

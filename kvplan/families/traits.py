@@ -13,6 +13,9 @@ IMAGE_PREFIX = "image_prefix"
 BOTH_WAYS = "both_ways"
 """Every token sees every other, as in embedders: is_causal false, or use_bidirectional_attention true. Source: EmbeddingGemma's config."""
 
+OWN_CODE = "own_code"
+"""The checkpoint brings the code that reads its config (auto_map), and the Transformers library has none for its type."""
+
 ORDERED = "gptq_order"
 """GPTQ weights whose groups are in the order of activations: desc_act with groups shorter than a row."""
 
@@ -30,10 +33,18 @@ def traits(fields: Fields) -> tuple[str, ...]:
     stated = (
         (IMAGE_PREFIX, found is not None and found[1] == "vision"),
         (BOTH_WAYS, sees_all),
+        (OWN_CODE, _brings_code(fields)),
         (ORDERED, _ordered(_quantization(fields))),
         (SCALED, _scaled(_quantization(fields))),
     )
     return tuple(name for name, holds in stated if holds)
+
+
+def _brings_code(fields: Fields) -> bool:
+    found = fields.find("auto_map")
+    return (
+        found is not None and isinstance(found[1], Mapping) and "AutoConfig" in found[1] and not fields.defaults.known
+    )
 
 
 def _quantization(fields: Fields) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from kvplan.arch.formats import parse_kv_format
+from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.check.serving import parse
 from kvplan.check.tree import WorkingTree
@@ -17,6 +18,7 @@ from kvplan.engines.vllm import emit
 from kvplan.engines.vllm.inverse import utilization
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.errors import UsageError
+from kvplan.families import read
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
 
@@ -41,6 +43,18 @@ def test_serve_line():
         "  --max-num-batched-tokens 8192 \\\n"
         "  --max-num-seqs 1024\n"
     )
+
+
+@pytest.mark.parametrize(("type_", "said"), [("minicpm_of_ours", True), ("llama", False)])
+def test_code_of_a_checkpoint_is_mentioned_where_no_library_has_it(type_, said):
+    config = {
+        "model_type": type_, "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 2,
+        "num_attention_heads": 16, "num_key_value_heads": 8, "vocab_size": 32000, "max_position_embeddings": 8192,
+        "auto_map": {"AutoConfig": "configuration_ours.OurConfig"},
+    }  # fmt: skip
+    model = read(config, Origin("us/ours", "a test"))
+    made = emit.launch(engine("vllm"), model, H100, ONE, None, Options(), 8192, "us/ours")
+    assert ("--trust-remote-code" in emit.serve(made)) is said
 
 
 def test_every_flag_has_its_place():

@@ -49,6 +49,12 @@ def test_a_version_is_planned_as_itself():
     assert registry.engine("vllm@0.19").version == "0.19.0"
 
 
+def test_a_release_that_nobody_made_is_marked():
+    found = registry.find("vllm@0.20.9")
+    assert (found.engine.version, found.verified) == ("0.20.2", False)
+    assert "0.20.9" in found.note
+
+
 def test_a_newer_version_is_marked():
     found = registry.find("vllm@0.99.0")
     assert not found.verified

@@ -98,7 +98,7 @@ def launch(
         chosen,
         model.origin.revision,
         stretched,
-        remarks,
+        (*remarks, *((CODE,) if "own_code" in model.traits else ())),
         drafts,
         own,
         model.family,
@@ -186,6 +186,9 @@ def _words(flag: Flag) -> tuple[str, ...]:
     name, value = flag
     values = () if value is None else value.split() if name in LISTS else (value,)
     return (name, *values)
+
+
+CODE = "The checkpoint brings code of its own: if vLLM asks for it, and you trust it, add --trust-remote-code."
 
 
 def serve(told: Launch) -> str:

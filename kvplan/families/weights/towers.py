@@ -217,7 +217,7 @@ INTERNVL = Tower(
 OMNI_VISION = Tower(QWEN2_5_VL.ends, QWEN2_5_VL.layer, "depth", given=QWEN2_5_VL.given)
 OMNI_AUDIO = Tower(
     "conv1(H,num_mel_bins,3)+ conv2(H,H,3)+ audio_bos_eos_token(2,output_dim) ln_post[H]+ proj[output_dim,H]+",
-    encoder_layer(k_bias=""), "encoder_layers", given={"H": "d_model", "I": "encoder_ffn_dim"},
+    whole(encoder_layer(k_bias="")), "encoder_layers", given={"H": "d_model", "I": "encoder_ffn_dim"},
 )  # fmt: skip
 
 TOWERS: dict[str, Tower] = {
