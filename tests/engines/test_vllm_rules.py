@@ -547,6 +547,8 @@ def test_longcat_drafts_with_one_latent_layer():
 
     assert block(0) == 56 * 16 * 1152
     assert block(1) == 57 * 16 * 1152
+    thirds = own.plan(model, H100, Parallel(pp=3), kv, Options(), 4096)
+    assert thirds.stages == tuple(latents * 16 * 1152 for latents in (18, 20, 18))  # layers are dealt whole: 9, 10, 9
 
 
 def test_replicas_have_a_pool_each():

@@ -112,4 +112,7 @@ def doubled_layers(fields: Fields) -> tuple[Layer, ...]:
 
     Raises: MissingField, BadField.
     """
-    return latent_layers(fields, 2 * patterns.layer_count(fields))
+    single = latent_layers(fields, 2 * patterns.layer_count(fields))
+    return tuple(
+        Layer((*first.caches, *second.caches)) for first, second in zip(single[::2], single[1::2], strict=True)
+    )

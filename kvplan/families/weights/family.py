@@ -19,7 +19,6 @@ class Family:
     attention, latent, compressed, cross: by what a layer caches. recurrent: by the recurrence's law, "" for any.
     dense, moe: of the feed-forward. norms: in every layer. first, last: before and after the layers.
     single: whether a layer is attention or recurrence or feed-forward, not one after the other.
-    fold: how many of the layers that cache something make one block of the checkpoint.
     tied: whether the head is the embedding, where the class's word for it doesn't hold. usually_tied: whether it is when
     neither the config nor the class says.
     given: what its symbols mean whatever the config says. fallback: where the config and its class say nothing.
@@ -41,7 +40,6 @@ class Family:
     first: str = parts.EMBEDDING
     last: str = parts.HEAD
     single: bool = False
-    fold: int = 1
     tied: bool | None = None
     usually_tied: bool = False
     given: Given = field(default_factory=dict)

@@ -192,9 +192,9 @@ RARE: dict[str, Family] = {
         moe=f"{experts()} mlp: mlp.bias[H]",
     ),
     "longcat_flash": Family(
-        latent=repeated(2, latent()),
+        latent=latent(),
         moe=f"{repeated(2, gated('', width='ffn_hidden_size'))} router: mlp.router.classifier[E+zero_expert_num,H]+router_bias {experts().partition('experts:')[1]}{experts().partition('experts:')[2]}",
-        norms=f"{repeated(2, NORM2)}", fold=2,
+        norms=f"{repeated(2, NORM2)}",
     ),
     "zamba": Family(
         attention="attention: linear[H,H]", recurrent={"": MAMBA}, dense="", norms=NORM2.split()[0],

@@ -77,7 +77,7 @@ class _Reader:
         locals_: dict[object, Local] = {}
         blocks = []
         lists = [value for name in PER_LAYER if isinstance(value := self.fields.node.get(name), list)]
-        for index, layer in enumerate(self.layers[:: self.family.fold]):
+        for index, layer in enumerate(self.layers):
             kind = (*map(id, layer.caches), None, *map(id, self._source(layer)))
             if kind not in locals_:
                 locals_[kind] = self._local(layer)
