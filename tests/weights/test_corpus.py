@@ -17,7 +17,7 @@ from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import storage_named
 from kvplan.engines.vllm.versions import NEWEST
-from kvplan.engines.weight_views import vllm
+from kvplan.engines.weight_views import view_of
 from kvplan.families import read
 from kvplan.sources.bundled import bundled_document
 from kvplan.units import GIB
@@ -58,7 +58,7 @@ def test_bytes_of_vllm_s_plans(corpus, count_cases):
     errors = []
     for path, parallel, expected in _plans(corpus):
         model = _model(path)
-        errors.append(abs(model.weights.bytes_fullest(parallel, vllm(model.family)) / expected - 1))
+        errors.append(abs(model.weights.bytes_fullest(parallel, view_of("vllm", model)) / expected - 1))
     count_cases("vLLM's weights on the fullest GPU", len(errors))
     assert _share(errors, PERCENT) >= 0.95
     assert _share(errors, 0.2 * PERCENT) >= 0.95
@@ -130,7 +130,7 @@ def _error(row: Row, corpus: Path) -> float | None:
         model = row.model
     if model is None or model.weights is None:
         return None
-    weights, view = model.weights, vllm(model.family, row.gpu, row.version or NEWEST)
+    weights, view = model.weights, view_of("vllm", model, row.gpu, row.version or NEWEST)
     if row.raw.get("model_dtype") == "float32":
         weights = weights.stored_as(storage_named("fp32"))
     if (row.raw.get("flags") or {}).get("language_model_only"):
