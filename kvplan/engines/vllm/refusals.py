@@ -7,22 +7,18 @@ from __future__ import annotations
 
 from bisect import bisect
 from itertools import accumulate
-from math import gcd
 
 from kvplan.arch.formats import FORMATS, PAIRS, KvFormat, parse_kv_format
 from kvplan.arch.layers import Attention, Latent, Recurrent
 from kvplan.arch.model import Model
-from kvplan.arch.parallel import divisors
-from kvplan.arch.storage import FP8_BLOCK_SOURCE
 from kvplan.engines.base import Refusal
-from kvplan.engines.vllm import quantized_groups, quantizers, words
+from kvplan.engines.vllm import quantized_groups, quantizers, weight_shares, words
 from kvplan.engines.vllm.architectures import ALL_OR_NO_WINDOWS, NO_PIPELINE, SHARES_CACHE
 from kvplan.engines.vllm.cells import flag
 from kvplan.engines.vllm.flags import CACHE_FORMATS
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.spans import first, holds
 from kvplan.engines.vllm.versions import Rules, text
-from kvplan.engines.weight_views import VOCABULARY_MULTIPLE, pads_blocks
 from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.units import GIB
 
@@ -59,12 +55,9 @@ def check(model: Model, settings: Settings, rules: Rules, device: tuple[int, int
     _heads(model, settings)
     _pipeline(model, settings)
     _sharing(model, settings)
-    _vocabulary(model, settings)
-    _widths(model, settings)
     _windows(model, rules)
     _context_parallel(model, settings)
-    _weight_blocks(model, settings)
-    _expert_blocks(model, settings, rules, device)
+    weight_shares.check(model, settings, rules, device)
     quantized_groups.check(model, settings, rules, device)
 
 
@@ -228,53 +221,6 @@ def lacks_experts(model: Model) -> bool:
     return not any(weight.routed for layer, _ in model.weights.distinct for weight in layer)
 
 
-def _expert_blocks(model: Model, settings: Settings, rules: Rules, device: tuple[int, int]) -> None:
-    """Experts' inputs are cut between blocks of scales; since 0.29 blocks are refined, down to 32, to fit the cut.
-
-    Source: fused_moe/oracle/fp8.py refine_fp8_moe_block_shape, quantization/fp8.py Fp8MoEMethod of 0.28 and 0.29.
-    """
-    if model.weights is None:
-        return
-    for weight in (weight for layer, _ in model.weights.distinct for weight in layer if weight.routed):
-        rows, columns = weight.stored.group_rows, weight.stored.group
-        if weight.split != 1 or rows <= 1:
-            continue
-        share = weight.on_rank(settings.parallel)[0][1]
-        if not share % rows and (settings.parallel.tp == 1 or not share % columns):
-            continue
-        fitting = gcd(rows, columns, share, weight.shape[0]) >= REFINED
-        refines = weight.stored.source == FP8_BLOCK_SOURCE
-        if rules.refined_blocks and refines and fitting and device >= FP8_KERNELS:
-            continue
-        if rules.refined_blocks and refines and fitting:
-            raise CannotSplit(
-                f"vLLM can't split the experts of {model.origin.id} by --tp {settings.parallel.tp}",
-                cause=f"No FP8 MoE backend supports the deployment configuration: blocks of {rows} would have to be refined "
-                f"for {share} inputs, which Triton's fp8 kernels do from compute capability 8.9 on",
-                hint=f"{_sizes(weight.shape[1], max(rows, columns))}a newer GPU, or a checkpoint without blocks",
-            )
-        side = (
-            f"output_size of gate's and up's weight = {share}"
-            if share % rows
-            else f"input_size of down's weight = {share}"
-        )
-        name, block = ("block_n", rows) if share % rows else ("block_k", columns)
-        newer = "--engine vllm@0.29.0, " if refines and fitting else ""
-        ranks = settings.parallel.tp * settings.parallel.dp
-        whole = "" if weight.shape[1] % rows else f"--ep {ranks} to keep experts whole, or "
-        raise CannotSplit(
-            f"vLLM {text(rules.version)} can't split the experts of {model.origin.id} by --tp {settings.parallel.tp}",
-            cause=f"The {side} is not divisible by weight quantization {name} = {block}.",
-            hint=f"{_sizes(weight.shape[1], max(rows, columns))}{newer}{whole}a checkpoint without blocks",
-        )
-
-
-def _sizes(inputs: int, block: int) -> str:
-    """The tensor sizes that cut a row between blocks, for a hint."""
-    working = [str(size) for size in (2, 4, 8, 16, 32) if not inputs % (size * block)]
-    return f"--tp {' or '.join(working)}, " if working else ""
-
-
 def _windows(model: Model, rules: Rules) -> None:
     if model.family not in ALL_OR_NO_WINDOWS:
         return
@@ -285,101 +231,3 @@ def _windows(model: Model, rules: Rules) -> None:
             cause="Sliding window for some but all layers is not supported",
             hint='"use_sliding_window": false in its config.json, which changes what it computes beyond the window',
         )
-
-
-WHOLE_KV_HEADS = ("GptOssForCausalLM",)
-"""Classes that don't copy KV heads to more ranks than they have. Source: models/gpt_oss.py."""
-
-SHARED_TOWERS = ("Qwen2VL", "Qwen2_5_VL", "Qwen3VL", "Glm4v", "Glm4vMoe")
-"""How the classes begin whose towers every rank has a share of. Source: models/qwen2_5_vl.py, qwen3_vl.py, glm4_1v.py."""
-
-
-def _widths(model: Model, settings: Settings) -> None:
-    """Matrices are shared evenly. Source: distributed/utils.py divide, layers/fused_moe/layer.py."""
-    parallel = settings.parallel
-    if parallel.tp == 1 or model.weights is None:
-        return
-    towers = any(name.startswith(SHARED_TOWERS) for name in model.architectures)
-    weights = [weight for layer, _ in model.weights.distinct for weight in layer if weight.component in SHARED]
-    for weight in (*weights, *(model.weights.towers if towers else ())):
-        if weight.split is None or len(weight.shape) < MATRIX or (weight.routed and parallel.ep > 1):
-            continue
-        size = weight.units or weight.shape[weight.split]
-        ranks = parallel.tp * (parallel.dp if weight.routed else 1)
-        if size % ranks:
-            raise CannotSplit(
-                f"vLLM can't split {model.origin.id} by --tp {parallel.tp}",
-                cause=f"{size} is not divisible by {ranks} ({weight.name})",
-                hint="use a size that divides it" + (", or --ep for the experts" if weight.routed else ""),
-            )
-    if any(name in WHOLE_KV_HEADS for name in model.architectures):
-        for cache, _ in model.distinct:
-            if isinstance(cache, Attention) and cache.kv_heads < parallel.tp:
-                raise CannotSplit(
-                    f"vLLM can't split {model.origin.id} by --tp {parallel.tp}",
-                    cause=f"its class shares {cache.kv_heads} KV heads among ranks and copies none",
-                    hint=f"--tp {cache.kv_heads} at most",
-                )
-
-
-SHARED, MATRIX = ("mlp", "shared_experts", "experts"), 2
-"""Components whose matrices ranks share, and the dimensions of one."""
-
-
-def _vocabulary(model: Model, settings: Settings) -> None:
-    """Embeddings are padded to 64 rows and then dealt equally. Source: layers/vocab_parallel_embedding.py."""
-    ranks, rows = settings.parallel.tp, model.vocabulary
-    padded = 0 if rows is None else -(-rows // VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE
-    if padded % ranks:
-        works = [size for size in divisors(padded) if size <= max(ranks, 16) and not _uneven(model, size)]
-        raise CannotSplit(
-            f"vLLM can't split the vocabulary of {model.origin.id} by --tp {ranks}",
-            cause=f"{padded} is not divisible by {ranks}",
-            hint=f"tensor parallel sizes that work: {', '.join(map(str, works))}",
-        )
-
-
-def _uneven(model: Model, ranks: int) -> bool:
-    return any(heads % ranks for heads in model.query_heads)
-
-
-def _weight_blocks(model: Model, settings: Settings) -> None:
-    """Matrices whose scales stand for blocks are cut between blocks only.
-
-    Matrices that are merged into one (queries with keys and values, gates with ups) are excused, but for those of
-    compressed-tensors, which have whole blocks even on one GPU, all but the last one of each.
-    Source: layers/quantization/utils/fp8_utils.py validate_fp8_block_shape, layers/linear.py.
-    """
-    if model.weights is None:
-        return
-    excused = model.weights.method != "compressed-tensors"
-    linear = (w for layer, _ in model.weights.distinct for w in layer if w.linear and not w.routed)
-    for weight in linear:
-        if weight.split is None or weight.stored.group_rows <= 1 or pads_blocks(model.family, weight):
-            continue
-        block = weight.stored.group_rows if weight.split == 0 else weight.stored.group
-        share = weight.on_rank(settings.parallel)[0][weight.split]
-        if not share % block:
-            continue
-        merged = weight.split == 0 and not weight.name.endswith(UNMERGED)
-        if share == weight.shape[weight.split] and not (merged and not excused and weight.name.endswith(NOT_LAST)):
-            continue
-        if merged and excused:
-            continue
-        side = "output_partition_size" if weight.split == 0 else "input_size_per_partition"
-        raise CannotSplit(
-            f"vLLM can't split {model.origin.id} by --tp {settings.parallel.tp}",
-            cause=f"Weight {side} = {share} is not divisible by weight quantization "
-            f"{'block_n' if weight.split == 0 else 'block_k'} = {block} ({weight.name})",
-            hint="fewer tensor ranks, or a checkpoint without blocks",
-        )
-
-
-NOT_LAST = ("q_proj", "k_proj", "gate_proj")
-"""Matrices that vLLM merges with others after them."""
-
-REFINED, FP8_KERNELS = 32, (8, 9)
-"""Least block that experts' scales are refined to, and the first GPUs with the kernels for it."""
-
-UNMERGED = ("q_b_proj", "kv_b_proj", "g_proj")
-"""Matrices cut by outputs that vLLM merges with no others."""
