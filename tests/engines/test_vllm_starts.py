@@ -82,6 +82,7 @@ def test_olmos_gated_delta_net_hands_out_no_states():
     [
         ("glm-4.5v", 8, "12 is not divisible by 8"),  # heads of the tower
         ("glm-4.5v", 4, None),
+        ("qwen3.5-0.8b", 8, "12 is not divisible by 8"),
         ("gpt-oss-20b", 16, "8 KV heads"),
         ("gpt-oss-20b", 8, None),
         ("llama-3-8b", 16, None),

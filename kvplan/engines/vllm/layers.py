@@ -83,14 +83,14 @@ def layer_specs(model: Model, place: Place) -> list[tuple[Spec, ...]]:
     Raises: UsageError, CannotSplit.
     """
     model = as_served(model)
+    skipped = _kept_whole(model, place)
     if named(model, OWN_FORMAT):
         place = replace(place, kv=_own_format(model))
     layers = [*model.layers, *(draft_layers(model) if place.settings.drafted else ())]
-    blocks = block_sizes(model, layers, place)
+    blocks = block_sizes(model, layers, place, MIXED_BLOCK if skipped else 1)
     unsettled = _unsettled(place)
     alone = _without_attention(model, layers, place)
     whole = replace(place, kv=_own_format(model))
-    skipped = _kept_whole(model, place)
     made: dict[tuple[int, bool, bool], tuple[Spec, ...]] = {}
     found = []
     for index, layer in enumerate(layers):
@@ -180,8 +180,8 @@ def _own_cache(model: Model, layer: Layer) -> Layer:
 # Block sizes
 
 
-def block_sizes(model: Model, layers: Sequence[Layer], place: Place) -> Blocks:
-    """Block sizes as vLLM settles them once the model is built.
+def block_sizes(model: Model, layers: Sequence[Layer], place: Place, least: int = 1) -> Blocks:
+    """Block sizes as vLLM settles them once the model is built, of `least` tokens or more.
 
     Raises: UsageError.
     """
@@ -191,8 +191,7 @@ def block_sizes(model: Model, layers: Sequence[Layer], place: Place) -> Blocks:
     states = [cache for cache in caches if isinstance(cache, Recurrent)]
     asked = place.settings.block
     block = asked or (common_block(backends) if backends else DEFAULT_BLOCK)
-    if _kept_whole(model, place):
-        block = max(block, MIXED_BLOCK)
+    block = max(block, least)
     if not states:
         return Blocks(block, block, None)
     page = max(state_bytes(state, model, place) for state in states)

@@ -22,8 +22,15 @@ from kvplan.errors import CannotSplit
 WHOLE_KV_HEADS = ("GptOssForCausalLM",)
 """Classes that don't copy KV heads to more ranks than they have. Source: models/gpt_oss.py."""
 
-SHARED_TOWERS = ("Qwen2VL", "Qwen2_5_VL", "Qwen3VL", "Glm4v", "Glm4vMoe")
-"""How the classes begin whose towers every rank has a share of. Source: models/qwen2_5_vl.py, qwen3_vl.py, glm4_1v.py."""
+SHARED_TOWERS = (
+    "DotsOCR", "Ernie4_5_VL", "Exaone4_5_", "Glm4v", "GlmOcr", "KimiVL", "OpenCUA", "PaddleOCRVL", "Qwen2VL", "Qwen2_5Omni",
+    "Qwen2_5_VL", "Qwen3OmniMoe", "Qwen3VL", "Qwen3_5",
+)  # fmt: skip
+"""How the classes begin whose towers every rank has a share of, or the start fails; others hold theirs whole then.
+
+Source: models/qwen2_vl.py, qwen2_5_vl.py, qwen3_vl.py, glm4_1v.py, dots_ocr.py, ernie45_vl.py, exaone4_5.py, paddleocr_vl.py,
+moonvit.py: dist_utils.divide; is_vit_use_data_parallel() without the number of heads.
+"""
 
 SHARED, MATRIX = ("mlp", "shared_experts", "experts"), 2
 """Components whose matrices ranks share, and the dimensions of one."""
