@@ -358,7 +358,10 @@ class Weights:
         return self.towers
 
     def _ends(self, parallel: Parallel, stage: int, view: View, *, read: bool = False) -> Block:
-        """What a stage holds, or reads, beside its layers: a tied head takes no room beside its embedding."""
+        """What a stage holds, or reads, beside its layers: a tied head takes no room beside its embedding.
+
+        Unless it is kept in another format, which engines then build it for. Source: vLLM 0.33 quantized ParallelLMHead.
+        """
         is_first, is_last = stage == 0, stage == parallel.pp - 1
         embeds = is_first or ("embedding" in view.everywhere and not read)
         heads = is_last or ("head" in view.everywhere and not read)
@@ -367,10 +370,11 @@ class Weights:
             ends += self.first
         if is_first and view.towers:
             ends += self._towers(parallel, view)
+        embedded = {weight.stored for weight in self.first if weight.component == "embedding"}
         shared = self.tied and view.ties and embeds and not read
         for weight in self.last:
             if weight.name == HEAD:
-                ends += (weight,) if heads and not shared else ()
+                ends += (weight,) if heads and not (shared and weight.stored in embedded) else ()
             elif is_last:
                 ends.append(weight)
         return tuple(ends)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
 from kvplan.arch.storage import (
     BF16,
@@ -102,7 +103,7 @@ def view_of(engine: str, model: Model, gpu: Gpu | None = None, version: Version 
     """How `engine` lays out the weights of `model`; the checkpoint's own layout for engines without a rule."""
     return (
         vllm(
-            model.family,
+            _laid_out_as(model),
             gpu,
             version,
             ordered="gptq_order" in model.traits,
@@ -111,6 +112,12 @@ def view_of(engine: str, model: Model, gpu: Gpu | None = None, version: Version 
         if engine in ("vllm", "sglang")
         else PLAIN
     )
+
+
+def _laid_out_as(model: Model) -> str:
+    """The model's type, or one apart where its own layers differ by more than sizes."""
+    several = any(isinstance(cache, Attention) and cache.kv_heads > 1 for cache, _ in model.distinct)
+    return MANY_KV_HEADS if model.family == "gpt_bigcode" and several else model.family
 
 
 def vllm(
@@ -221,12 +228,14 @@ Source: model_executor/models, classes with a ParallelLMHead that never look at 
 WHOLE_EMBEDDING = frozenset(("whisper",))
 """Types whose embedding every tensor rank holds whole. Source: vLLM 0.33 model_executor/models/whisper.py, nn.Embedding."""
 
-WHOLE_LAYERS = frozenset(("biogpt", "ctrl", "gpt_bigcode", "jetmoe", "modernbert-decoder", "persimmon"))
+MANY_KV_HEADS = "gpt_bigcode, a KV head for each query head"
+
+WHOLE_LAYERS = frozenset(("biogpt", "ctrl", MANY_KV_HEADS, "jetmoe", "modernbert-decoder", "persimmon"))
 """Types that vLLM runs through transformers' modules and that state no tensor parallel plan there: each rank holds every
 layer whole, but a gated MLP, where one is found.
 
 Source: vLLM 0.33 model_executor/models/transformers/base.py recursive_replace; transformers 5.23 base_model_tp_plan.
 """
 
-WHOLE_MATRICES = {"bitnet": ("mlp.down_proj",)}
+WHOLE_MATRICES = {"bitnet": ("mlp.down_proj",), "gpt_bigcode": ("mlp.up_proj", "mlp.up_proj.bias", "mlp.down_proj")}
 """Matrices that a type's tensor parallel plan there leaves whole. Source: transformers 5.23 models/bitnet, base_model_tp_plan."""

@@ -6,7 +6,7 @@ Sources stand beside each format; vLLM 0.33 is the reference for names.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -127,14 +127,35 @@ def _gptq(node: Node, dtype: Storage) -> Quantization:
                     integer(own, _group(change, "group_size", default=group), zero_bits=own, column_bits=INDEX_BITS),
                 )
             )
-    ignored = Names.of(_list(node, "modules_to_not_convert"))
-    return Quantization("gptq", dtype, storage, ignored, tuple(named), head=bool(node.get("lm_head")))
+    ignored, head = Names.of(_list(node, "modules_to_not_convert")), bool(node.get("lm_head"))
+    listed = tuple(_flat(_list(node, "modules_in_block_to_quantize")))
+    if not listed:
+        return Quantization("gptq", dtype, storage, ignored, tuple(named), head=head)
+    rules = (*named, (Names.containing(listed), storage))
+    return Quantization("gptq", dtype, None, ignored, rules, by_component={"experts": storage}, head=head)
+
+
+def _flat(entries: list[object]) -> Iterator[str]:
+    """Names of a list of lists, as modules_in_block_to_quantize is one.
+
+    A module is quantized if its name contains one of them; experts are whatever the list says.
+    Source: vLLM 0.33 quantization/utils/gptq_utils.py is_layer_gptq_quantized, auto_gptq.py get_moe_quant_method.
+    """
+    for entry in entries:
+        if isinstance(entry, list):
+            yield from _flat(entry)
+        elif isinstance(entry, str):
+            yield entry
 
 
 def _awq(node: Node, dtype: Storage) -> Quantization:
     bits, group = _bits(node, "bits", "w_bit"), _group(node, "group_size", "q_group_size", default=128)
     storage = integer(bits, group, zero_bits=bits, source=AWQ_SOURCE)
     return Quantization("awq", dtype, storage, Names.containing(_list(node, "modules_to_not_convert")))
+
+
+SPECIAL = frozenset("*+?^$()[]{}|\\")
+"""What makes a key of AutoRound's extra_config an expression, to be found anywhere. Source: vLLM 0.33 inc/config_parser.py."""
 
 
 def _autoround(node: Node, dtype: Storage) -> Quantization:
@@ -146,15 +167,12 @@ def _autoround(node: Node, dtype: Storage) -> Quantization:
         if not isinstance(change, Mapping):
             continue
         bits = _bits(change, "bits", default=_bits(node, "bits"))
+        entry = f"re:.*?(?:{name})" if SPECIAL.intersection(name) else name
         if bits >= 16:
-            skipped.append(name)
+            skipped.append(entry)
         else:
-            named.append(
-                (
-                    Names.of((name,)),
-                    integer(bits, _group(change, "group_size", default=-1), zero_bits=bits, column_bits=INDEX_BITS),
-                )
-            )
+            group = _group(change, "group_size", default=_group(node, "group_size", default=-1))
+            named.append((Names.of((entry,)), integer(bits, group, zero_bits=bits, column_bits=INDEX_BITS)))
     ignored = Names.of([*_list(node, "modules_to_not_convert"), *skipped])
     return Quantization("auto-round", dtype, base.linear, ignored, tuple(named))
 
@@ -216,9 +234,13 @@ def _arguments(weights: object, activations: object) -> Storage | None:
     return integer(bits, group or -1, zero_bits=zero, column_bits=order, tensor_bits=128, source=CHANNEL_SOURCE)
 
 
+MX_GROUP = 32
+"""Elements that share a scale in microscaling formats."""
+
+
 def _floats(weights: Node, bits: int, group: int, activations: object) -> Storage:
-    if bits == 4 and group == 32:
-        return MXFP4
+    if group == MX_GROUP and bits in (4, 8):
+        return MXFP4 if bits == 4 else MXFP8
     if bits == 4:
         scales = 64 if isinstance(activations, Mapping) else 32
         return Storage("nvfp4", 4, group or 16, 1, 8, tensor_bits=scales, source=NVFP4_SOURCE)

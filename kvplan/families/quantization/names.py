@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase, translate
 
+LAYERS = "layers"
+"""What stands before a layer's number, once wrappers are taken off."""
+
 
 @dataclass(frozen=True, slots=True)
 class Names:
@@ -38,7 +41,7 @@ class Names:
                 name = bare(entry)
                 one = _ONE_LAYER.fullmatch(name)
                 if one is not None:
-                    layered.setdefault(int(one[1]), []).append(one[2])
+                    layered.setdefault(int(one[1]), []).append(one[2] or "")
                 elif "*" in name:
                     patterns.append(re.compile(translate(name)))
                 else:
@@ -57,21 +60,28 @@ class Names:
         listed = tuple(entry for entry in entries if isinstance(entry, str) and entry)
         return replace(cls.of(listed), contained=listed)
 
-    def match(self, spellings: tuple[str, ...], layer: int | None) -> bool:
-        """Whether any spelling of a module's name is on the list. layer: the module's, None outside the layers."""
+    def match(self, spellings: tuple[str, ...], layer: int | None, stem: str = LAYERS) -> bool:
+        """Whether any spelling of a module's name is on the list.
+
+        layer: the module's, None outside the layers. stem: what this family writes before a layer's number.
+        """
         own = self.layered.get(layer, ()) if layer is not None else ()
-        start = "" if layer is None else f"layers.{layer}."
+        stems = (LAYERS, stem) if stem != LAYERS else (LAYERS,)
+        starts = ("",) if layer is None else tuple(f"{each}.{layer}." for each in stems)
         for name in spellings:
             if self.literal and any(part in self.literal for part in _paths(name)):
                 return True
             if any(_inside(name, entry) for entry in own):
                 return True
-            full = start + name
-            if self.contained and any(entry in f"model.{_together(full)}" for entry in self.contained):
-                return True
-            if any(pattern.match(full) or pattern.match(f"model.{full}") for pattern in self.patterns):
+            if any(self._on_list(start + name) for start in starts):
                 return True
         return False
+
+    def _on_list(self, full: str) -> bool:
+        """Whether a whole name contains an entry, or is what a pattern describes."""
+        if self.contained and any(entry in f"model.{_together(full)}" for entry in self.contained):
+            return True
+        return any(pattern.match(full) or pattern.match(f"model.{full}") for pattern in self.patterns)
 
     def names(self, spellings: tuple[str, ...]) -> bool:
         """Whether a literal entry, and no mere pattern, is the module's name."""
@@ -100,8 +110,10 @@ def _inside(name: str, entry: str) -> bool:
     return not entry or name == entry or name.startswith(f"{entry}.")
 
 
-_ONE_LAYER = re.compile(r"layers\.(\d+)(?:\.(.*)|)")
-_PREFIX = re.compile(r"^(?:(?:model|language_model|text_model|backbone|transformer|llm|decoder)\.)+(?=.)")
+_ONE_LAYER = re.compile(r"(?:layers|h|blocks)\.(\d+)(?:\.(.*)|)")
+_PREFIX = re.compile(
+    r"^(?:(?:model|language_model|text_model|backbone|transformer\.encoder|transformer|gpt_neox|llm|decoder)\.)+(?=.)"
+)
 
 
 def bare(name: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kvplan.arch.storage import BF16, Storage
 from kvplan.arch.weights import TOWERS, Component, Weight
-from kvplan.families.quantization.names import Names
+from kvplan.families.quantization.names import LAYERS, Names
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,18 @@ class Quantization:
         """What sets a layer apart; equal for layers that are stored alike."""
         return self.ignored.of_layer(layer), tuple(names.of_layer(layer) for names, _ in self.named)
 
-    def stored(self, weight: Weight, spellings: tuple[str, ...], layer: int | None = None) -> Storage:
-        """Format of one tensor, whose module has these names within its layer."""
+    def stored(
+        self, weight: Weight, spellings: tuple[str, ...], layer: int | None = None, stem: str = LAYERS
+    ) -> Storage:
+        """Format of one tensor, whose module has these names within its layer, which `stem` and a number name."""
         if not weight.linear or weight.component in TOWERS or weight.name.endswith(".bias"):
             return self.dtype
         if self.only is not None and weight.component not in self.only:
             return self.dtype
         for names, storage in self.named:
-            if names.match(spellings, layer) and (self._covers_end(weight.component) or names.names(spellings)):
+            if names.match(spellings, layer, stem) and (self._covers_end(weight.component) or names.names(spellings)):
                 return storage or self.dtype
-        if self.ignored.match(spellings, layer) or not self._covers(weight.component):
+        if self.ignored.match(spellings, layer, stem) or not self._covers(weight.component):
             return self.dtype
         return self.by_component.get(weight.component, self.linear or self.dtype)
 

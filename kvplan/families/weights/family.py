@@ -25,7 +25,6 @@ class Family:
     ffn: which layers have an MLP ("dense"), experts ("moe") or neither (""), where pattern.py doesn't know.
     more: symbols that take more than an expression. towers: encoders of text, described by the same fields.
     locals: symbols of a layer (its number, and how many layers there are) that no field states as such.
-    spelled: (beginning of a name here, as this family's checkpoints write it), for lists of quantized modules.
     unsure: why the counts may be off.
     """
 
@@ -48,5 +47,4 @@ class Family:
     more: Callable[[ConfigSymbols], Given] | None = None
     locals: Callable[[ConfigSymbols, int, int], Given] | None = None
     towers: tuple[Tower, ...] = ()
-    spelled: tuple[tuple[str, str], ...] = ()
     unsure: str | None = None

@@ -12,6 +12,7 @@ from kvplan.errors import MissingField
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
 from kvplan.families.quantization import Companions, quantization
+from kvplan.families.quantization.spelled import ORDINARY, SPELLED
 from kvplan.families.weights import rope
 from kvplan.families.weights.family import Family
 from kvplan.families.weights.pattern import feed_forwards
@@ -48,7 +49,7 @@ def read(
     if reader.hollow:
         fields.note(f"its parameters can't be counted: {', '.join(weights.missing)} can't be derived")
         return None
-    return store(weights, found, (family or LLAMA).spelled)
+    return store(weights, found, SPELLED.get(fields.model_type, ORDINARY))
 
 
 class _Reader:

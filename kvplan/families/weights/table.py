@@ -163,7 +163,7 @@ FAMILIES: dict[str, Family] = {
     "exaone_moe": Family(attention=attention("", "", HEAD_NORM), dense=gated(""), moe=f"{experts()} {shared()}"),
     "cohere": Family(attention=attention(norm="norm: self_attn.q_norm(A,d)?use_qk_norm self_attn.k_norm(G,d)?use_qk_norm"), dense=gated(""), norms=NORM1),
     "cohere2": Family(dense=gated(""), norms=NORM1),
-    "cohere2_moe": Family(dense=gated(""), norms=NORM1, moe=experts()),
+    "cohere2_moe": Family(dense=gated(""), norms=NORM1, moe=f"{experts()} {shared()}"),
     **dict.fromkeys(("nemotron-nas", "deci", "decilm"), Family(
         attention=attention(), locals=special.searched,
         dense=(
@@ -233,7 +233,6 @@ FAMILIES: dict[str, Family] = {
         ),
         dense=gated(""), norms=f"{NORM2} {hyper('attn_hc')} {hyper('ffn_hc')}",
         last=f"norm: hc_head.hc_fn(hc_mult,hc_mult*H) hc_head.hc_base[hc_mult] hc_head.hc_scale[1] {HEAD}",
-        spelled=(("self_attn.", "attn."), ("mlp.", "ffn.")),
     ),
     **dict.fromkeys(
         (
@@ -247,7 +246,7 @@ FAMILIES: dict[str, Family] = {
     "mixtral": Family(attention=NO_BIAS, moe=experts()),
     "gpt_oss": Family(attention=attention(more=SINKS), moe=experts("+", "+")),
     "minimax_m2": Family(
-        attention=attention("", "", FULL_NORM), moe=experts(), spelled=(("mlp.", "block_sparse_moe."),),
+        attention=attention("", "", FULL_NORM), moe=experts(),
     ),
     "ernie4_5_moe": Family(
         attention=attention("+use_bias", "+use_bias"), dense=gated("+use_bias"),
@@ -307,7 +306,7 @@ FAMILIES: dict[str, Family] = {
             " self_attn.indexer.k_proj[sparse_attention_config.sparse_index_dim,H]?indexer self_attn.indexer.q_norm[sparse_attention_config.sparse_index_dim]?indexer"
             " self_attn.indexer.k_norm[sparse_attention_config.sparse_index_dim]?indexer"
         )),
-        dense=gated("", width="dense_intermediate_size"), moe=f"{experts()} {shared()}", spelled=(("mlp.", "block_sparse_moe."), ("self_attn.indexer.", "self_attn.index_")),
+        dense=gated("", width="dense_intermediate_size"), moe=f"{experts()} {shared()}",
     )),
     "mllama_text_model": Family(
         attention=NO_BIAS, dense=gated(""),
@@ -346,7 +345,7 @@ FAMILIES: dict[str, Family] = {
             " mlp: mlp.fc1_latent_proj[L,H]?compressed mlp.fc2_latent_proj[H,L]?compressed"
         ),
         norms="norm[H]", recurrent={"": MAMBA2}, single=True, given={"mixer_norm": True}, more=special.nemotron,
-        ffn=special.nemotron_ffn, spelled=(("self_attn.", "mixer."), ("mamba.", "mixer."), ("mlp.", "mixer.")),
+        ffn=special.nemotron_ffn,
     ),
     "lfm2": Family(more=special.lfm2, last="norm: model.norm[H] head: lm_head[~V,H]", attention=attention("", "", HEAD_NORM), dense=gated("", prefix="feed_forward"), recurrent={"": SHORT_CONV}),
     "lfm2_moe": Family(
