@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kvplan.arch.curve import Curve
@@ -9,7 +10,7 @@ from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import BF16, Storage
-from kvplan.arch.weights import HEAD, TOWERS, Block, Weight, Weights
+from kvplan.arch.weights import HEAD, TOWERS, Block, Component, Weight, Weights
 from kvplan.errors import UnknownName, UsageError
 
 
@@ -20,12 +21,13 @@ def adapters(
 
         bytes = resident x sum over targets of rank x (inputs + outputs) x bytes of an element
 
-    targets: last steps of module names (`q_proj`), None for every linear layer but embedding, head and routers. A slot is
-    as large as the largest rank it may have to hold. The answer is an inventory of its own, with the model's layers: it
-    splits over ranks and stages as the model does. Of a layer split by outputs the second tensor is split, of one split
-    by inputs the first.
+    targets: last steps of module names (`q_proj`, `lm_head`), None for every linear layer but embedding, head and routers.
+    A slot is as large as the largest rank it may have to hold. The answer is an inventory of its own, with the model's
+    layers: it splits over ranks and stages as the model does. Of a layer split by outputs the second tensor is split, of
+    one split by inputs the first; those of the embedding and the head are whole on every rank of the first and last stage.
 
-    Source: LoRA, arXiv:2106.09685; vLLM 0.33 lora/layers, without fully_sharded_loras.
+    Source: LoRA, arXiv:2106.09685; vLLM 0.33 lora/layers, without fully_sharded_loras; its vocab_parallel_embedding.py
+    and logits_processor.py.
 
     Raises: UsageError for a rank or a number below 1, UnknownName for targets that the model doesn't have.
     """
@@ -33,25 +35,32 @@ def adapters(
         raise UsageError(f"{resident} adapters of rank {rank}", cause="there is at least one, of rank 1 or more")
     known = adaptable(weights)
     wanted = known if targets is None else set(targets)
-    unknown = sorted(wanted - known)
+    unknown = sorted(wanted - known - set(adaptable_ends(weights)))
     if unknown:
         raise UnknownName(
             f"the model has no linear layers called {unknown[0]!r}", hint="it has " + ", ".join(sorted(known))
         )
 
+    def pairs(chosen: Iterable[Weight]) -> Block:
+        named = (weight for weight in chosen if _last(weight) in wanted)
+        return tuple(each for weight in named for each in _pair(weight, rank, resident, stored))
+
     def block(layer: Block) -> Block:
-        pairs = (
-            _pair(weight, rank, resident, stored) for weight in layer if _is_target(weight) and _last(weight) in wanted
-        )
-        return tuple(weight for pair in pairs for weight in pair)
+        return pairs(filter(_is_target, layer))
+
+    def end(ends: Block) -> Block:
+        return pairs(replace(weight, split=None) for weight in ends if _is_end(weight))
 
     made: dict[int, Block] = {}
     for layer in weights.layers:
         if id(layer) not in made:
             made[id(layer)] = block(layer)
-    return Weights(
-        (), tuple(made[id(layer)] for layer in weights.layers), (), method=f"{resident} adapters of rank {rank}"
-    )
+    layers = tuple(made[id(layer)] for layer in weights.layers)
+    return Weights(end(weights.first), layers, end(weights.last), method=f"{resident} adapters of rank {rank}")
+
+
+def _is_end(weight: Weight) -> bool:
+    return weight.linear and weight.component in ("embedding", "head")
 
 
 def _is_target(weight: Weight) -> bool:
@@ -65,6 +74,11 @@ def _last(weight: Weight) -> str:
 def adaptable(weights: Weights) -> set[str]:
     """Last steps of the names of linear layers that adapters can be given."""
     return {_last(weight) for block, _ in weights.distinct for weight in block if _is_target(weight)}
+
+
+def adaptable_ends(weights: Weights) -> dict[str, Component]:
+    """Last steps of the names of embedding and head, and which of them each is."""
+    return {_last(weight): weight.component for weight in (*weights.first, *weights.last) if _is_end(weight)}
 
 
 def _pair(weight: Weight, rank: int, resident: int, stored: Storage) -> tuple[Weight, Weight]:
@@ -101,7 +115,14 @@ def with_draft(model: Model, draft: Model) -> Model:
         draft_layers=draft.layers,
         weights=replace(own, draft=every),
         traits=(*model.traits, DRAFT_MODEL),
+        draft_longest=None
+        if any(name in one for one in draft.architectures for name in HEADS)
+        else draft.context.tokens,
     )
+
+
+HEADS = ("Eagle", "EAGLE", "MTP", "DFlash", "DSpark", "Medusa")
+"""What the names of classes hold that draft by a head on the target's positions, and no model of its own length."""
 
 
 @dataclass(frozen=True, slots=True)

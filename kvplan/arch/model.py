@@ -74,7 +74,7 @@ class Model:
     architectures: the classes the config names, in its order; empty when it names none. traits: what else engines
     branch on, by name: "image_prefix" (image tokens attend to each other both ways). attention_heads: query heads as the
     config states them, also where no layer has any: some engines split by that number alone. quantized: what the
-    checkpoint's quantization block states.
+    checkpoint's quantization block states. draft_longest: tokens that a draft model serves, None without one or a limit.
     """
 
     origin: Origin
@@ -93,6 +93,7 @@ class Model:
     traits: tuple[str, ...] = ()
     attention_heads: int | None = None
     quantized: Quantized | None = None
+    draft_longest: int | None = None
 
     @property
     def kv_auto(self) -> KvFormat:

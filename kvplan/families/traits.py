@@ -11,10 +11,19 @@ IMAGE_PREFIX = "image_prefix"
 """Image tokens attend to each other both ways: use_bidirectional_attention "vision". Source: Gemma 4's config."""
 
 BOTH_WAYS = "both_ways"
-"""Every token sees every other, as in embedders: is_causal false, or use_bidirectional_attention true. Source: EmbeddingGemma's config."""
+"""Every token sees every other, as in embedders: is_causal false, or use_bidirectional_attention true.
+
+Source: EmbeddingGemma's config; vLLM 0.33 models/config.py Gemma3TextModelConfig.
+"""
+
+EMBEDDER = "gemma3_text"
+"""The type whose use_bidirectional_attention is about all tokens where the model is no part of another (PaliGemma)."""
 
 OWN_CODE = "own_code"
 """The checkpoint brings the code that reads its config (auto_map), and the Transformers library has none for its type."""
+
+LISTED_INDEXERS = "listed_indexers"
+"""Which layers have an indexer is said by indexer_types alone, which vLLM doesn't read. Source: vLLM 0.33 models/deepseek_v2.py."""
 
 ORDERED = "gptq_order"
 """GPTQ weights whose groups are in the order of activations: desc_act with groups shorter than a row."""
@@ -29,10 +38,12 @@ def traits(fields: Fields) -> tuple[str, ...]:
     Raises: BadField.
     """
     found, causal = fields.find("use_bidirectional_attention"), fields.find("is_causal")
-    sees_all = (found is not None and found[1] is True) or (causal is not None and causal[1] is False)
+    embeds = found is not None and found[1] is True and fields.model_type == EMBEDDER and not fields.parents
+    sees_all = embeds or (causal is not None and causal[1] is False)
     stated = (
         (IMAGE_PREFIX, found is not None and found[1] == "vision"),
         (BOTH_WAYS, sees_all),
+        (LISTED_INDEXERS, fields.has("indexer_types") and not fields.has("index_topk_freq", "index_topk_pattern")),
         (OWN_CODE, _brings_code(fields)),
         (ORDERED, _ordered(_quantization(fields))),
         (SCALED, _scaled(_quantization(fields))),

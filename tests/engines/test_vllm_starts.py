@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kvplan.arch.extras import with_draft
 from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
 from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
@@ -111,7 +112,12 @@ def test_a_cache_of_sixteen_bits_is_the_models_own(dtype, kv, taken):
 
 @pytest.mark.parametrize(
     ("change", "taken"),
-    [({"is_causal": False}, False), ({"use_bidirectional_attention": True}, False), ({"is_causal": True}, True)],
+    [
+        ({"is_causal": False}, False),
+        ({"use_bidirectional_attention": True}, True),
+        ({"use_bidirectional_attention": True, "model_type": "gemma3_text"}, False),
+        ({"is_causal": True}, True),
+    ],
 )
 def test_embedders_keep_no_cache(change, taken):
     model = read({**LLAMA, **change}, Origin("a checkpoint", "a test"))
@@ -143,3 +149,102 @@ def test_a_stage_without_attention_settles_no_blocks():
     found = allocate.pool(made, 40 << 30)
     assert isinstance(found, allocate.Pool)
     assert (found.blocks, found.tokens, made.block) == (12_136, 1_129_751, 576)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "taken"), [("gemma-3-4b", "t4", False), ("gemma-3-4b", "l4", True), ("llama-3-8b", "t4", True)]
+)
+def test_types_that_are_not_run_in_float16_are_run_in_32_bit_before_bfloat16(name, gpu, taken):
+    if taken:
+        assert started(load_model(name), gpu).request
+    else:
+        with pytest.raises(Unsupported, match="32 bit"):
+            started(load_model(name), gpu)
+
+
+def latents(**changes) -> Model:
+    sizes = {
+        "model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "num_hidden_layers": 2, "hidden_size": 2048,
+        "intermediate_size": 4096, "moe_intermediate_size": 512, "n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1,
+        "first_k_dense_replace": 1, "num_attention_heads": 16, "num_key_value_heads": 16, "q_lora_rank": 512, "kv_lora_rank": 512,
+        "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "vocab_size": 32000, "max_position_embeddings": 8192,
+        "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    return read({**sizes, **changes}, Origin("a checkpoint", "a test"))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "version", "taken"),
+    [((64, 32, 64), NEWEST, False), ((64, 32, 64), (0, 25, 1), True), ((192, 64, 256), NEWEST, True), ((64, 64, 128), NEWEST, True)],
+)  # fmt: skip
+def test_prompts_of_latents_need_a_kernel(sizes, version, taken):
+    nope, rope, value = sizes
+    model = latents(qk_nope_head_dim=nope, qk_rope_head_dim=rope, v_head_dim=value)
+    if taken:
+        assert started(model, "h100", version=version).request
+    else:
+        with pytest.raises(Unsupported, match="no kernel for prompts"):
+            started(model, "h100", version=version)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "version", "block"),
+    [
+        ("h200", (0, 7, 3), 16), ("h200", (0, 8, 0), 64), ("h200", (0, 17, 1), 64), ("h200", (0, 18, 0), 16), ("a100-80", (0, 11, 0), 16),
+        ("b200", (0, 11, 0), 128), ("b200", (0, 15, 0), 64),
+    ],
+)  # fmt: skip
+def test_blocks_of_latents_by_release(gpu, version, block):
+    """What platforms/cuda.py of each release forces; public logs of 0.11.2 on H200 print multiples of 64."""
+    assert started(latents(), gpu, version=version).block == block
+
+
+def test_layers_of_sparse_latents_that_a_list_alone_excuses_have_an_indexer_here():
+    sizes = {
+        "model_type": "glm_moe_dsa", "architectures": ["GlmMoeDsaForCausalLM"], "num_hidden_layers": 4, "qk_nope_head_dim": 192,
+        "v_head_dim": 256, "index_head_dim": 128, "index_n_heads": 32, "index_topk": 2048,
+    }  # fmt: skip
+    listed = started(latents(**sizes, indexer_types=["full", "shared", "shared", "shared"]), "h100")
+    rated = started(latents(**sizes, index_topk_freq=4, index_skip_topk_offset=1), "h100")
+    indexer = 132 * 64  # 128 bytes and a scale of 4 for each token
+    assert listed.stages[0] - rated.stages[0] == 3 * indexer
+
+
+def test_a_hybrid_of_states_alone_is_still_a_hybrid():
+    """Prefix caching is on: a request holds its state, the one before and what a prefill exports."""
+    granite = load_model("granite-4.0-h-tiny")
+    states = replace(granite, layers=tuple(layer for layer in granite.layers if layer.caches[0].kind != "full"))
+    assert started(states, "h100").layout.groups[0].pages(started(states, "h100").settings.demand) == 3
+    assert started(load_model("mamba2-2.7b"), "h100").request == 1
+
+
+def test_a_draft_model_limits_the_length():
+    draft = read({**LLAMA, "max_position_embeddings": 512}, Origin("a draft", "a test"))
+    model = with_draft(read(LLAMA, Origin("a checkpoint", "a test")), draft)
+    kv, card = parse_kv_format("bf16"), load_gpu("h100")
+    asked = (model, card, Parallel(), kv, Options(speculative_tokens=2))
+    with pytest.raises(UsageError, match="lowers max_model_len to 512"):
+        Vllm().plan(*asked, 1024)
+    assert Vllm().plan(*asked, 512).request
+    assert Vllm((0, 32, 0)).plan(*asked, 1024).request
+    assert Vllm().default_context(model).tokens == 512
+
+
+INKLING = {
+    "architectures": ["InklingForConditionalGeneration"], "model_type": "inkling_mm_model",
+    "text_config": {
+        "model_type": "inkling_text", "vocab_size": 201024, "hidden_size": 1024, "num_hidden_layers": 12, "num_attention_heads": 16,
+        "num_key_value_heads": 8, "head_dim": 128, "swa_num_attention_heads": 16, "swa_num_key_value_heads": 16, "swa_head_dim": 128,
+        "sliding_window_size": 512, "local_layer_ids": [0, 1, 2, 3, 4, 6, 7, 8, 9, 10], "max_position_embeddings": 131072,
+        "layer_types": (["hybrid_sliding"] * 5 + ["hybrid"]) * 2, "conv_kernel_size": 4, "sconv_kernel_size": 4, "intermediate_size": 512,
+        "dense_intermediate_size": 2048, "moe_intermediate_size": 512, "n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1,
+        "torch_dtype": "bfloat16", "d_rel": 16, "rel_extent": 1024,
+    },
+}  # fmt: skip
+
+
+def test_convolutions_in_pages_are_windows():
+    """A row of 2 x 128 + 2 x 1024/16 = 384 is kept in 512 numbers of 16 bit, one for each of 16 heads; 512 in 512, for 8."""
+    made = started(read(INKLING, Origin("a checkpoint", "a test")), "h100")
+    streams = {spec for group in made.layout.groups for spec in group.specs if spec.span == 4}
+    assert {spec.state / spec.block for spec in streams} == {16 * 512 * 2, 8 * 512 * 2}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kvplan.arch.extras import adaptable
+from kvplan.arch.extras import adaptable, adaptable_ends
 from kvplan.arch.model import Model
+from kvplan.arch.weights import Component, Weights
 from kvplan.engines.base import Options
 from kvplan.engines.vllm.registered import CLASSES
 from kvplan.engines.vllm.spans import holds
@@ -39,7 +40,7 @@ def check(model: Model, options: Options, release: Version) -> None:
         return
     from kvplan.engines.vllm.unadapted import WITHOUT_ADAPTERS
 
-    name = next((name for name in model.architectures if holds(CLASSES.get(name, NEVER), release)), "")
+    name = _registered(model, release)
     if holds(WITHOUT_ADAPTERS.get(name, NEVER), release):
         raise Unsupported(
             f"vLLM {text(release)} has no LoRA adapters for {model.origin.id}",
@@ -60,12 +61,50 @@ JOINED = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"), ("q_a_proj",
 def allocated(options: Options, model: Model, release: Version) -> Options:
     """Options with the rank and the modules that a release makes room for, whatever the adapters need.
 
-    Raises: UsageError where it takes no rank so large. Source: vLLM 0.33 lora/utils.py is_in_target_modules.
+    Raises: UsageError where it takes no rank so large. Source: vLLM 0.33 lora/utils.py is_in_target_modules and
+    get_supported_lora_modules.
     """
     if not options.max_loras:
         return options
-    asked, known = options.lora_targets, set() if model.weights is None else adaptable(model.weights)
-    if asked is not None:
-        beside = {other for group in JOINED if set(group) & set(asked) for other in group} & known
-        asked = None if release < TARGETED else tuple(dict.fromkeys((*asked, *sorted(beside))))
-    return replace(options, max_lora_rank=lora_rank(options.max_lora_rank, release), lora_targets=asked)
+    targets = options.lora_targets
+    if model.weights is not None:
+        named = targets is not None and release >= TARGETED
+        targets = _beside(targets or (), model.weights) if named else _every(model, model.weights, release)
+    return replace(options, max_lora_rank=lora_rank(options.max_lora_rank, release), lora_targets=targets)
+
+
+def _beside(asked: tuple[str, ...], weights: Weights) -> tuple[str, ...]:
+    """The modules named, and those computed as one with them."""
+    joined = {other for group in JOINED if set(group) & set(asked) for other in group} & adaptable(weights)
+    return tuple(dict.fromkeys((*asked, *sorted(joined))))
+
+
+def _every(model: Model, weights: Weights, release: Version) -> tuple[str, ...] | None:
+    """Every linear layer (None), or their names with the ends of the model that its class adapts."""
+    ends = [name for name, end in adaptable_ends(weights).items() if end in adapted_ends(model, release)]
+    return (*sorted(adaptable(weights)), *ends) if ends else None
+
+
+def adapted_ends(model: Model, release: Version) -> tuple[Component, ...]:
+    """Ends of the model that its class adapts, as far as the class says.
+
+    Source: embedding_modules of vLLM's classes, release by release.
+    """
+    from kvplan.engines.vllm.adapted_ends import EMBEDDING, HEAD
+
+    name = _registered(model, release)
+    tables: tuple[tuple[Component, dict[str, str]], ...] = (("embedding", EMBEDDING), ("head", HEAD))
+    return tuple(end for end, table in tables if holds(table.get(name, NEVER), release))
+
+
+def unsure_ends(model: Model, release: Version) -> bool:
+    """Whether a class may adapt more ends than are known: one of no release, or whose language model a config names."""
+    from kvplan.engines.vllm.adapted_ends import OPEN
+
+    name = _registered(model, release)
+    return not name or holds(OPEN.get(name, NEVER), release)
+
+
+def _registered(model: Model, release: Version) -> str:
+    """The first class of the config that a release registers; none where there is none."""
+    return next((name for name in model.architectures if holds(CLASSES.get(name, NEVER), release)), "")

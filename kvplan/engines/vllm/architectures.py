@@ -43,7 +43,15 @@ EXPANDED_LATENT = ("MiniCPM3ForCausalLM",)
 ALTERNATES = ("GptOssForCausalLM",)
 """Windows on even layers, full length on odd ones. Source: models/gpt_oss.py."""
 
-ALL_OR_NO_WINDOWS = ("qwen2",)
+ALL_OR_NO_WINDOWS = (
+    "qwen2",
+    "qwen3",
+    "qwen2_vl",
+    "qwen2_vl_text",
+    "qwen2_5_vl",
+    "qwen2_5_vl_text",
+    "qwen2_5_omni_text",
+)
 """Types whose layers must all have a window or none. Source: models/qwen2.py Qwen2Model."""
 
 FP8_ON_BLACKWELL = ("GlmMoeDsaForCausalLM", "Glm5NextForCausalLM", "Glm5NextForConditionalGeneration")
@@ -54,6 +62,9 @@ SHARES_CACHE = ("Gemma3n", "Gemma4", "DiffusionGemma", "Flint", "MuseSpark", "St
 
 LEARNED_SINKS = ("GptOssForCausalLM",)
 """Classes whose heads have sinks of their own. Source: models/gpt_oss.py."""
+
+PAGED_STREAMS = ("InklingForConditionalGeneration", "InklingForCausalLM", "InklingMMForConditionalGeneration")
+"""Classes whose convolutions keep their last inputs in pages, as windows do. Source: vllm/models/inkling/nvidia/sconv_swa_attn.py."""
 
 NO_CHECKPOINTS = ("OlmoHybridForCausalLM",)
 """Classes whose gated delta net hands out no state of its own. Source: layers/mamba/gdn/olmo_gdn_linear_attn.py."""
@@ -71,8 +82,22 @@ LONGEST_ITEM = {"Gemma4ForConditionalGeneration": 2496, "Gemma4UnifiedForConditi
 
 Source: models/gemma4_mm.py: 32 video frames of at most 78 tokens."""
 
-DRAFT_LIKE_FIRST = ("Exaone4_5_ForConditionalGeneration", "Exaone4_5ForConditionalGeneration")
-"""Classes whose draft layers are built like the model's first layer. Source: models/exaone4_5_mtp.py."""
+DRAFT_LIKE_FIRST = (
+    "Exaone4_5_ForConditionalGeneration", "Exaone4_5ForConditionalGeneration", "ExaoneMoeForCausalLM", "ExaoneMoEForCausalLM",
+)  # fmt: skip
+"""Classes whose draft layers are built like the model's first layer. Source: models/exaone4_5_mtp.py, exaone_moe.py."""
+
+FEW_SEQUENCES = {"DiffusionGemmaForBlockDiffusion": 8, "DiffusionGemmaForConditionalGeneration": 8}
+"""Classes with a max_num_seqs of their own. Source: models/config.py."""
+
+NO_ATTENTION = ("MambaForCausalLM", "FalconMambaForCausalLM", "Mamba2ForCausalLM")
+"""Classes without attention, by name: others are taken for hybrids, whatever their layers are. Source: IsAttentionFree."""
+
+NO_FLOAT16 = ("gemma2", "gemma3", "gemma3_text", "glm4")
+"""Types that are not run in float16, and so in 32 bit where a GPU has no bfloat16. Source: config/model.py."""
+
+BFLOAT16: tuple[int, int] = (8, 0)
+"""The first compute capability with bfloat16."""
 
 DRAFT_UNSTATED = ("qwen3_next", "qwen3_5", "deepseek_v3", "longcat_flash")
 """How the types begin that have one draft layer when the config states none. Source: models/qwen3_next_mtp.py,
@@ -80,7 +105,7 @@ longcat_flash_mtp.py."""
 
 NO_PIPELINE = (
     "AliceAIForCausalLM", "AriaForConditionalGeneration", "DomynEdgeForCausalLM", "DoryForCausalLM",
-    "Gemma3nForCausalLM", "Gemma3nForConditionalGeneration", "HrmTextForCausalLM", "Idefics3ForConditionalGeneration",
+    "DiffusionGemmaForBlockDiffusion", "DiffusionGemmaForConditionalGeneration", "Gemma3nForCausalLM", "Gemma3nForConditionalGeneration", "HrmTextForCausalLM", "Idefics3ForConditionalGeneration",
     "IQuestLoopCoderForCausalLM", "Mamba2ForCausalLM", "NemotronH_Nano_VL_V2", "NemotronH_Nano_Omni_Reasoning_V3",
     "NemotronH_Super_Omni_Reasoning_V3", "NemotronH_Omni_Reasoning_V3", "PaddleOCRVLForConditionalGeneration",
     "Phi4MMForCausalLM", "SmolVLMForConditionalGeneration", "WhisperForConditionalGeneration", "Zamba2ForCausalLM",

@@ -8,9 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import lcm
+from typing import TypeGuard
 
 from kvplan.arch.formats import KvFormat
-from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent, Layer, Recurrent, StateTensor
+from kvplan.arch.layers import (
+    Attention,
+    Cache,
+    Compressed,
+    CrossAttention,
+    Indexer,
+    Latent,
+    Layer,
+    Recurrent,
+    StateTensor,
+)
 from kvplan.arch.model import Model
 from kvplan.engines.vllm import cells
 from kvplan.engines.vllm.architectures import (
@@ -19,6 +30,7 @@ from kvplan.engines.vllm.architectures import (
     LEARNED_SINKS,
     NO_CHECKPOINTS,
     OWN_FORMAT,
+    PAGED_STREAMS,
     SHARES_CACHE,
     image_prefix,
     named,
@@ -41,7 +53,7 @@ from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.specs import Kind, Spec, aligned
 from kvplan.engines.vllm.states import kept
 from kvplan.engines.vllm.versions import Rules
-from kvplan.errors import UsageError
+from kvplan.errors import CannotSplit, UsageError
 
 COMPRESSOR_BLOCKS = {4: 4, 128: 8}
 COMPRESSED_WINDOW_BLOCK = 64
@@ -49,13 +61,16 @@ COMPRESSED_WINDOW_BLOCK = 64
 NO_DRAFT_ROWS = ("mamba",)
 """Laws whose convolution keeps no rows for drafts. Source: layers/mamba/mamba_utils.py mamba1_state_shape."""
 
+PAGED = "convolution in pages"
+"""Law of convolutions whose last inputs are kept as windows are."""
+
 BOUNDARY_LAYERS = 2
 
 MIXED_BLOCK = 32
 """Blocks of packed layers that stand beside 16-bit ones. Source: platforms/interface.py _align_heterogeneous_kv_block_size."""
 
-FLASHINFER_ONLY = ("gated delta net",)
-"""Recurrences whose prefill exports a state only where FlashInfer runs it: Hopper and later."""
+FLASHINFER_ONLY, FLASHINFER_KEY = ("gated delta net",), 128
+"""Recurrences whose prefill exports a state only where FlashInfer runs it, and the size of the keys it runs everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,24 +147,29 @@ def _kept_whole(model: Model, place: Place) -> frozenset[int]:
     return frozenset((*range(ends), *range(count - ends, count)))
 
 
-def _is_state(cache: Cache) -> bool:
-    return isinstance(cache, Recurrent)
+def _is_state(cache: Cache) -> TypeGuard[Recurrent]:
+    return isinstance(cache, Recurrent) and cache.law != PAGED
 
 
 def as_served(model: Model) -> Model:
     """The model as vLLM's own classes build it: wider windows, latents cached as heads, caches not shared."""
     if named(model, ALTERNATES):
         model = _alternating(model)
+    streams, indexed = named(model, PAGED_STREAMS), _shared_indexer(model)
     extra, expanded = wider_window(model), named(model, EXPANDED_LATENT)
     shared = any(layer.shares_with is not None for layer in model.layers)
     if shared and not any(name.startswith(SHARES_CACHE) for name in model.architectures):
         model = replace(model, layers=tuple(_own_cache(model, layer) for layer in model.layers))
-    if not extra and not expanded:
+    if not extra and not expanded and not streams and indexed is None:
         return model
 
     def served(cache: Cache) -> Cache:
         if isinstance(cache, Attention) and cache.window is not None:
             return replace(cache, window=cache.window + extra)
+        if isinstance(cache, Recurrent) and streams:
+            return replace(cache, law=PAGED)
+        if isinstance(cache, Latent) and cache.topk is not None and cache.indexer is None and indexed is not None:
+            return replace(cache, indexer=indexed)
         if isinstance(cache, Latent) and expanded:
             heads, dim = cache.heads or 1, (cache.nope_dim or 0) + cache.rope_dim
             return Attention(heads, heads, dim, dim)
@@ -157,6 +177,14 @@ def as_served(model: Model) -> Model:
 
     layers = tuple(replace(layer, caches=tuple(served(cache) for cache in layer.caches)) for layer in model.layers)
     return replace(model, layers=layers)
+
+
+def _shared_indexer(model: Model) -> Indexer | None:
+    """The indexer that every sparse latent has here though the config lets some reuse an earlier layer's choice."""
+    if "listed_indexers" not in model.traits:
+        return None
+    caches = (cache for cache, _ in model.distinct if isinstance(cache, Latent))
+    return next((cache.indexer for cache in caches if cache.indexer is not None), None)
 
 
 def _alternating(model: Model) -> Model:
@@ -188,10 +216,12 @@ def block_sizes(model: Model, layers: Sequence[Layer], place: Place, least: int 
     same = {id(layer): layer for layer in layers}
     caches = list(dict.fromkeys(cache for layer in same.values() for cache in layer.caches))
     backends = list(dict.fromkeys(backend for cache in caches for backend in backends_of(cache, model, place)))
-    states = [cache for cache in caches if isinstance(cache, Recurrent)]
+    states = [cache for cache in caches if _is_state(cache)]
     asked = place.settings.block
     block = asked or (common_block(backends) if backends else DEFAULT_BLOCK)
     block = max(block, least)
+    if any(isinstance(cache, Latent) and cache.topk is None for cache in caches):
+        block = aligned(block, dict(place.rules.latent_blocks).get(place.gpu[0], 1))
     if not states:
         return Blocks(block, block, None)
     page = max(state_bytes(state, model, place) for state in states)
@@ -313,15 +343,23 @@ def _with_drafts(tensor: StateTensor, drafted: int) -> StateTensor:
     return replace(tensor, rows=rows, stored=None, usual=None)
 
 
-def _checkpoint(law: str, model: Model, place: Place) -> int | None:
+def _checkpoint(cache: Recurrent, model: Model, place: Place) -> int | None:
     """Tokens between states that a prefill can hand out for prefix caching; None when it can't."""
-    if (law in FLASHINFER_ONLY and place.gpu < HOPPER) or named(model, NO_CHECKPOINTS):
+    if named(model, NO_CHECKPOINTS) or (cache.law in FLASHINFER_ONLY and not _runs_flashinfer(cache, place)):
         return None
-    return dict(place.rules.checkpoints).get(law)
+    return dict(place.rules.checkpoints).get(cache.law)
+
+
+def _runs_flashinfer(cache: Recurrent, place: Place) -> bool:
+    """Whether FlashInfer runs a gated delta net's prompts: on Hopper any, on Blackwell keys of 128.
+
+    Source: vLLM 0.33 layers/mamba/gdn/qwen_gdn_linear_attn.py. A convolution's first width is a query and a key.
+    """
+    return place.gpu[0] == HOPPER[0] or (place.gpu > HOPPER and cache.tensors[0].widths[0][1] == 2 * FLASHINFER_KEY)
 
 
 def _checkpoint_alignment(states: Sequence[Recurrent], model: Model, place: Place) -> int:
-    found = [_checkpoint(state.law, model, place) for state in states]
+    found = [_checkpoint(state, model, place) for state in states]
     return lcm(*(each for each in found if each)) if all(found) else 1
 
 
@@ -372,11 +410,37 @@ def _latent(cache: Latent, model: Model, place: Place, blocks: Blocks) -> Iterat
         yield Spec("indexer", blocks.attention, index, index, cache.indexer)
 
 
+def _stream(cache: Recurrent, place: Place) -> Iterator[Spec]:
+    """Inputs of a layer's convolutions: one window as long as the kernel, in blocks as long, a row for each KV head.
+
+    A row holds a key, a value and the head's share of both sublayers' outputs, in a power of two of 16-bit numbers.
+    Source: vLLM 0.33 models/inkling/nvidia/sconv_swa_attn.py InklingConvState.
+    """
+    per_head, whole = cache.tensors
+    (count, pair), (_, outputs) = per_head.widths[0], whole.widths[0]
+    tp, kernel = place.settings.parallel.tp, per_head.rows + 1
+    if tp > count:
+        raise CannotSplit(
+            f"vLLM can't split the convolutions by --tp {tp}",
+            cause=f"sconv SWA cache supports tp_size <= num_kv_heads ({count}), got {tp}",
+            hint=f"--tp {count} or less",
+        )
+    row = 1 << (pair + outputs // count - 1).bit_length()
+    page = kernel * place.settings.parallel.shard.units(count, "KV heads") * row * BYTES_OF_16_BITS
+    yield Spec("sliding", kernel, page, page, (PAGED, count, row), kernel)
+
+
+BYTES_OF_16_BITS = 2
+
+
 def _state(cache: Recurrent, model: Model, place: Place, blocks: Blocks) -> Iterator[Spec]:
+    if cache.law == PAGED:
+        yield from _stream(cache, place)
+        return
     size = state_bytes(cache, model, place)
     held = 1 + place.settings.drafted
     if place.settings.aligned:
-        held += 1 + (_checkpoint(cache.law, model, place) is not None)
+        held += 1 + (_checkpoint(cache, model, place) is not None)
     page = blocks.state_page or size
     yield Spec("state", blocks.state, size, page, cache.tensors, held=held)
 

@@ -31,10 +31,17 @@ def accepted(model: Model, rules: Rules) -> int | None:
 def default(model: Model, rules: Rules) -> Context:
     """What vLLM uses when --max-model-len isn't given, and why."""
     context = model.context
-    found = derived(model, rules)
+    found = _within_draft(derived(model, rules), model, rules)
     if rules.longrope_original and context.original and any(rope.kind in LONGROPE for rope in context.ropes):
         return Context(context.original, "original_max_position_embeddings, vLLM's default under longrope")
     return found
+
+
+def _within_draft(found: Context, model: Model, rules: Rules) -> Context:
+    longest = model.draft_longest
+    if not rules.draft_limits or longest is None or (found.tokens or 0) <= longest:
+        return found
+    return Context(longest, "all that the draft model serves")
 
 
 def derived(model: Model, rules: Rules) -> Context:

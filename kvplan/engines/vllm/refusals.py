@@ -13,7 +13,15 @@ from kvplan.arch.layers import Attention, Latent, Recurrent
 from kvplan.arch.model import Model
 from kvplan.engines.base import Refusal
 from kvplan.engines.vllm import quantized_groups, quantizers, weight_shares, words
-from kvplan.engines.vllm.architectures import ALL_OR_NO_WINDOWS, NO_PIPELINE, SHARES_CACHE
+from kvplan.engines.vllm.architectures import (
+    ALL_OR_NO_WINDOWS,
+    BFLOAT16,
+    EXPANDED_LATENT,
+    NO_FLOAT16,
+    NO_PIPELINE,
+    SHARES_CACHE,
+    named,
+)
 from kvplan.engines.vllm.cells import flag
 from kvplan.engines.vllm.flags import CACHE_FORMATS
 from kvplan.engines.vllm.settings import Settings
@@ -49,6 +57,9 @@ def check(model: Model, settings: Settings, rules: Rules, device: tuple[int, int
 
     Raises: Unsupported for weights this version can't load; CannotSplit for parallel sizes it can't be split by.
     """
+    _precision(model, device)
+    _prefill(model, rules)
+    _length(model, settings, rules)
     _order(model, rules)
     quantizers.check(model, rules)
     _experts(model, settings)
@@ -219,6 +230,52 @@ def lacks_experts(model: Model) -> bool:
     if model.weights is None:
         return False
     return not any(weight.routed for layer, _ in model.weights.distinct for weight in layer)
+
+
+def _precision(model: Model, device: tuple[int, int]) -> None:
+    """Source: config/model.py _resolve_auto_dtype, _FLOAT16_NOT_SUPPORTED_MODELS."""
+    if model.family in NO_FLOAT16 and device < BFLOAT16 and model.dtype.bits == BFLOAT16_BITS:
+        raise Unsupported(
+            f"vLLM runs {model.origin.id} in 32 bit on this GPU, which kvplan doesn't plan",
+            cause=f"{model.family} is not run in float16, and bfloat16 needs compute capability 8.0",
+            hint="a GPU of compute capability 8.0 or later, or --engine ideal",
+        )
+
+
+BFLOAT16_BITS = 16
+
+PREFILLED = frozenset({(128, 64, 128), (192, 64, 256), (64, 64, 128), (256, 0, 256)})
+"""Parts of a head without and with rotation, and of values, that kernels for prompts of latents have.
+
+Source: vLLM 0.26 to 0.33 v1/attention/backends/mla/prefill.
+"""
+
+
+def _prefill(model: Model, rules: Rules) -> None:
+    for cache, _ in model.distinct:
+        if not rules.prefill_sizes or not isinstance(cache, Latent) or cache.topk is not None:
+            continue
+        if named(model, EXPANDED_LATENT) or cache.nope_dim is None or cache.v_dim is None:
+            continue
+        sizes = (cache.nope_dim, cache.rope_dim, cache.v_dim)
+        if sizes not in PREFILLED:
+            raise Unsupported(
+                f"vLLM {text(rules.version)} has no kernel for prompts of {model.origin.id}",
+                cause="No valid MLA prefill backend found with MLAPrefillSelectorConfig: mla_dimensions=(qk_nope_head_dim="
+                f"{sizes[0]}, qk_rope_head_dim={sizes[1]}, v_head_dim={sizes[2]})",
+                hint="--engine ideal",
+            )
+
+
+def _length(model: Model, settings: Settings, rules: Rules) -> None:
+    """Source: config/vllm.py _limit_max_model_len_to_draft."""
+    longest = model.draft_longest
+    if rules.draft_limits and longest is not None and settings.drafted and settings.length > longest:
+        raise UsageError(
+            f"vLLM {text(rules.version)} lowers max_model_len to {longest:,}, which is all that the draft model serves",
+            cause=f"{settings.length:,} tokens were asked for",
+            hint=f"--ctx {longest}, or another draft model",
+        )
 
 
 def _windows(model: Model, rules: Rules) -> None:

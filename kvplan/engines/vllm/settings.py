@@ -11,7 +11,14 @@ from kvplan.arch.layers import CrossAttention, Recurrent
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
-from kvplan.engines.vllm.architectures import is_pooling, longest_item
+from kvplan.engines.vllm.architectures import (
+    FEW_SEQUENCES,
+    NO_ATTENTION,
+    PAGED_STREAMS,
+    is_pooling,
+    longest_item,
+    named,
+)
 from kvplan.engines.vllm.specs import Demand
 from kvplan.engines.vllm.versions import Batches, Rules
 from kvplan.errors import UsageError
@@ -58,7 +65,7 @@ def settings(
     """
     batches = default_batches(gpu, rules)
     pooling = is_pooling(model)
-    sequences = options.max_num_seqs or batches.sequences
+    sequences = options.max_num_seqs or _few(model) or batches.sequences
     tokens = options.max_num_batched_tokens or _default_tokens(model, batches, sequences, context, rules)
     if options.max_num_seqs is None:
         sequences = min(sequences, tokens)
@@ -106,12 +113,16 @@ def default_batches(gpu: Gpu | None, rules: Rules) -> Batches:
     return rules.batches[1] if gpu.memory.value >= LARGE and not slow else rules.batches[2]
 
 
+def _few(model: Model) -> int | None:
+    return next((FEW_SEQUENCES[name] for name in model.architectures if name in FEW_SEQUENCES), None)
+
+
 def _is_dense(model: Model) -> bool:
     return model.weights is None or model.weights.active == model.weights.total
 
 
 def _has_state(model: Model) -> bool:
-    return any(isinstance(cache, Recurrent) for cache, _ in model.distinct)
+    return any(isinstance(cache, Recurrent) for cache, _ in model.distinct) and not named(model, PAGED_STREAMS)
 
 
 def _crosses(model: Model) -> bool:
@@ -122,7 +133,7 @@ def _caches_prefixes(model: Model, options: Options, rules: Rules) -> bool:
     """As asked; by default, embedders do, models without attention and encoder-decoders don't, and hybrids since 0.26."""
     if options.prefix_caching is not None or is_pooling(model):
         return options.prefix_caching is not False
-    attends = any(not isinstance(cache, Recurrent) for cache, _ in model.distinct)
+    attends = any(not isinstance(cache, Recurrent) for cache, _ in model.distinct) or not named(model, NO_ATTENTION)
     return attends and not _crosses(model) and rules.hybrid_prefix_caching
 
 

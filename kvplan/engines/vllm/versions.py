@@ -45,8 +45,10 @@ class Rules:
     check withholds a block. overlap: which models have a second step in flight charged to their windows.
     hybrid_prefix_caching: whether state is kept at block boundaries too, by default. checkpoints: recurrences whose
     prefill exports one more state, and the tokens it is aligned to. latent_state_block: what blocks of latents beside
-    states are multiples of. window_blocks: whether a window picks its own block.
-    stages_settle: whether each pipeline stage settles blocks by its own layers. graphs_counted: whether CUDA graphs are
+    states are multiples of. latent_blocks: by a GPU's major compute capability, what blocks of latents are multiples of. window_blocks: whether a window picks its own block.
+    stages_settle: whether each pipeline stage settles blocks by its own layers.
+    prefill_sizes: whether prompts of latents are refused in sizes without a kernel. draft_limits: whether a draft model's
+    length is the target's too. graphs_counted: whether CUDA graphs are
     taken off the cache's memory. batches: defaults for GPUs from 160 GiB, from 70 GiB, and others. always_chunked:
     whether prompts are cut into steps at any length, and not only above 32,768 tokens, into steps of long_prompt_steps.
     slow_but_large, slow_capabilities: GPUs with a large one's memory that are given a small one's steps. shared_memory_read: whether
@@ -79,8 +81,11 @@ class Rules:
     hybrid_prefix_caching: bool = False
     checkpoints: tuple[tuple[str, int], ...] = ()
     latent_state_block: int = 64
+    latent_blocks: tuple[tuple[int, int], ...] = ()
     window_blocks: bool = False
     stages_settle: bool = False
+    prefill_sizes: bool = False
+    draft_limits: bool = False
     graphs_counted: bool = False
     batches: tuple[Batches, Batches, Batches] = (Batches(2048, 256), Batches(2048, 256), Batches(2048, 256))
     always_chunked: bool = False
@@ -130,9 +135,13 @@ CHANGES: tuple[Change, ...] = (
     Change((0, 7, 0), "long prompts are cut into steps of 2,048", "config.py", (("long_prompt_steps", 2048),), sure=False),
     Change((0, 8, 0), "one engine (V1): steps of 8,192 tokens and 1,024 sequences from 70 GiB, prompts always cut into steps",
            "engine/arg_utils.py", (("batches", (_LARGE, _LARGE, _SMALL)), ("always_chunked", True)), sure=False),
+    Change((0, 8, 0), "latents on Hopper have blocks of 64 tokens", "platforms/cuda.py check_and_update_config",
+           (("latent_blocks", ((9, 64),)),)),
     Change((0, 9, 0), "an A100 is given a small GPU's steps", "engine/arg_utils.py", (("slow_but_large", ("a100",)),)),
     Change((0, 9, 1), "windows and states have block tables of their own; the printed size is blocks / groups x block",
            "v1/core/kv_cache_utils.py", (("groups", True), ("token_line", "smallest_group")), sure=False),
+    Change((0, 10, 1), "latents on data-center Blackwell have blocks of 128 tokens", "platforms/cuda.py check_and_update_config",
+           (("latent_blocks", ((9, 64), (10, 128))),)),
     Change((0, 11, 0), "rooms that 8-bit experts gather tokens in stay allocated", "layers/fused_moe/modular_kernel.py; public logs",
            (("rooms", frozenset({8})),), sure=False),
     Change((0, 11, 1), "without --max-model-len, a model of longrope gets its original length", "config/model.py",
@@ -143,9 +152,12 @@ CHANGES: tuple[Change, ...] = (
            "v1/core/kv_cache_utils.py, envs.py", (("by_layer", False), ("chunk_groups", True))),
     Change((0, 14, 0), "rooms that 16-bit experts gather tokens in stay allocated too", "v1/worker/workspace.py; public logs",
            (("rooms", frozenset({8, 16})),), sure=False),
+    Change((0, 15, 0), "latents on data-center Blackwell have blocks of 64 tokens", "platforms/cuda.py check_and_update_config",
+           (("latent_blocks", ((9, 64), (10, 64))),)),
     Change((0, 17, 0), "logits are sorted in Triton; Hopper's and data-center Blackwell's ranks add up and normalize in one kernel",
            "v1/sample/ops/topk_topp_sampler.py, config/vllm.py enable_allreduce_rms_fusion",
            (("sampler", "sorted in Triton"), ("fused_sums", frozenset({9, 10})))),
+    Change((0, 18, 0), "blocks of latents are what the kernels want", "platforms/cuda.py", (("latent_blocks", ()),)),
     Change((0, 18, 0), "libraries outside the allocator take twice the room", "public logs", (("libraries", True),), sure=False),
     Change((0, 18, 0), "groups take the larger kind's layers up to 1.5 times the smaller kind's",
            "v1/core/kv_cache_utils.py", (("unbalanced", 1.5),)),
@@ -169,6 +181,8 @@ CHANGES: tuple[Change, ...] = (
            "schemes/compressed_tensors_wNa16.py", (("groups_named", True),)),
     Change((0, 26, 0), "windows are charged for the step in flight too; hybrids cache prefixes by default",
            "v1/kv_cache_interface.py, config/model.py", (("overlap", "dense"), ("hybrid_prefix_caching", True))),
+    Change((0, 26, 0), "latents whose parts of a head no kernel for prompts has are refused", "v1/attention/backends/mla/prefill",
+           (("prefill_sizes", True),)),
     Change((0, 27, 0), "concurrency counts each group's own pages; blocks of latents beside states are multiples of 128",
            "v1/core/kv_cache_utils.py, platforms/interface.py", (("first_page", False), ("latent_state_block", 128))),
     Change((0, 28, 0), "steps of 16,384 tokens from 160 GiB; the second model runner samples", "engine/arg_utils.py, config/vllm.py",
@@ -188,11 +202,12 @@ CHANGES: tuple[Change, ...] = (
            "config/vllm.py sparse_mla_prefill_workspace_factor", (("long_gathered", 16),)),
     Change((0, 32, 0), "Mamba-2 prefills export one more state for prefix caching",
            "layers/mamba/mamba_mixer2.py", (("checkpoints", (("mamba2", 1),)),)),
-    Change((0, 33, 0), "gated delta nets export one more state too, at multiples of 64 tokens; windows pick their own block; memory that a GPU "
+    Change((0, 33, 0), "gated delta nets export one more state too, at multiples of 64 tokens; windows pick their own block; max_model_len is "
+           "lowered to a draft model's; memory that a GPU "
            "shares with the CPU is read, so that it gets a large one's steps, but for a GB10",
            "layers/mamba/gdn/qwen_gdn_linear_attn.py, layers/attention/attention.py, engine/arg_utils.py, platforms/cuda.py",
            (("checkpoints", (("mamba2", 1), ("gated delta net", 64))), ("window_blocks", True),
-            ("slow_capabilities", frozenset({(12, 1)})), ("shared_memory_read", True))),
+            ("draft_limits", True), ("slow_capabilities", frozenset({(12, 1)})), ("shared_memory_read", True))),
 )  # fmt: skip
 
 

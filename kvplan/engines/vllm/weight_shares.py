@@ -22,14 +22,11 @@ from kvplan.errors import CannotSplit
 WHOLE_KV_HEADS = ("GptOssForCausalLM",)
 """Classes that don't copy KV heads to more ranks than they have. Source: models/gpt_oss.py."""
 
-SHARED_TOWERS = (
-    "DotsOCR", "Ernie4_5_VL", "Exaone4_5_", "Glm4v", "GlmOcr", "KimiVL", "OpenCUA", "PaddleOCRVL", "Qwen2VL", "Qwen2_5Omni",
-    "Qwen2_5_VL", "Qwen3OmniMoe", "Qwen3VL", "Qwen3_5",
-)  # fmt: skip
-"""How the classes begin whose towers every rank has a share of, or the start fails; others hold theirs whole then.
+WHOLE_TOWERS = ("InternVL", "InternS1", "H2OVL", "KimiK25", "MuseGlimmer", "NemotronH", "Llama_Nemotron")
+"""How the classes begin whose towers are whole on every rank where ranks can't share their heads; for others the start fails.
 
-Source: models/qwen2_vl.py, qwen2_5_vl.py, qwen3_vl.py, glm4_1v.py, dots_ocr.py, ernie45_vl.py, exaone4_5.py, paddleocr_vl.py,
-moonvit.py: dist_utils.divide; is_vit_use_data_parallel() without the number of heads.
+Source: models/intern_vit.py, kimi_k25_vit.py, muse_glimmer.py: is_vit_use_data_parallel(num_heads); others call
+dist_utils.divide: siglip.py, clip.py, pixtral.py, qwen2_vl.py, qwen2_5_vl.py, qwen3_vl.py, glm4_1v.py and more.
 """
 
 SHARED, MATRIX = ("mlp", "shared_experts", "experts"), 2
@@ -94,9 +91,10 @@ def _kv_heads(model: Model, settings: Settings) -> None:
 def _widths(model: Model, weights: Weights, settings: Settings) -> None:
     """Matrices are shared evenly. Source: distributed/utils.py divide, layers/fused_moe/layer.py."""
     parallel = settings.parallel
-    towers = any(name.startswith(SHARED_TOWERS) for name in model.architectures)
+    towers = not any(name.startswith(WHOLE_TOWERS) for name in model.architectures)
     shared = (weight for weight in _of_layers(weights) if weight.component in SHARED)
-    for weight in (*shared, *(weights.towers if towers else ())):
+    seen = (weight for weight in weights.towers if towers and weight.component == "vision")
+    for weight in (*shared, *seen):
         if weight.split is None or len(weight.shape) < MATRIX or (weight.routed and parallel.ep > 1):
             continue
         size = weight.units or weight.shape[weight.split]

@@ -7,6 +7,7 @@ from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import HEAD, ONE_GPU, UNSURE_HEAD, Weights
 from kvplan.engines.base import Options, Range, Term
 from kvplan.engines.extras import beside, held
+from kvplan.engines.vllm import adapters
 from kvplan.engines.vllm.versions import NEWEST, Version
 from kvplan.engines.weight_views import view_of
 from kvplan.errors import UsageError
@@ -54,20 +55,20 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, versio
     formula = f"{model.weights.total:,} parameters, tensor by tensor, the fullest of {ranks} ranks"
     if not model.weights.whole:
         formula += f"; without {', '.join(model.weights.missing)}, which the config doesn't describe"
-    high = round(size * (1 + _more(model.weights, gpu))) + _adapted_ends(model, options)
+    high = round(size * (1 + _more(model.weights, gpu))) + _unsure_ends(model, options, version)
     origin = model.weights.found_by if model.weights.basis == "headers" else "tensors of the config"
     return Term(
         "weights", Range(size, size, high), formula, f"{origin}, padded and copied as vLLM 0.33 does", found.extras
     )
 
 
-def _adapted_ends(model: Model, options: Options) -> int:
-    """Bytes that adapters of the embedding and the head may take beside those of layers, whole on every rank.
+def _unsure_ends(model: Model, options: Options, version: Version) -> int:
+    """Bytes that adapters of the embedding and the head may take, whole on every rank, where the class doesn't say.
 
-    Which classes adapt them isn't in a config; Llama's and Qwen3's do, Mistral's don't. Source: vLLM 0.33 lora/utils.py
-    get_supported_lora_modules, lora/layers/vocab_parallel_embedding.py, lora/layers/logits_processor.py.
+    Modules that were named are all there are. Source: vLLM 0.33 lora/utils.py get_supported_lora_modules.
     """
-    if not options.max_loras or model.vocabulary is None or model.hidden_size is None:
+    known = options.lora_targets is not None or not adapters.unsure_ends(model, version)
+    if not options.max_loras or known or model.vocabulary is None or model.hidden_size is None:
         return 0
     return options.max_loras * options.max_lora_rank * 2 * (model.vocabulary + model.hidden_size) * BYTES_OF_BF16
 
