@@ -5,14 +5,29 @@ from __future__ import annotations
 from kvplan.arch.model import Model
 from kvplan.engines.vllm import quantizers, served
 from kvplan.engines.vllm.architectures import longest_item
+from kvplan.engines.vllm.drafts import draft_layers
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.versions import Rules, text
 
 
 def cautions(model: Model, settings: Settings, rules: Rules) -> tuple[str, ...]:
     """Whole sentences, none where nothing is in doubt."""
-    said = (served.doubt(model, rules.version), _short_steps(model, settings, rules), _deprecated(model, rules))
+    said = (
+        served.doubt(model, rules.version),
+        _short_steps(model, settings, rules),
+        _deprecated(model, rules),
+        _guesses(model, settings),
+    )
     return tuple(f"{each}." for each in said if each is not None)
+
+
+def _guesses(model: Model, settings: Settings) -> str | None:
+    if not settings.drafted or draft_layers(model):
+        return None
+    return (
+        f"{model.origin.id} has no prediction layers and no draft model was given: tokens are guessed by n-grams of the text, "
+        "which takes no memory; --draft names a model that guesses better"
+    )
 
 
 def _short_steps(model: Model, settings: Settings, rules: Rules) -> str | None:
