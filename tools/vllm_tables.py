@@ -1,4 +1,4 @@
-"""Remakes kvplan/engines/vllm/registered.py, unadapted.py and flags.py: what each release of vLLM registers and takes.
+"""Remakes kvplan/engines/vllm/registered.py, unadapted.py, adapted_ends.py and flags.py: what each release of vLLM takes.
 
     python tools/vllm_tables.py FOLDER
 
@@ -13,6 +13,8 @@ import ast
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 
 HERE = Path(__file__).parents[1] / "kvplan" / "engines" / "vllm"
@@ -46,6 +48,25 @@ def main(folder: Path) -> None:
         "Source: model_executor/models/registry.py and the modules it names, of each",
         releases,
         (("WITHOUT_ADAPTERS", "Class that a config names: releases.", spans(releases, unadapted_of)),),
+    )
+    write(
+        "adapted_ends.py",
+        "Model classes whose embedding or head vLLM makes room for adapters of, and the releases that do.\n\n"
+        "Source: embedding_modules of the classes of model_executor/models, and of those that they build, of each",
+        releases,
+        (
+            (
+                "EMBEDDING",
+                "Class whose embedding is adapted: releases.",
+                spans(releases, partial(ending, end="embedding")),
+            ),
+            ("HEAD", "Class whose head is adapted: releases.", spans(releases, partial(ending, end="head"))),
+            (
+                "OPEN",
+                "Class that builds a language model which a config names, not itself: releases.",
+                spans(releases, partial(ending, end="open")),
+            ),
+        ),
     )
     write(
         "flags.py",
@@ -145,6 +166,101 @@ def unadapted_of(folder: Path) -> set[str]:
         for name, defined in registered.items()
         if defined in bases and not inherits(defined, "SupportsLoRA", bases)
     }
+
+
+ENDS = {"input_embeddings": "embedding", "output_embeddings": "head"}
+"""What embedding_modules calls the tables that it names."""
+
+INTERFACE = "SupportsLoRA"
+"""The class whose embedding_modules is the default: no ends."""
+
+
+@dataclass
+class Built:
+    """A class by its syntax: its bases, its own embedding_modules (None where it has none), and the classes it builds.
+
+    borrowed: the class whose embedding_modules it takes. built: also by the name that the registry has. opened: whether
+    it builds a registered class that its source doesn't name.
+    """
+
+    bases: list[str]
+    ends: frozenset[str] | None = None
+    borrowed: str = ""
+    built: set[str] = field(default_factory=set)
+    opened: bool = False
+
+
+def ending(folder: Path, end: str) -> set[str]:
+    """Names of registered classes with an end that is adapted, or `open`."""
+    return {name for name, found in adapted_ends(folder).items() if end in found}
+
+
+@cache
+def adapted_ends(folder: Path) -> dict[str, frozenset[str]]:
+    """Ends of each registered class: LoRAModelManager looks at all modules that a model is made of."""
+    registered, classes = dict(registered_as(folder)), {}
+    for node in trees(folder, "model_executor/models/**/*.py", "models/**/*.py"):
+        if isinstance(node, ast.ClassDef):
+            classes.setdefault(node.name, built(node))
+    return {name: ends_of(defined, classes, registered) for name, defined in registered.items() if defined in classes}
+
+
+def built(node: ast.ClassDef) -> Built:
+    """What a class says of itself."""
+    found = Built([getattr(base, "id", getattr(base, "attr", "")) for base in node.bases])
+    for each in node.body:
+        targets = getattr(each, "targets", [getattr(each, "target", None)])
+        if any(getattr(target, "id", "") == "embedding_modules" for target in targets):
+            value = each.value
+            if isinstance(value, ast.Dict):
+                found.ends = frozenset(ENDS[item.value] for item in value.values)
+            elif isinstance(value, ast.Attribute):
+                found.borrowed = value.value.id
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
+        called = getattr(call.func, "id", getattr(call.func, "attr", ""))
+        found.built |= {called, *(getattr(each.value, "id", "") for each in call.keywords if each.arg == "model_class")}
+        if called == "init_vllm_registered_model":
+            named = {name for each in ast.walk(call) if isinstance(each, ast.List) for name in constants(each)}
+            found.built |= named
+            found.opened |= not named
+    return found
+
+
+def ends_of(name: str, classes: dict[str, Built], registered: dict[str, str]) -> frozenset[str]:
+    """Ends of a class and of all that it builds; `open` where it builds one that it doesn't name."""
+    ends: set[str] = set()
+    seen, waiting = set(), [name]
+    while waiting:
+        one = waiting.pop()
+        one = one if one in classes else registered.get(one, one)
+        if one in seen or one not in classes:
+            continue
+        seen.add(one)
+        ends |= declared(one, classes) or set()
+        for each in (one, *ancestors(one, classes)):
+            ends |= {"open"} if classes[each].opened else set()
+            waiting += classes[each].built
+    return frozenset(ends if not {"embedding", "head"} <= ends else ends - {"open"})
+
+
+def ancestors(name: str, classes: dict[str, Built]) -> list[str]:
+    """Classes that one inherits from, near ones first."""
+    found: list[str] = []
+    for base in classes[name].bases:
+        if base in classes and base not in found and base != name:
+            found += [base, *ancestors(base, classes)]
+    return found
+
+
+def declared(name: str, classes: dict[str, Built]) -> frozenset[str] | None:
+    """The embedding_modules that a class has, its own or inherited."""
+    for each in (name, *ancestors(name, classes)):
+        known = classes[each]
+        if known.borrowed:
+            return declared(known.borrowed, classes)
+        if known.ends is not None and each != INTERFACE:
+            return known.ends
+    return None
 
 
 def inherits(name: str, wanted: str, bases: dict[str, set[str]]) -> bool:

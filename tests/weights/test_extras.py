@@ -39,6 +39,22 @@ def test_adapters_split_as_their_layers_do():
     assert halves[0] == halves[1] == adapters(weights, rank=8).bytes // 2
 
 
+def test_adapters_of_the_ends_are_whole_on_every_rank():
+    """vLLM 0.33 lora/layers: rank x (100,015 + 3,584) for embed_tokens, and for lm_head, on each of four ranks."""
+    model = {
+        **LLAMA_8B,
+        "vocab_size": 100_015,
+        "hidden_size": 3_584,
+        "num_attention_heads": 28,
+        "num_key_value_heads": 4,
+    }
+    weights = described(model).weights
+    ends = adapters(weights, rank=64, resident=4, targets=("embed_tokens", "lm_head"))
+    assert ends.bytes_on_rank(Parallel(tp=4)) == 2 * 53_042_688
+    assert [ends.bytes_on_rank(Parallel(pp=2), stage) for stage in (0, 1)] == [53_042_688, 53_042_688]
+    assert ends.bytes == 2 * 4 * 64 * 2 * (100_015 + 3_584)
+
+
 def test_adapters_of_experts():
     weights = bundled("mixtral-8x7b").weights
     one = adapters(weights, rank=4, targets=("gate_proj",))

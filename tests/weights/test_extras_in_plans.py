@@ -16,11 +16,15 @@ def extras(report: dict) -> dict[str, dict]:
     return {extra["name"]: extra for extra in report["extras"]}
 
 
-@pytest.mark.parametrize("engine", ["ideal", "vllm"])
-def test_adapters_take_their_slots(engine: str):
+ENDS = 2 * (128_256 + 4_096)
+"""Inputs and outputs of the embedding and the head of Llama 3 8B, which vLLM's LlamaForCausalLM adapts too."""
+
+
+@pytest.mark.parametrize(("engine", "ends"), [("ideal", 0), ("vllm", ENDS)])
+def test_adapters_take_their_slots(engine: str, ends: int):
     plain = run_json(*LLAMA_8B, "--engine", engine)
     tuned = run_json(*LLAMA_8B, "--engine", engine, "--max-loras", "4", "--max-lora-rank", "64")
-    added = 4 * 2 * 32 * 64 * SIDES
+    added = 4 * 2 * 64 * (32 * SIDES + ends)
     assert plain["extras"] == []
     assert extras(tuned)["adapters"]["bytes"] == added
     assert tuned["per_gpu"]["weights_bytes"] - plain["per_gpu"]["weights_bytes"] == added
@@ -31,12 +35,15 @@ def test_adapters_take_their_slots(engine: str):
 
 @pytest.mark.parametrize(
     ("engine", "sides"),
-    [("ideal", 8192 + 5120), ("vllm", 8192 + 2 * 5120), ("vllm@0.24.0", 8192 + 2 * 5120), ("vllm@0.23.0", SIDES)],
-)
+    [
+        ("ideal", 32 * (8192 + 5120)), ("vllm", 32 * (8192 + 2 * 5120)), ("vllm@0.24.0", 32 * (8192 + 2 * 5120)),
+        ("vllm@0.23.0", 32 * SIDES + ENDS),
+    ],
+)  # fmt: skip
 def test_the_modules_named_are_adapted(engine, sides):
     """vLLM computes q, k and v as one, and gives them room together; before 0.24 its flag knows no parts of that one."""
     tuned = run_json(*LLAMA_8B, "--engine", engine, "--lora-targets", "q_proj,v_proj")  # one adapter of rank 16
-    assert extras(tuned)["adapters"]["bytes"] == 2 * 32 * 16 * sides
+    assert extras(tuned)["adapters"]["bytes"] == 2 * 16 * sides
     refused = run(*LLAMA_8B, "--lora-targets", "c_attn", "--no-config")
     assert refused.code == 2
     assert "q_proj" in refused.err
@@ -113,17 +120,40 @@ def test_they_are_what_vllm_is_told():
 
 def test_weights_given_by_hand_still_have_adapters_beside_them():
     tuned = run_json(*LLAMA_8B, "--weights", "16GB", "--max-loras", "1")
-    assert tuned["per_gpu"]["weights_bytes"] == 16 * 10**9 + 2 * 32 * 16 * SIDES
+    assert tuned["per_gpu"]["weights_bytes"] == 16 * 10**9 + 2 * 16 * (32 * SIDES + ENDS)
 
 
-def test_the_safe_end_allows_for_adapters_of_the_embedding_and_the_head():
-    """8 adapters of rank 512: 8 x 512 x 2 x (128,256 + 4,096) x 2 B on every rank, if the class adapts them."""
-    asked = ("fit", "llama-3.1-8b", "--gpu", "h100", "--ctx", "8k", "--engine", "vllm")
+def weights_of(document: dict) -> dict[str, str]:
+    """What the node of weights says."""
+    weights = next(node for node in document["explain"]["children"][0]["children"] if node["name"] == "weights")
+    return dict(weights["inputs"])
 
-    def doubt(document) -> int:
-        weights = next(node for node in document["explain"]["children"][0]["children"] if node["name"] == "weights")
-        return int(dict(weights["inputs"])["high"]) - int(dict(weights["inputs"])["low"])
 
-    adapted = doubt(run_json(*asked, "--max-loras", "8", "--max-lora-rank", "512"))
-    ends = 8 * 512 * 2 * (128_256 + 4_096) * 2
-    assert adapted - doubt(run_json(*asked)) == pytest.approx(ends, rel=0.1)
+def doubt(document: dict) -> int:
+    said = weights_of(document)
+    return int(said["high"]) - int(said["low"])
+
+
+@pytest.mark.parametrize("engine", ["ideal", "vllm"])
+def test_an_end_that_is_named_is_adapted_on_every_rank(engine):
+    """One adapter of rank 16 of the head: 16 x (128,256 + 4,096) x 2 B, whole on each of two ranks."""
+    tuned = run_json(*LLAMA_8B, "--engine", engine, "--tp", "2", "--lora-targets", "lm_head")
+    assert extras(tuned)["adapters"]["bytes"] == 2 * 16 * (128_256 + 4_096)
+
+
+@pytest.mark.parametrize(("model", "tp", "ends"), [("qwen3-0.6b", 2, 2 * (151_936 + 1_024)), ("qwen2.5-7b", 1, 0)])
+def test_classes_say_which_ends_they_adapt(model, tp, ends):
+    asked = ("fit", model, "--gpu", f"h100:{tp}", "--tp", str(tp), "--ctx", "1k", "--engine", "vllm")
+    tuned = run_json(*asked, "--max-loras", "4", "--max-lora-rank", "64")
+    ideal = run_json(*asked[:-1], "ideal", "--max-loras", "4", "--max-lora-rank", "64")
+    added = extras(tuned)["adapters"]["bytes"] - extras(ideal)["adapters"]["bytes"]
+    assert added == 4 * 64 * 2 * ends
+    assert doubt(tuned) - doubt(run_json(*asked)) < 0.01 * extras(tuned)["adapters"]["bytes"]
+
+
+def test_the_safe_end_allows_for_the_ends_of_a_language_model_that_no_class_names():
+    """8 adapters of rank 512: 8 x 512 x 2 x (151,552 + 4,096) x 2 B on every rank, if GLM-4.5V's own model adapts them."""
+    asked = ("fit", "glm-4.5v", "--gpu", "h200:4", "--tp", "4", "--ctx", "8k", "--engine", "vllm")
+    plain, tuned = run_json(*asked), run_json(*asked, "--max-loras", "8", "--max-lora-rank", "512")
+    share = 1 + extras(tuned)["adapters"]["bytes"] / int(weights_of(plain)["low"])
+    assert doubt(tuned) - share * doubt(plain) == pytest.approx(8 * 512 * 2 * (151_552 + 4_096) * 2, rel=1e-6)
