@@ -27,7 +27,7 @@ from kvplan.report import schema
 
 if TYPE_CHECKING:
     from kvplan.arch.formats import KvFormat
-    from kvplan.arch.storage import Storage
+    from kvplan.arch.weights import Kept
     from kvplan.hardware.gpu import Gpu
 
 __all__ = [
@@ -51,7 +51,7 @@ def size(
     gpu: Gpu | str | None = None,
     options: Options = NO_FLAGS,
     prompt: int | None = None,
-    weight_dtype: Storage | str | None = None,
+    weight_dtype: Kept | str | None = None,
     batch: int = 1,
 ) -> schema.SizeReport:
     """What sequences of `contexts` tokens keep; by default one of the model's own maximum.

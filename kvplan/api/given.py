@@ -14,7 +14,7 @@ from kvplan.errors import CannotSplit, UsageError
 from kvplan.units import format_bytes
 
 if TYPE_CHECKING:
-    from kvplan.arch.storage import Storage
+    from kvplan.arch.weights import Kept
     from kvplan.hardware.gpu import Gpu
     from kvplan.plan.calibration import Calibration
     from kvplan.sources.headers import Progress
@@ -149,19 +149,21 @@ def calibration(known: Calibration | str | None, gpu: Gpu) -> Calibration | None
     return known
 
 
-def stored(model: Model, dtype: Storage | str | None) -> Model:
+def stored(model: Model, dtype: Kept | str | None) -> Model:
     """The model with its weights kept otherwise, and a note of what they are.
 
-    Raises: UnknownName; UsageError where the weights aren't known.
+    Raises: UnknownName; UsageError where the weights aren't known; Unsupported for a mix of a model that has no rules for it.
     """
     if dtype is None:
         return model
-    from kvplan.arch.storage import storage_named
+    from kvplan.arch.mixes import Mix, check, kept_named
 
     if model.weights is None:
         raise UsageError(f"the weights of {model.origin.id} aren't known", hint="--weights 140GB instead of a format")
-    storage = storage_named(dtype) if isinstance(dtype, str) else dtype
-    changed = model.weights.stored_as(storage)
+    kept = kept_named(dtype) if isinstance(dtype, str) else dtype
+    if isinstance(kept, Mix):
+        check(kept, model)
+    changed = model.weights.stored_as(kept)
     own = f"{format_bytes(model.weights.bytes)} as published"
-    note = f"What if: weights in {storage.name} take {format_bytes(changed.bytes)}; {own}."
+    note = f"What if: weights in {kept.name} take {format_bytes(changed.bytes)}; {own}."
     return replace(model, weights=changed, notes=(*model.notes, note))

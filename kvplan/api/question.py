@@ -14,7 +14,7 @@ from kvplan.errors import Unsupported, UsageError
 from kvplan.plan.request import DEFAULT_ENGINE, NO_FLAGS, ONE_GPU, End, Request
 
 if TYPE_CHECKING:
-    from kvplan.arch.storage import Storage
+    from kvplan.arch.weights import Kept
     from kvplan.hardware.gpu import Gpu
     from kvplan.plan.calibration import Calibration
     from kvplan.plan.fit import Plan
@@ -41,7 +41,7 @@ class FitQuestion:
     engine: str | None = None
     options: Options = NO_FLAGS
     weights: int | None = None
-    weight_dtype: Storage | str | None = None
+    weight_dtype: Kept | str | None = None
     concurrency: int | None = None
     batch: int | None = None
     end: End = "safe"

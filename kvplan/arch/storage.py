@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kvplan.arch.formats import spelled
+
+if TYPE_CHECKING:
+    from kvplan.arch.weights import Weight, Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,15 @@ class Storage:
     column_bits: int = 0
     tensor_bits: int = 0
     source: str = "a dtype without scales"
+
+    def chooser(self, weights: Weights) -> Callable[[Weight, int | None], Storage]:
+        """What each weight is kept in: in this where it is a dtype or the weight a linear layer, else as it was."""
+        plain = self.name in DTYPES
+
+        def choose(weight: Weight, layer: int | None) -> Storage:  # noqa: ARG001 - the same in every layer
+            return self if plain or weight.quantizable else weight.stored
+
+        return choose
 
     def bytes(self, rows: int, columns: int) -> int:
         """Bytes of one matrix, scales included."""
@@ -82,18 +96,27 @@ def _ggml(name: str, block: int, block_bytes: int) -> Storage:
 
 
 INT4 = integer(4, 128, zero_bits=4, source=AWQ_SOURCE)
+GGML = {
+    storage.name: storage
+    for storage in (
+        _ggml("q8_0", 32, 34), _ggml("q6_k", 256, 210), _ggml("q5_k", 256, 176), _ggml("q5_1", 32, 24), _ggml("q5_0", 32, 22),
+        _ggml("q4_k", 256, 144), _ggml("q4_1", 32, 20), _ggml("q4_0", 32, 18), _ggml("q3_k", 256, 110), _ggml("q2_k", 256, 84),
+    )
+}  # fmt: skip
+"""Types of a GGUF file's tensors."""
+MIXED = "q2_k"
+"""The type whose name is a mix's: no file has it for every matrix."""
+
 NAMED: dict[str, Storage] = {
     **DTYPES, "fp8": FP8_ROW, "fp8_block": FP8_BLOCK, "fp8_tensor": FP8_TENSOR, "int8": INT8_ROW, "int4": INT4, "nvfp4": NVFP4,
     "mxfp4": MXFP4, "mxfp8": MXFP8, "nf4": NF4,
-    "q8_0": _ggml("q8_0", 32, 34), "q6_k": _ggml("q6_k", 256, 210), "q5_k": _ggml("q5_k", 256, 176), "q5_0": _ggml("q5_0", 32, 22),
-    "q4_k": _ggml("q4_k", 256, 144), "q4_0": _ggml("q4_0", 32, 18), "q3_k": _ggml("q3_k", 256, 110), "q2_k": _ggml("q2_k", 256, 84),
+    **{name: storage for name, storage in GGML.items() if name != MIXED},
 }  # fmt: skip
-"""Formats that --weight-dtype knows."""
+"""Formats that --weight-dtype knows, llama.cpp's mixes aside."""
 
-_ALIASES = {
+ALIASES = {
     "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32", "f32": "fp32", "f16": "fp16", "gptq": "int4",
     "awq": "int4", "w4a16": "int4", "w8a8": "int8", "w8a16": "int8", "fp8_e4m3": "fp8", "fp4": "nvfp4", "int4_awq": "int4",
-    "q4_k_m": "q4_k", "q5_k_m": "q5_k", "q4_k_s": "q4_k", "q5_k_s": "q5_k",
 }  # fmt: skip
 
 
@@ -102,4 +125,4 @@ def storage_named(name: str) -> Storage:
 
     Raises: UnknownName.
     """
-    return spelled(name, NAMED, _ALIASES, "a format for weights")
+    return spelled(name, NAMED, ALIASES, "a format for weights")

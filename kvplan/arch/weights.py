@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, prod
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from kvplan.arch.parallel import Parallel, stage_layers
 from kvplan.arch.storage import BF16, DTYPES, FP16, FP32, Storage
 
 __all__ = [
-    "BF16", "DTYPES", "FP16", "FP32", "HEAD", "PLAIN", "TOWERS", "Basis", "Block", "Component", "Reads", "Storage", "View", "Weight", "Weights", "matrix",
+    "BF16", "DTYPES", "FP16", "FP32", "HEAD", "PLAIN", "TOWERS", "Basis", "Block", "Component", "Kept", "Reads", "Storage", "View", "Weight", "Weights", "matrix",
 ]  # fmt: skip
 
 Component = Literal[
@@ -112,6 +112,11 @@ class Weight:
         """Whether tokens choose among the copies."""
         return self.picked is not None
 
+    @property
+    def quantizable(self) -> bool:
+        """Whether methods store it in few bits that leave embeddings, head, routers and towers alone."""
+        return self.linear and self.component not in ("embedding", "head", "router", *TOWERS)
+
     def on_rank(self, parallel: Parallel, view: View = PLAIN) -> tuple[tuple[int, ...], int]:
         """Shape of one copy and number of copies on the fullest rank.
 
@@ -150,6 +155,19 @@ def _share(size: int, units: int, ranks: int) -> int:
 
 
 Block = tuple[Weight, ...]
+
+
+class Kept(Protocol):
+    """What the weights of a whole model are kept in: one storage, or a mix of several."""
+
+    @property
+    def name(self) -> str:
+        """As --weight-dtype has it."""
+
+    def chooser(self, weights: Weights) -> Callable[[Weight, int | None], Storage]:
+        """The storage of each weight, by the number of the layer it is in; None outside the layers."""
+
+
 ONE_GPU = Parallel()
 
 
@@ -163,7 +181,8 @@ class Weights:
     tables: of rotary positions, which are no parameters but which some engines keep on every rank.
     missing: components that couldn't be derived from the config, by name; then every count is a lower bound.
     method: the quantization method, or the format that was asked about. files: checkpoint files whose headers gave the
-    bytes. formula_bytes: what the config's formula gives, when headers gave the bytes.
+    bytes. formula_bytes: what the config's formula gives, when headers gave the bytes. contradicted: whether those headers
+    have other shapes than the config, whose counts aren't the files' then.
     """
 
     first: Block
@@ -177,11 +196,12 @@ class Weights:
     method: str = ""
     files: int = 0
     formula_bytes: int | None = None
+    contradicted: bool = False
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is missing."""
-        return not self.missing
+        """Whether nothing is missing, and no file says otherwise."""
+        return not self.missing and not self.contradicted
 
     @property
     def basis(self) -> Basis:
@@ -302,18 +322,28 @@ class Weights:
 
         return reads
 
-    def stored_as(self, storage: Storage) -> Weights:
-        """The same model with its linear layers stored otherwise; in a plain dtype, every tensor is.
+    def stored_as(self, kept: Kept) -> Weights:
+        """The same model kept otherwise: by a storage its linear layers, by a plain dtype every tensor, by a mix as it says.
 
-        Embeddings, head, norms, routers and towers stay in 16 bit unless `storage` is a plain dtype.
+        Embeddings, head, norms, routers and towers stay in 16 bit unless a plain dtype or a mix is for them too. Layers
+        that come out equal stay one tuple.
         """
-        plain = storage.name in DTYPES
+        choose = kept.chooser(self)
+        made: dict[tuple[int, tuple[Storage, ...]], Block] = {}
 
-        def change(weight: Weight) -> Weight:
-            quantizable = weight.linear and weight.component not in ("embedding", "head", "router", *TOWERS)
-            return replace(weight, stored=storage) if plain or quantizable else weight
+        def block(weights: Block, layer: int | None = None) -> Block:
+            stored = tuple(choose(weight, layer) for weight in weights)
+            if (id(weights), stored) not in made:
+                pairs = zip(weights, stored, strict=True)
+                made[id(weights), stored] = tuple(replace(weight, stored=one) for weight, one in pairs)
+            return made[id(weights), stored]
 
-        return replace(self.map(change), method=WHAT_IF + storage.name, files=0, formula_bytes=None)
+        changed = replace(
+            self,
+            first=block(self.first), layers=tuple(block(layer, number) for number, layer in enumerate(self.layers)),
+            last=block(self.last), towers=block(self.towers), draft=block(self.draft),
+        )  # fmt: skip
+        return replace(changed, method=WHAT_IF + kept.name, files=0, formula_bytes=None, contradicted=False)
 
     def map(self, change: Callable[[Weight], Weight]) -> Weights:
         """The same model with each weight replaced; equal layers stay one tuple."""

@@ -54,9 +54,10 @@ def _dtypes() -> Iterable[str]:
 
 
 def _weight_dtypes() -> Iterable[str]:
+    from kvplan.arch.mixes import MIXES
     from kvplan.arch.storage import NAMED
 
-    return (name.replace("_", "-") if name.startswith(("fp8", "int")) else name for name in NAMED)
+    return (name.replace("_", "-") if name.startswith(("fp8", "int")) else name for name in (*NAMED, *MIXES))
 
 
 def _engines() -> Iterable[str]:

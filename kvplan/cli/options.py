@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kvplan.arch.formats import KvFormat, parse_kv_format
-from kvplan.arch.storage import storage_named
 from kvplan.cli.option import Option, fraction, natural, switch, whole, words
 from kvplan.units import parse_bandwidth, parse_bytes, parse_some_bytes, parse_token_list, parse_tokens
+
+if TYPE_CHECKING:
+    from kvplan.arch.weights import Kept
 
 
 def kv_dtype(text: str) -> KvFormat | None:
@@ -14,6 +18,16 @@ def kv_dtype(text: str) -> KvFormat | None:
     Raises: UnknownName.
     """
     return None if text.strip().lower() == "auto" else parse_kv_format(text)
+
+
+def weight_dtype(text: str) -> Kept:
+    """A format for weights, or a mix of several.
+
+    Raises: UnknownName.
+    """
+    from kvplan.arch.mixes import kept_named
+
+    return kept_named(text)
 
 
 # the model
@@ -37,7 +51,7 @@ KV_DTYPE = Option(
     completes="dtypes",
 )  # fmt: skip
 WEIGHT_DTYPE = Option(
-    "weight_dtype", "what if the weights were kept in bf16, fp8, fp8-block, int4, nvfp4, mxfp4, q4_k_m ...", storage_named, "T",
+    "weight_dtype", "what if the weights were kept in bf16, fp8, fp8-block, int4, nvfp4, mxfp4, q4_k_m ...", weight_dtype, "T",
     "the checkpoint's own", completes="weight_dtypes",
 )  # fmt: skip
 KV_DTYPES = Option("kv_dtype", "cache formats to compare: bf16,fp8,q8_0:q4_0", words, "T,T", "auto", completes="dtypes")

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable
-from math import prod
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from kvplan.errors import BadFile, KvplanError, Unreachable, UsageError
 from kvplan.sources import gguf, safetensors
-from kvplan.sources.strict import parse_json_object
-from kvplan.sources.tensors import Headers, Tensor, joined
+from kvplan.sources.ranges import hub_file
+from kvplan.sources.shards import INDEX, Incomplete, Listing, indexed, there, unindexed
+from kvplan.sources.tensors import Headers, joined
 from kvplan.units import MIB
 
 if TYPE_CHECKING:
@@ -25,35 +26,29 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], None]
 """Called with the number of files done and of files in all."""
 
-INDEX = "model.safetensors.index.json"
 MOST_INDEX_BYTES = 64 * MIB
 WORKERS = 8
 PATIENCE_S = 30.0
 """Seconds without an answer after which the Hub is given up."""
 VARIABLE = "HF_HUB_ETAG_TIMEOUT"
-HUB_FIRST_BYTES = 100_001
-"""Bytes that huggingface_hub asks of each file first; 97 % of headers are shorter. Source: its hf_api.py."""
 _SPLIT = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5})\.gguf", re.ASCII)
-
-
-class Incomplete(BadFile):
-    """Files of a checkpoint are not there: what is there may be right, but isn't all."""
 
 
 def folder_headers(folder: Path, progress: Progress | None = None) -> Headers | None:
     """Tensors of the checkpoint in a folder; None when it holds neither safetensors nor GGUF files.
 
-    An index names the files; without one, all safetensors files count, without what looks like a second copy of them.
+    An index names the files; without one, all safetensors files count, without what is a second copy of them by its name.
     A projector's GGUF file is no part of the language model's.
 
     Raises: Incomplete where files are missing or only Git LFS's pointers to them are there; BadFile, Unsupported;
     UsageError if it holds several GGUF models.
     """
     names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
-    index, read = _index(folder, names)
-    if index:
-        _no_pointers(folder, index)
-        return joined(_each(index, lambda name: safetensors.read_file(folder / name), progress), str(folder), read)
+    listing = _listing(folder, names)
+    if listing.files:
+        _no_pointers(folder, listing.files)
+        parts = _each(listing.files, lambda name: safetensors.read_file(folder / name), progress)
+        return _together(parts, str(folder), listing)
     ggufs = [name for name in names if name.lower().endswith(".gguf") and not name.lower().startswith("mmproj")]
     models = sorted({gguf_parts(name)[0] for name in ggufs})
     if len(models) > 1:
@@ -72,45 +67,21 @@ def _no_pointers(folder: Path, names: Iterable[str]) -> None:
 LFS, LFS_BYTES = b"version https://git-lfs", 1024
 
 
-def _index(folder: Path, names: list[str]) -> tuple[list[str], int]:
-    """Names of the safetensors files that make the checkpoint, and bytes read to know."""
+def _listing(folder: Path, names: list[str]) -> Listing:
+    """The safetensors files that make the checkpoint in a folder with files of these names."""
     if INDEX not in names:
-        return _one_copy(name for name in names if name.endswith(".safetensors")), 0
+        return unindexed(names, str(folder))
     path = folder / INDEX
     if path.stat().st_size > MOST_INDEX_BYTES:
         raise BadFile(f"{path} is too large", cause=f"an index has at most {MOST_INDEX_BYTES // MIB} MiB")
     text = path.read_text(encoding="utf-8", errors="replace")
-    files = _shards(text, str(path))
-    missing = [name for name in files if name not in names]
-    if missing:
-        raise Incomplete(
-            f"{len(missing)} of {len(files)} files of the checkpoint in {folder} are missing",
-            cause=f"{INDEX} names {missing[0]}",
-            hint="download them, or remove the index",
-        )
-    return files, len(text)
+    return there(indexed(text, str(path)), names, str(folder))
 
 
-def _shards(text: str, name: str) -> list[str]:
-    """Files that an index names, each once.
-
-    Raises: BadFile for an index that isn't one, or that leads out of its folder.
-    """
-    weights = parse_json_object(text, name).get("weight_map")
-    if not isinstance(weights, dict) or not weights or not all(isinstance(file, str) for file in weights.values()):
-        raise BadFile(f"{name} is not an index of safetensors files", cause="its weight_map doesn't name files")
-    files = sorted(set(weights.values()))
-    outside = next((file for file in files if PurePosixPath(file).name != file or "\\" in file), None)
-    if outside is not None:
-        raise BadFile(f"{name} leads out of its folder", cause=f"it names {outside!r}")
-    return files
-
-
-def _one_copy(names: Iterable[str]) -> list[str]:
-    """Files of one copy of the weights: Mistral ships a consolidated one beside the shards."""
-    listed = list(names)
-    plain = [name for name in listed if not name.startswith("consolidated")]
-    return [name for name in plain or listed if not name.startswith("adapter_")]
+def _together(parts: Iterable[Headers], source: str, listing: Listing) -> Headers:
+    """Headers of a checkpoint's files as one, and which tensors its index names that no file has."""
+    found = joined(parts, source, listing.read)
+    return replace(found, absent=tuple(sorted(listing.names - {tensor.name for tensor in found.tensors})))
 
 
 def gguf_headers(path: Path, progress: Progress | None = None) -> Headers:
@@ -135,7 +106,7 @@ def gguf_parts(name: str) -> list[str]:
     return [f"{match['stem']}-{part:05d}-of-{match['parts']}.gguf" for part in range(1, int(match["parts"]) + 1)]
 
 
-def _each(names: list[str], read: Callable[[str], Headers], progress: Progress | None) -> list[Headers]:
+def _each(names: Sequence[str], read: Callable[[str], Headers], progress: Progress | None) -> list[Headers]:
     found = []
     for name in names:
         found.append(read(name))
@@ -157,16 +128,16 @@ def hub_headers(repo: str, revision: str | None = None, progress: Progress | Non
     api = HfApi(library_name="kvplan")
     try:
         with quiet():
-            files, read = in_time(lambda: _hub_files(api, repo, revision), PATIENCE_S, VARIABLE)
-            done = _at_once(files, lambda name: _hub_file(api, repo, revision, name), progress)
+            listing = in_time(lambda: _hub_listing(api, repo, revision), PATIENCE_S, VARIABLE)
+            done = _at_once(listing.files, lambda name: hub_file(api, repo, revision, name), progress)
     except KvplanError:
         raise
     except Exception as error:  # every way to fail becomes one clear error
         raise explained(error, repo, revision) from None
-    return joined(done, f"https://huggingface.co/{repo}", read) if files else None
+    return _together(done, f"https://huggingface.co/{repo}", listing) if listing.files else None
 
 
-def _at_once(names: list[str], read: Callable[[str], Headers], progress: Progress | None) -> list[Headers]:
+def _at_once(names: Sequence[str], read: Callable[[str], Headers], progress: Progress | None) -> list[Headers]:
     """Headers of each file, several at a time, in threads that never keep the process alive.
 
     Raises: what `read` raises; Unreachable when no file comes for PATIENCE_S.
@@ -204,25 +175,13 @@ def _at_once(names: list[str], read: Callable[[str], Headers], progress: Progres
     return [done[name] for name in names]
 
 
-def _hub_files(api: HfApi, repo: str, revision: str | None) -> tuple[list[str], int]:
-    """Names of the safetensors files that make a repository's checkpoint, and bytes transferred to know."""
+def _hub_listing(api: HfApi, repo: str, revision: str | None) -> Listing:
+    """The safetensors files that make a repository's checkpoint."""
     names = sorted(entry.rfilename for entry in api.model_info(repo, revision=revision).siblings or ())
     if INDEX not in names:
-        return _one_copy(name for name in names if name.endswith(".safetensors") and "/" not in name), 0
+        return unindexed((name for name in names if "/" not in name), repo)
     path = Path(api.hf_hub_download(repo, INDEX, revision=revision))
     if path.stat().st_size > MOST_INDEX_BYTES:
         raise BadFile(f"{INDEX} of {repo} is too large", cause=f"an index has at most {MOST_INDEX_BYTES // MIB} MiB")
     text = path.read_text(encoding="utf-8", errors="replace")
-    return _shards(text, f"{repo}/{INDEX}"), len(text)
-
-
-def _hub_file(api: HfApi, repo: str, revision: str | None, name: str) -> Headers:
-    found = api.parse_safetensors_file_metadata(repo, name, revision=revision)
-    tensors = []
-    for tensor, info in found.tensors.items():
-        start, stop = info.data_offsets
-        bits = safetensors.BITS.get(info.dtype)
-        if bits is None or -(-prod(info.shape) * bits // 8) != stop - start:
-            raise BadFile(f"{name} of {repo} contradicts itself", cause=f"tensor {tensor[:80]!r}")
-        tensors.append(Tensor(tensor, info.dtype, tuple(info.shape), stop - start))
-    return Headers(tuple(tensors), 1, HUB_FIRST_BYTES, f"{repo}/{name}")
+    return there(indexed(text, f"{repo}/{INDEX}"), names, repo)

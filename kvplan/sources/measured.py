@@ -6,57 +6,50 @@ counterpart by name is spread over its layer, so that every layer, and so every 
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 from kvplan.arch.storage import HEADERS_SOURCE, Storage
 from kvplan.arch.weights import HEAD, ONE_GPU, Block, Weight, Weights, matrix
 from kvplan.sources.modules import Key, key_of, keys_of, module_of
+from kvplan.sources.places import is_aside, places, tensor_bytes
 from kvplan.sources.tensors import Headers, Tensor, layer_of
-
-_TOWER = re.compile(
-    r"(?:^|\.)(?:vision\w*|visual|audio\w*|vit|vpm|resampler|aligner|connector|multi_modal_projector|mm_projector|mlp1|embed_vision"
-    r"|embed_audio|patch_merge_mlp|encoder|v|mm)\."
-)
-_DRAFT = re.compile(r"(?:^|\.)(?:mtp\w*|nextn)\b")
 
 
 def measured(weights: Weights, headers: Headers) -> Weights:
     """The same weights with the bytes that `headers` state; `formula_bytes` keeps what the config's formula gave."""
-    layers: dict[int, list[Tensor]] = defaultdict(list)
-    ends, towers, drafts = [], [], []
-    for tensor in headers.tensors:
-        if _is_aside(tensor, weights):
-            continue
-        number = layer_of(tensor.name)
-        if _DRAFT.search(tensor.name) or (
-            number is not None and number >= len(weights.layers) and not _TOWER.search(tensor.name)
-        ):
-            drafts.append(tensor)
-        elif _TOWER.search(tensor.name):
-            towers.append(tensor)
-        elif number is None:
-            ends.append(tensor)
-        else:
-            layers[number].append(tensor)
+    found = places(weights, headers)
     source = replace(
-        weights, files=headers.files, formula_bytes=weights.bytes,
-        towers=_fitted(weights.towers, towers), draft=_fitted(weights.draft, drafts),
+        weights, files=headers.files, formula_bytes=weights.bytes, last=(*weights.last, *_beyond(found.beyond)),
+        towers=_fitted(weights.towers, found.towers), draft=_fitted(weights.draft, found.drafts),
     )  # fmt: skip
-    main = sum(map(_bytes, (ends, *layers.values())))
-    if main == weights.bytes - _held(weights.towers):
+    if found.main_bytes == weights.bytes - _held(weights.towers):
         return source  # whatever the tensors are called, and wherever layers that share some have them
-    first, last = _ends(weights, ends)
+    first, last = _ends(weights, found.ends)
     same: dict[tuple[int, tuple[tuple[str, int], ...]], Block] = {}
     blocks = []
     for number, block in enumerate(weights.layers):
-        kind = (id(block), tuple(sorted((module_of(tensor.name)[1], tensor.bytes) for tensor in layers[number])))
+        inside = found.layers.get(number, ())
+        kind = (id(block), tuple(sorted((module_of(tensor.name)[1], tensor.bytes) for tensor in inside)))
         if kind not in same:
-            same[kind] = _fitted(block, layers[number])
+            same[kind] = _fitted(block, inside)
         blocks.append(same[kind])
-    return replace(source, first=first, layers=tuple(blocks), last=last)
+    return replace(source, first=first, layers=tuple(blocks), last=(*last, *_beyond(found.beyond)))
+
+
+def _beyond(tensors: Sequence[Tensor]) -> Block:
+    """Layers that the config doesn't describe, as weights of the last stage."""
+    return (_unlisted("layers beyond the config's", tensors),) if tensors else ()
+
+
+def _unlisted(name: str, tensors: Iterable[Tensor]) -> Weight:
+    """Tensors without a counterpart as one weight of their elements and bytes."""
+    listed = tuple(tensors)
+    elements, size = sum(prod(tensor.shape) for tensor in listed), tensor_bytes(listed)
+    bits, more = divmod(size * 8, elements) if elements else (8, 0)
+    return Weight(name, (elements,), "norm", Storage("as stored", bits, tensor_bits=more, source=HEADERS_SOURCE))
 
 
 def accounts_for(weights: Weights, headers: Headers) -> bool:
@@ -64,7 +57,7 @@ def accounts_for(weights: Weights, headers: Headers) -> bool:
     found = (
         weights.bytes
         + _held(weights.draft)
-        + _bytes(tensor for tensor in headers.tensors if _is_aside(tensor, weights))
+        + tensor_bytes(tensor for tensor in headers.tensors if is_aside(tensor.name, tensor.shape, weights))
     )
     return abs(found - headers.bytes) * 100 <= headers.bytes
 
@@ -83,21 +76,7 @@ def _is_head(tensor: Tensor, head: Weight) -> bool:
     return keys_of(tensor.name)[0][1] == HEAD or tensor.shape == head.shape
 
 
-def _is_aside(tensor: Tensor, weights: Weights) -> bool:
-    """Whether a tensor is no parameter: a head beside the embedding that it is, or a buffer that some files have."""
-    if weights.tied and key_of(module_of(tensor.name)[0])[1] == HEAD:
-        return True
-    return _BUFFER.search(tensor.name) is not None or (
-        len(tensor.shape) == MASK_DIMENSIONS and tensor.name.endswith(".bias")
-    )
-
-
-_BUFFER = re.compile(r"(?:\.masked_bias|rotary_emb\.inv_freq|\.position_ids)$")
-MASK_DIMENSIONS = 4
-"""Of the mask that old files of GPT-2 and its kin keep beside each layer, as attn.bias."""
-
-
-def _ends(weights: Weights, tensors: list[Tensor]) -> tuple[Block, Block]:
+def _ends(weights: Weights, tensors: Sequence[Tensor]) -> tuple[Block, Block]:
     """Embeddings before the layers, norm and head after them, told apart by names, else by shapes.
 
     A head that isn't in the files is a copy of the embedding where the model is tied, and else what the config says.
@@ -128,10 +107,6 @@ def _like_embedding(weight: Weight, first: Block) -> Weight:
     return weight if same is None else replace(weight, stored=same.stored)
 
 
-def _bytes(tensors: Iterable[Tensor]) -> int:
-    return sum(tensor.bytes for tensor in tensors)
-
-
 def _held(block: Block) -> int:
     return sum(weight.bytes_on_rank(ONE_GPU) for weight in block)
 
@@ -139,7 +114,7 @@ def _held(block: Block) -> int:
 def _fitted(block: Block, tensors: Iterable[Tensor]) -> Block:
     """The block with exactly the bytes of its tensors; as it is where it has those, whatever the tensors are called."""
     tensors = tuple(tensors)
-    if _bytes(tensors) == _held(block):
+    if tensor_bytes(tensors) == _held(block):
         return block
     places: dict[Key, list[int]] = defaultdict(list)
     for index, weight in enumerate(block):

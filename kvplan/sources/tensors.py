@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from kvplan.errors import UsageError
+from kvplan.sources.shards import WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class Headers:
     """All tensors of a checkpoint.
 
     files: their number. read: bytes read or transferred to learn this. source: where the files are, for the report.
-    metadata: of a GGUF file, scalars and strings only.
+    metadata: of a GGUF file, scalars and strings only. absent: tensors that the index names and no file has.
     """
 
     tensors: tuple[Tensor, ...]
@@ -34,6 +38,7 @@ class Headers:
     read: int
     source: str
     metadata: Mapping[str, object] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -51,8 +56,28 @@ def layer_of(name: str) -> int | None:
 
 
 def joined(parts: Iterable[Headers], source: str, read: int = 0) -> Headers:
-    """Headers of several files as one checkpoint. read: bytes read beside theirs (an index)."""
-    listed = list(parts)
-    tensors = tuple(tensor for part in listed for tensor in part.tensors)
+    """Headers of several files as one checkpoint. read: bytes read beside theirs (an index).
+
+    A tensor that several files have is one parameter, which engines load once.
+
+    Raises: UsageError if two files have it in different sizes, and neither is the model by its name.
+    """
+    listed = sorted(parts, key=lambda part: PurePath(part.source).name != WHOLE)
+    held: dict[str, tuple[Tensor, Headers]] = {}
+    for part in listed:
+        for tensor in part.tensors:
+            first, holder = held.setdefault(tensor.name, (tensor, part))
+            if first.bytes != tensor.bytes and PurePath(holder.source).name != WHOLE:
+                raise _two_copies(holder, part)
+    tensors = tuple(tensor for tensor, _ in held.values())
     metadata = listed[0].metadata if listed else {}
     return Headers(tensors, len(listed), read + sum(part.read for part in listed), source, metadata)
+
+
+def _two_copies(one: Headers, other: Headers) -> UsageError:
+    names = sorted(PurePath(part.source).name for part in (one, other))
+    return UsageError(
+        f"{names[0]} and {names[1]} are two copies of the same tensors",
+        cause="in different sizes",
+        hint=f"keep one of them, or call it {WHOLE}",
+    )

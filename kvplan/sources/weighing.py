@@ -11,19 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvplan.errors import BadFile, KvplanError, UsageError
+from kvplan.sources.complete import contradictions, lacking
 from kvplan.sources.files import CONFIG_NAMES
-from kvplan.sources.headers import INDEX, Incomplete, Progress, folder_headers, hub_headers
+from kvplan.sources.headers import Progress, folder_headers, hub_headers
 from kvplan.sources.measured import accounts_for, lacks_head, measured
+from kvplan.sources.shards import INDEX, WHOLE, Incomplete
 from kvplan.units import format_bytes
 
 if TYPE_CHECKING:
     from kvplan.arch.model import Model
+    from kvplan.arch.weights import Weights
     from kvplan.sources.tensors import Headers
 
 HUB = "https://huggingface.co/"
 FROM_CACHE = "the cached copy of "
 """Beginning of the note on a model whose Hub couldn't be reached: it isn't asked a second time."""
-WHOLE = (INDEX, "model.safetensors")
+TOLD_WHOLE = (INDEX, WHOLE)
 """A cached snapshot with one of these can be told to be whole."""
 
 
@@ -40,16 +43,28 @@ def weigh(model: Model, *, offline: bool = False, progress: Progress | None = No
         found = _beside(model.origin.source, progress)
     if found is None:
         return model
-    if not isinstance(found, str):
-        weights = measured(model.weights, found)
-        if accounts_for(weights, found):
-            return replace(model, weights=weights)
-        found = (
-            "the files have no lm_head, and the config doesn't say that it is the embedding (tie_word_embeddings)"
-            if lacks_head(model.weights, found)
-            else f"the files' tensors, {format_bytes(found.bytes)}, can't be told apart by their names"
-        )
-    return replace(model, notes=(*model.notes, f"weights are those of the config's formula: {found}"))
+    why = found if isinstance(found, str) else _unbelieved(model.weights, found)
+    if isinstance(found, str) or why is not None:
+        return replace(model, notes=(*model.notes, f"weights are those of the config's formula: {why}"))
+    unlike = contradictions(model.weights, found)
+    weights = replace(measured(model.weights, found), contradicted=bool(unlike))
+    said = f"{CONTRADICTED}: they have {' and '.join(unlike)}; bytes are the files', give the checkpoint's own config.json for the rest"
+    return replace(model, weights=weights, notes=(*model.notes, said) if unlike else model.notes)
+
+
+CONTRADICTED = "the files contradict the config"
+
+
+def _unbelieved(weights: Weights, found: Headers) -> str | None:
+    """Why the config's formula is better than what the files have; None where they have all of it."""
+    lacks = lacking(weights, found)
+    if lacks is not None:
+        return lacks
+    if accounts_for(measured(weights, found), found):
+        return None
+    if lacks_head(weights, found):
+        return "the files have no lm_head, and the config doesn't say that it is the embedding (tie_word_embeddings)"
+    return f"the files' tensors, {format_bytes(found.bytes)}, can't be told apart by their names"
 
 
 def _beside(source: str, progress: Progress | None) -> Headers | str | None:
@@ -60,7 +75,15 @@ def _beside(source: str, progress: Progress | None) -> Headers | str | None:
     try:
         return folder_headers(path.parent, progress)
     except (Incomplete, UsageError) as error:
-        return error.problem.what
+        return _words(error)
+
+
+def _words(error: KvplanError) -> str:
+    """What, why and what to type, in one line."""
+    problem = error.problem
+    return (
+        problem.what + (f" ({problem.cause})" if problem.cause else "") + (f"; {problem.hint}" if problem.hint else "")
+    )
 
 
 def _of_hub(model: Model, progress: Progress | None, *, offline: bool) -> Headers | str | None:
@@ -74,7 +97,7 @@ def _of_hub(model: Model, progress: Progress | None, *, offline: bool) -> Header
     try:
         return hub_headers(origin.id, origin.revision, progress)
     except KvplanError as error:
-        return f"its headers can't be read ({error.problem.what})"
+        return f"its headers can't be read: {_words(error)}"
 
 
 def _cached(repo: str, commit: str | None) -> Headers | None:
@@ -84,7 +107,7 @@ def _cached(repo: str, commit: str | None) -> Headers | None:
 
     if constants.HF_HUB_OFFLINE and commit is None:
         return None
-    for name in WHOLE:
+    for name in TOLD_WHOLE:
         path = try_to_load_from_cache(repo, name, revision=commit)
         if isinstance(path, str):
             try:

@@ -42,7 +42,7 @@ def formats(block: dict, **fields) -> dict[str, set[str]]:
             64 * 256 // 2 + 64 * 20 // 8 + 256 * 4,
         ),  # GPTQ, one group, reordered
         (integer(3, 128, zero_bits=3), 128, 128, 128 * 128 * 3 // 8 + 128 * 19 // 8),
-        (storage_named("q4_k_m"), 256, 512, 256 * 2 * 144),
+        (storage_named("q4_k"), 256, 512, 256 * 2 * 144),
         (storage_named("q8_0"), 256, 512, 256 * 16 * 34),
         (storage_named("bf16"), 3, 5, 30),
     ],

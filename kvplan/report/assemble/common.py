@@ -40,7 +40,7 @@ def model_info(model: Model) -> schema.ModelInfo:
         defaulted=tuple(
             schema.Defaulted(default.field, _scalar(default.value), default.source) for default in model.defaulted
         ),
-        notes=model.notes + (() if weights is None or weights.exact else (_missing(weights),)),
+        notes=model.notes + ((_missing(weights),) if weights is not None and weights.missing else ()),
     )
 
 
