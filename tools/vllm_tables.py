@@ -1,4 +1,4 @@
-"""Remakes kvplan/engines/vllm/registered.py, unadapted.py, adapted_ends.py and flags.py: what each release of vLLM takes.
+"""Remakes kvplan/engines/vllm/tables/registered.py, unadapted.py, adapted_ends.py and flags.py: what each release of vLLM takes.
 
     python tools/vllm_tables.py FOLDER
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 
-HERE = Path(__file__).parents[1] / "kvplan" / "engines" / "vllm"
+HERE = Path(__file__).parents[1] / "kvplan" / "engines" / "vllm" / "tables"
 Version = tuple[int, int, int]
 
 HEAD = '''\

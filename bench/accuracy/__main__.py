@@ -18,10 +18,10 @@ from bench.accuracy.margins import learned, safe_ends, width
 from bench.accuracy.overheads import Case, Rates, cases, fit, held_out, published
 from bench.accuracy.rows import KNOWN, Row, read_rows
 from bench.accuracy.weights import counted
-from kvplan.engines.vllm import doubt
-from kvplan.engines.vllm.budget import budget
-from kvplan.engines.vllm.overhead import COSTS
-from kvplan.engines.vllm.versions import text
+from kvplan.engines.vllm.memory import doubt
+from kvplan.engines.vllm.memory.budget import budget
+from kvplan.engines.vllm.memory.overhead import COSTS
+from kvplan.engines.vllm.tables.versions import text
 from kvplan.units import GIB, MIB
 
 NEAR, FAR, PROMISED_TOO_MUCH = 0.012, 0.06, 0.01

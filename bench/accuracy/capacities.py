@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from bench.accuracy.rows import KNOWN, Row
 from kvplan.arch.model import Model
-from kvplan.engines.vllm import allocate
+from kvplan.engines.vllm.blocks import allocate
 from kvplan.engines.vllm.policy import Vllm
-from kvplan.engines.vllm.versions import NEWEST, Version, text
+from kvplan.engines.vllm.tables.versions import NEWEST, Version, text
 from kvplan.errors import KvplanError
 from kvplan.units import GIB
 

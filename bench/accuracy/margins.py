@@ -1,6 +1,6 @@
 """How far below the likely figure the safe end lies, chosen and tested on rows whose source it never saw.
 
-    margin = width x doubt         doubt: kvplan.engines.vllm.doubt, by how many sources show what a start is made of
+    margin = width x doubt         doubt: kvplan.engines.vllm.memory.doubt, by how many sources show what a start is made of
 
 The width is the smallest that keeps 98 % of the rows of other sources from being promised over 1 % too much, each of them
 predicted by rates that didn't see its own source either. To test it, a whole source is left out of all of that.
@@ -14,7 +14,7 @@ from functools import cache
 from math import ceil
 
 from bench.accuracy.overheads import Case, Rates, fit
-from kvplan.engines.vllm import doubt
+from kvplan.engines.vllm.memory import doubt
 from kvplan.units import GIB
 
 LEVEL = 0.98

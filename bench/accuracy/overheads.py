@@ -16,10 +16,10 @@ import numpy as np
 
 from bench.accuracy.rows import Row
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.overhead import COSTS, amounts, kept_rooms, widest_layer
+from kvplan.engines.vllm.memory.overhead import COSTS, amounts, kept_rooms, widest_layer
+from kvplan.engines.vllm.memory.step import step
 from kvplan.engines.vllm.settings import Settings, settings
-from kvplan.engines.vllm.step import step
-from kvplan.engines.vllm.versions import NEWEST, Rules, rules
+from kvplan.engines.vllm.tables.versions import NEWEST, Rules, rules
 from kvplan.hardware.gpu import Gpu
 from kvplan.units import GIB
 

@@ -15,7 +15,7 @@ from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import FP32, storage_named
 from kvplan.engines.base import Options
-from kvplan.engines.vllm.versions import NEWEST, Version
+from kvplan.engines.vllm.tables.versions import NEWEST, Version
 from kvplan.errors import KvplanError
 from kvplan.families import read
 from kvplan.hardware.gpu import Fact, Gpu

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from bench.accuracy.rows import Row
-from kvplan.engines.vllm.versions import NEWEST
-from kvplan.engines.vllm.weights import weights
+from kvplan.engines.vllm.memory.weights import weights
+from kvplan.engines.vllm.tables.versions import NEWEST
 from kvplan.errors import KvplanError
 from kvplan.units import GIB
 

@@ -224,7 +224,7 @@ def _too_long(request: Request, *, stretched: bool) -> str | None:
 
 def _no_experts(request: Request, question: Question) -> str | None:
     """Why vLLM wouldn't start with expert parallelism, which is switched on even where one rank has all experts."""
-    from kvplan.engines.vllm.refusals import lacks_experts
+    from kvplan.engines.vllm.starts.refusals import lacks_experts
 
     if request.engine.name != "vllm" or not question.experts or not lacks_experts(request.model):
         return None

@@ -60,9 +60,9 @@ def _about_ideal() -> About:
 
 
 def _vllm(version: str | None) -> Found:
-    from kvplan.engines.vllm.flags import RELEASES
     from kvplan.engines.vllm.policy import Vllm
-    from kvplan.engines.vllm.versions import NEWEST, OLDEST, early, parse, text
+    from kvplan.engines.vllm.tables.flags import RELEASES
+    from kvplan.engines.vllm.tables.versions import NEWEST, OLDEST, early, parse, text
 
     if version is None:
         return Found(Vllm())
@@ -85,7 +85,7 @@ def _vllm(version: str | None) -> Found:
 
 
 def _about_vllm() -> About:
-    from kvplan.engines.vllm.versions import CHANGES, NEWEST, OLDEST, text
+    from kvplan.engines.vllm.tables.versions import CHANGES, NEWEST, OLDEST, text
 
     rules = tuple(Rule(text(change.since), change.says, change.source, change.sure) for change in CHANGES)
     return About("vllm", text(NEWEST), text(OLDEST), rules)

@@ -20,7 +20,7 @@ from kvplan.arch.storage import (
 from kvplan.arch.weights import PLAIN, Component, View, Weight
 from kvplan.engines import packed
 from kvplan.engines.rocm import Version, apart, wasted
-from kvplan.engines.vllm.versions import NEWEST
+from kvplan.engines.vllm.tables.versions import NEWEST
 from kvplan.hardware.gpu import Gpu
 
 VOCABULARY_MULTIPLE = 64

@@ -10,11 +10,11 @@ from kvplan.arch.formats import parse_kv_format
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Capacity, Options
 from kvplan.engines.registry import engine
-from kvplan.engines.vllm.groups import Cached, layout
+from kvplan.engines.vllm.blocks.groups import Cached, layout
+from kvplan.engines.vllm.blocks.specs import Demand, Spec
+from kvplan.engines.vllm.memory.step import step
 from kvplan.engines.vllm.policy import Vllm
-from kvplan.engines.vllm.specs import Demand, Spec
-from kvplan.engines.vllm.step import step
-from kvplan.engines.vllm.versions import NEWEST, rules
+from kvplan.engines.vllm.tables.versions import NEWEST, rules
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
 from kvplan.units import GIB, MIB

@@ -12,9 +12,9 @@ from bench.accuracy.capacities import outcomes
 from bench.accuracy.margins import learned, safe_ends, width
 from bench.accuracy.overheads import cases, fit, held_out, published
 from bench.accuracy.rows import KNOWN, read_rows
-from kvplan.engines.vllm import doubt
-from kvplan.engines.vllm.budget import budget
-from kvplan.engines.vllm.overhead import COSTS, READ
+from kvplan.engines.vllm.memory import doubt
+from kvplan.engines.vllm.memory.budget import budget
+from kvplan.engines.vllm.memory.overhead import COSTS, READ
 from kvplan.units import GIB
 
 SAMPLE = Path(__file__).parents[1] / "data" / "vllm-logs-sample.jsonl"

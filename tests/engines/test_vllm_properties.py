@@ -19,10 +19,10 @@ from kvplan.arch.model import Context, Model, Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Capacity, Options, Refusal
 from kvplan.engines.registry import engine
+from kvplan.engines.vllm.blocks.reserve import NAMES, STATES, stage_bytes
+from kvplan.engines.vllm.blocks.states import in_kept_formats
 from kvplan.engines.vllm.policy import Vllm
-from kvplan.engines.vllm.reserve import NAMES, STATES, stage_bytes
-from kvplan.engines.vllm.states import in_kept_formats
-from kvplan.engines.vllm.versions import NEWEST, rules
+from kvplan.engines.vllm.tables.versions import NEWEST, rules
 from kvplan.errors import KvplanError
 from kvplan.families import read
 from kvplan.sources.gpus import load_gpu

@@ -20,7 +20,7 @@ from kvplan.arch.storage import storage_named
 from kvplan.engines.base import Capacity, Options
 from kvplan.engines.vllm import emit
 from kvplan.engines.vllm.policy import Vllm
-from kvplan.engines.vllm.versions import parse
+from kvplan.engines.vllm.tables.versions import parse
 from kvplan.engines.weight_views import view_of
 from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.families import read

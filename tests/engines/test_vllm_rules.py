@@ -13,13 +13,13 @@ from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.engines import registry
 from kvplan.engines.base import Capacity, Options, Refusal
-from kvplan.engines.vllm.backends import Need, pick
-from kvplan.engines.vllm.groups import Cached, layout
+from kvplan.engines.vllm.blocks.backends import Need, pick
+from kvplan.engines.vllm.blocks.groups import Cached, layout
+from kvplan.engines.vllm.blocks.specs import Demand, Spec
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.settings import default_batches
 from kvplan.engines.vllm.settings import settings as steps
-from kvplan.engines.vllm.specs import Demand, Spec
-from kvplan.engines.vllm.versions import CHANGES, NEWEST, OLDEST, Batches, parse, rules, text
+from kvplan.engines.vllm.tables.versions import CHANGES, NEWEST, OLDEST, Batches, parse, rules, text
 from kvplan.errors import CannotSplit, KvplanError, UnknownName, Unsupported, UsageError
 from kvplan.families import read
 from kvplan.sources.gpus import load_gpu

@@ -10,10 +10,10 @@ from kvplan import api
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
-from kvplan.engines.vllm import served
 from kvplan.engines.vllm.policy import Vllm
-from kvplan.engines.vllm.spans import holds
-from kvplan.engines.vllm.versions import parse
+from kvplan.engines.vllm.starts import served
+from kvplan.engines.vllm.tables.spans import holds
+from kvplan.engines.vllm.tables.versions import parse
 from kvplan.errors import Unsupported, UsageError
 from kvplan.families import read
 from kvplan.sources.models import load_model

@@ -11,9 +11,9 @@ from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
 from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
-from kvplan.engines.vllm import allocate
+from kvplan.engines.vllm.blocks import allocate
 from kvplan.engines.vllm.policy import Vllm
-from kvplan.engines.vllm.versions import NEWEST
+from kvplan.engines.vllm.tables.versions import NEWEST
 from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.families import read
 from kvplan.sources.gpus import load_gpu

@@ -9,7 +9,7 @@ from kvplan.arch.formats import parse_kv_format
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Refusal
-from kvplan.engines.vllm import allocate
+from kvplan.engines.vllm.blocks import allocate
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.errors import KvplanError
 from kvplan.hardware.gpu import Fact, Gpu

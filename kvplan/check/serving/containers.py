@@ -349,9 +349,9 @@ def _check_version(container: Container, found: Arguments) -> None:
 
 def _lacks(version: str, name: str) -> bool:
     """Whether a release that was read has no such flag of the engine's."""
-    from kvplan.engines.vllm.flags import FLAGS, RELEASES
-    from kvplan.engines.vllm.spans import holds
-    from kvplan.engines.vllm.versions import early, parse, text
+    from kvplan.engines.vllm.tables.flags import FLAGS, RELEASES
+    from kvplan.engines.vllm.tables.spans import holds
+    from kvplan.engines.vllm.tables.versions import early, parse, text
 
     if name not in FLAGS or early(version):
         return False
@@ -361,9 +361,9 @@ def _lacks(version: str, name: str) -> bool:
 
 def _having(version: str, name: str) -> str:
     """Which release has it."""
-    from kvplan.engines.vllm.flags import FLAGS
-    from kvplan.engines.vllm.spans import first, last
-    from kvplan.engines.vllm.versions import parse, text
+    from kvplan.engines.vllm.tables.flags import FLAGS
+    from kvplan.engines.vllm.tables.spans import first, last
+    from kvplan.engines.vllm.tables.versions import parse, text
 
     written = FLAGS.get(name)
     if written is None:

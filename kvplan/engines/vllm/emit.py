@@ -15,15 +15,15 @@ from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
-from kvplan.engines.vllm import quantizers
-from kvplan.engines.vllm.adapters import TARGETED, lora_rank
-from kvplan.engines.vllm.cells import flag as flag_of
-from kvplan.engines.vllm.drafts import draft_layers
-from kvplan.engines.vllm.flags import BLOCKS, CACHE_FORMATS, DRAFT_METHODS, FLAGS, LORA_RANKS, NEGATED
+from kvplan.engines.vllm.blocks.cells import flag as flag_of
+from kvplan.engines.vllm.blocks.drafts import draft_layers
+from kvplan.engines.vllm.memory.adapters import TARGETED, lora_rank
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.settings import Settings, settings
-from kvplan.engines.vllm.spans import first, holds, last
-from kvplan.engines.vllm.versions import rules, text
+from kvplan.engines.vllm.starts import quantizers
+from kvplan.engines.vllm.tables.flags import BLOCKS, CACHE_FORMATS, DRAFT_METHODS, FLAGS, LORA_RANKS, NEGATED
+from kvplan.engines.vllm.tables.spans import first, holds, last
+from kvplan.engines.vllm.tables.versions import rules, text
 from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu
 

@@ -14,7 +14,7 @@ from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
-from kvplan.engines.vllm.allocate import Plan, request_blocks
+from kvplan.engines.vllm.blocks.allocate import Plan, request_blocks
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu

@@ -10,15 +10,17 @@ from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Budget, Capacity, Options, Refusal
 from kvplan.engines.ideal import drafting
-from kvplan.engines.vllm import adapters, allocate, lengths, quantizers, served, states
-from kvplan.engines.vllm import budget as budgets
-from kvplan.engines.vllm.architectures import FP8_ON_BLACKWELL, compresses, named, sparse_latents
-from kvplan.engines.vllm.backends import BLACKWELL, HOPPER, capability
-from kvplan.engines.vllm.cautions import cautions
-from kvplan.engines.vllm.cells import sixteen_bit
-from kvplan.engines.vllm.reserve import difference, fullest, reasons, stage_bytes
+from kvplan.engines.vllm.blocks import allocate, states
+from kvplan.engines.vllm.blocks.backends import BLACKWELL, HOPPER, capability
+from kvplan.engines.vllm.blocks.cells import sixteen_bit
+from kvplan.engines.vllm.blocks.reserve import difference, fullest, reasons, stage_bytes
+from kvplan.engines.vllm.memory import adapters
+from kvplan.engines.vllm.memory import budget as budgets
 from kvplan.engines.vllm.settings import settings
-from kvplan.engines.vllm.versions import NEWEST, Version, rules, text
+from kvplan.engines.vllm.starts import lengths, quantizers, served
+from kvplan.engines.vllm.starts.cautions import cautions
+from kvplan.engines.vllm.tables.architectures import FP8_ON_BLACKWELL, compresses, named, sparse_latents
+from kvplan.engines.vllm.tables.versions import NEWEST, Version, rules, text
 from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu
 

@@ -11,7 +11,8 @@ from kvplan.arch.layers import CrossAttention, Recurrent
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
-from kvplan.engines.vllm.architectures import (
+from kvplan.engines.vllm.blocks.specs import Demand
+from kvplan.engines.vllm.tables.architectures import (
     FEW_SEQUENCES,
     NO_ATTENTION,
     PAGED_STREAMS,
@@ -19,8 +20,7 @@ from kvplan.engines.vllm.architectures import (
     longest_item,
     named,
 )
-from kvplan.engines.vllm.specs import Demand
-from kvplan.engines.vllm.versions import Batches, Rules
+from kvplan.engines.vllm.tables.versions import Batches, Rules
 from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu
 from kvplan.units import GIB

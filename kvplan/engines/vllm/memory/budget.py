@@ -11,10 +11,10 @@ from math import ceil
 
 from kvplan.arch.model import Model
 from kvplan.engines.base import Budget, Options, Range, Term
-from kvplan.engines.vllm.overhead import activation, runtime
+from kvplan.engines.vllm.memory.overhead import activation, runtime
+from kvplan.engines.vllm.memory.weights import weights
 from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.versions import Rules
-from kvplan.engines.vllm.weights import weights
+from kvplan.engines.vllm.tables.versions import Rules
 from kvplan.hardware.gpu import Gpu
 
 GIVEN = "given on the command line"

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.architectures import POOLING_SUFFIXES
-from kvplan.engines.vllm.registered import CLASSES, RELEASES
-from kvplan.engines.vllm.spans import first, holds, last
-from kvplan.engines.vllm.versions import NEWEST, Version, parse, text
+from kvplan.engines.vllm.tables.architectures import POOLING_SUFFIXES
+from kvplan.engines.vllm.tables.registered import CLASSES, RELEASES
+from kvplan.engines.vllm.tables.spans import first, holds, last
+from kvplan.engines.vllm.tables.versions import NEWEST, Version, parse, text
 from kvplan.errors import Unsupported
 
 PLUGIN = {

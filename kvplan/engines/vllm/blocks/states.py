@@ -1,4 +1,4 @@
-"""In which format vLLM keeps recurrent states, and the formula in the same formats to compare it with.
+"""Recurrent states: the format vLLM keeps each in, its bytes on a rank, and the formula in the same formats to compare with.
 
     convolutions and shifts   the model's 16-bit format
     recurrences               the same (mamba_ssm_cache_dtype "auto"), unless the class's rules say otherwise
@@ -8,13 +8,18 @@ Source: vLLM 0.33 model_executor/models/config.py, layers/mamba/mamba_utils.py M
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from math import lcm
 
 from kvplan.arch.formats import FORMATS, Format
 from kvplan.arch.layers import Cache, Layer, Recurrent, StateTensor
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.cells import sixteen_bit
-from kvplan.engines.vllm.versions import Rules, Version
+from kvplan.engines.vllm.blocks.backends import HOPPER
+from kvplan.engines.vllm.blocks.cells import sixteen_bit
+from kvplan.engines.vllm.blocks.place import Place
+from kvplan.engines.vllm.tables.architectures import NO_CHECKPOINTS, named
+from kvplan.engines.vllm.tables.versions import Rules, Version
 
 ALWAYS_FP32 = ("kimi delta",)
 """Recurrences kept in 32 bit unless a flag says otherwise. Source: mamba_utils.py kda_state_dtype."""
@@ -78,3 +83,45 @@ def _kept_cache(cache: Cache, model: Model, rules: Rules) -> Cache:
     return replace(
         state, tensors=tuple(replace(tensor, stored=kept(state, tensor, model, rules)) for tensor in state.tensors)
     )
+
+
+NO_DRAFT_ROWS = ("mamba",)
+"""Laws whose convolution keeps no rows for drafts. Source: layers/mamba/mamba_utils.py mamba1_state_shape."""
+
+FLASHINFER_ONLY, FLASHINFER_KEY = ("gated delta net",), 128
+"""Recurrences whose prefill exports a state only where FlashInfer runs it, and the size of the keys it runs everywhere."""
+
+
+def state_bytes(cache: Recurrent, model: Model, place: Place) -> int:
+    """Bytes of one layer's state on one rank; a convolution keeps a row more for each drafted token."""
+    shard = place.settings.parallel.shard
+    drafted = 0 if cache.law in NO_DRAFT_ROWS else place.settings.drafted
+    return sum(
+        _with_drafts(tensor, drafted).bytes(shard, kept(cache, tensor, model, place.rules)) for tensor in cache.tensors
+    )
+
+
+def _with_drafts(tensor: StateTensor, drafted: int) -> StateTensor:
+    rows = tensor.rows + (drafted if tensor.role == "conv" else 0)
+    return replace(tensor, rows=rows, stored=None, usual=None)
+
+
+def checkpoint(cache: Recurrent, model: Model, place: Place) -> int | None:
+    """Tokens between states that a prefill can hand out for prefix caching; None when it can't."""
+    if named(model, NO_CHECKPOINTS) or (cache.law in FLASHINFER_ONLY and not _runs_flashinfer(cache, place)):
+        return None
+    return dict(place.rules.checkpoints).get(cache.law)
+
+
+def _runs_flashinfer(cache: Recurrent, place: Place) -> bool:
+    """Whether FlashInfer runs a gated delta net's prompts: on Hopper any, on Blackwell keys of 128.
+
+    Source: vLLM 0.33 layers/mamba/gdn/qwen_gdn_linear_attn.py. A convolution's first width is a query and a key.
+    """
+    return place.gpu[0] == HOPPER[0] or (place.gpu > HOPPER and cache.tensors[0].widths[0][1] == 2 * FLASHINFER_KEY)
+
+
+def checkpoint_alignment(states: Sequence[Recurrent], model: Model, place: Place) -> int:
+    """Tokens that blocks must be a multiple of, so that every state can be handed out at their ends."""
+    found = [checkpoint(state, model, place) for state in states]
+    return lcm(*(each for each in found if each)) if all(found) else 1

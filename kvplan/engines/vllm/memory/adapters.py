@@ -8,9 +8,9 @@ from kvplan.arch.extras import adaptable, adaptable_ends
 from kvplan.arch.model import Model
 from kvplan.arch.weights import Component, Weights
 from kvplan.engines.base import Options
-from kvplan.engines.vllm.registered import CLASSES
-from kvplan.engines.vllm.spans import holds
-from kvplan.engines.vllm.versions import Version, text
+from kvplan.engines.vllm.tables.registered import CLASSES
+from kvplan.engines.vllm.tables.spans import holds
+from kvplan.engines.vllm.tables.versions import Version, text
 from kvplan.errors import Unsupported, UsageError
 
 
@@ -19,7 +19,7 @@ def lora_rank(asked: int, release: Version) -> int:
 
     Raises: UsageError where it has none. Source: vLLM 0.33 config/lora.py MaxLoRARanks, lora/layers.
     """
-    from kvplan.engines.vllm.flags import LORA_RANKS
+    from kvplan.engines.vllm.tables.flags import LORA_RANKS
 
     taken = sorted(int(rank) for rank, written in LORA_RANKS.items() if holds(written, release))
     found = next((rank for rank in taken if rank >= asked), None)
@@ -38,7 +38,7 @@ def check(model: Model, options: Options, release: Version) -> None:
     """
     if not options.max_loras:
         return
-    from kvplan.engines.vllm.unadapted import WITHOUT_ADAPTERS
+    from kvplan.engines.vllm.tables.unadapted import WITHOUT_ADAPTERS
 
     name = _registered(model, release)
     if holds(WITHOUT_ADAPTERS.get(name, NEVER), release):
@@ -90,7 +90,7 @@ def adapted_ends(model: Model, release: Version) -> tuple[Component, ...]:
 
     Source: embedding_modules of vLLM's classes, release by release.
     """
-    from kvplan.engines.vllm.adapted_ends import EMBEDDING, HEAD
+    from kvplan.engines.vllm.tables.adapted_ends import EMBEDDING, HEAD
 
     name = _registered(model, release)
     tables: tuple[tuple[Component, dict[str, str]], ...] = (("embedding", EMBEDDING), ("head", HEAD))
@@ -99,7 +99,7 @@ def adapted_ends(model: Model, release: Version) -> tuple[Component, ...]:
 
 def unsure_ends(model: Model, release: Version) -> bool:
     """Whether a class may adapt more ends than are known: one of no release, or whose language model a config names."""
-    from kvplan.engines.vllm.adapted_ends import OPEN
+    from kvplan.engines.vllm.tables.adapted_ends import OPEN
 
     name = _registered(model, release)
     return not name or holds(OPEN.get(name, NEVER), release)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvplan.engines.vllm.versions import Version
+from kvplan.engines.vllm.tables.versions import Version
 from kvplan.units import GIB
 
 SEE = " See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details."

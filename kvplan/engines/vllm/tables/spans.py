@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engines.vllm.versions import Version, parse
+from kvplan.engines.vllm.tables.versions import Version, parse
 
 
 def spans(written: str) -> Iterator[tuple[Version, Version | None]]:

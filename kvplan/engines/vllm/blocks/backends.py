@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import lcm
 
-from kvplan.engines.vllm.versions import NEWEST, OLDEST, Version
+from kvplan.engines.vllm.tables.versions import NEWEST, OLDEST, Version
 from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu
 

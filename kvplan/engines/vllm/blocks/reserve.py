@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kvplan.engines.vllm.allocate import Plan
-from kvplan.engines.vllm.specs import WINDOWS, Demand, Spec
+from kvplan.engines.vllm.blocks.allocate import Plan
+from kvplan.engines.vllm.blocks.specs import WINDOWS, Demand, Spec
 
 STATES = {name: f"state kept in {name} by the engine" for name in ("bf16", "fp16", "fp32")}
 """What the difference between the engine's format of a state and the formula's is called."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from kvplan.arch.extras import DRAFT_MODEL
 from kvplan.arch.layers import Attention, Cache, Compressed, Indexer, Latent, Layer
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.architectures import DRAFT_LIKE_FIRST, DRAFT_UNSTATED, named
+from kvplan.engines.vllm.tables.architectures import DRAFT_LIKE_FIRST, DRAFT_UNSTATED, named
 
 
 def draft_layers(model: Model) -> tuple[Layer, ...]:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from kvplan.arch.model import Model
 from kvplan.engines.base import Options, Range, Term
-from kvplan.engines.vllm import doubt
-from kvplan.engines.vllm.architectures import compresses
+from kvplan.engines.vllm.memory import doubt
+from kvplan.engines.vllm.memory.step import Step, step
 from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.step import Step, step
-from kvplan.engines.vllm.versions import Rules
+from kvplan.engines.vllm.tables.architectures import compresses
+from kvplan.engines.vllm.tables.versions import Rules
 from kvplan.hardware.gpu import Gpu
 from kvplan.units import GIB, MIB
 

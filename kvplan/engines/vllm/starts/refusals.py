@@ -12,8 +12,11 @@ from kvplan.arch.formats import FORMATS, PAIRS, KvFormat, parse_kv_format
 from kvplan.arch.layers import Attention, Latent, Recurrent
 from kvplan.arch.model import Model
 from kvplan.engines.base import Refusal
-from kvplan.engines.vllm import quantized_groups, quantizers, weight_shares, words
-from kvplan.engines.vllm.architectures import (
+from kvplan.engines.vllm.blocks.cells import flag
+from kvplan.engines.vllm.memory import weight_shares
+from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.starts import quantized_groups, quantizers, words
+from kvplan.engines.vllm.tables.architectures import (
     ALL_OR_NO_WINDOWS,
     BFLOAT16,
     EXPANDED_LATENT,
@@ -22,11 +25,9 @@ from kvplan.engines.vllm.architectures import (
     SHARES_CACHE,
     named,
 )
-from kvplan.engines.vllm.cells import flag
-from kvplan.engines.vllm.flags import CACHE_FORMATS
-from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.spans import first, holds
-from kvplan.engines.vllm.versions import Rules, text
+from kvplan.engines.vllm.tables.flags import CACHE_FORMATS
+from kvplan.engines.vllm.tables.spans import first, holds
+from kvplan.engines.vllm.tables.versions import Rules, text
 from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.units import GIB
 

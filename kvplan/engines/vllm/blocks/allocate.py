@@ -16,14 +16,16 @@ from dataclasses import dataclass, replace
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.engines.base import Refusal
-from kvplan.engines.vllm import cells, refusals
-from kvplan.engines.vllm.architectures import compresses
-from kvplan.engines.vllm.backends import capability
-from kvplan.engines.vllm.groups import Cached, Layout, layout
-from kvplan.engines.vllm.layers import Place, layer_specs, stages
+from kvplan.engines.vllm.blocks import cells
+from kvplan.engines.vllm.blocks.backends import capability
+from kvplan.engines.vllm.blocks.groups import Cached, Layout, layout
+from kvplan.engines.vllm.blocks.layers import layer_specs
+from kvplan.engines.vllm.blocks.place import Place, stages
+from kvplan.engines.vllm.blocks.specs import Spec
 from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.specs import Spec
-from kvplan.engines.vllm.versions import Rules
+from kvplan.engines.vllm.starts import refusals
+from kvplan.engines.vllm.tables.architectures import compresses
+from kvplan.engines.vllm.tables.versions import Rules
 from kvplan.hardware.gpu import Gpu
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kvplan.arch.model import Model
-from kvplan.engines.vllm import quantizers, served
-from kvplan.engines.vllm.architectures import longest_item
-from kvplan.engines.vllm.drafts import draft_layers
+from kvplan.engines.vllm.blocks.drafts import draft_layers
 from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.versions import Rules, text
+from kvplan.engines.vllm.starts import quantizers, served
+from kvplan.engines.vllm.tables.architectures import longest_item
+from kvplan.engines.vllm.tables.versions import Rules, text
 
 
 def cautions(model: Model, settings: Settings, rules: Rules) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ Source: vLLM 0.33 config/model.py _get_and_verify_max_len.
 from __future__ import annotations
 
 from kvplan.arch.model import Context, Model
-from kvplan.engines.vllm.versions import Rules
+from kvplan.engines.vllm.tables.versions import Rules
 
 UNSTATED = 2048
 """What is assumed of a model that states no length."""

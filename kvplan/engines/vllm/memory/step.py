@@ -12,7 +12,7 @@ from kvplan.arch.layers import Compressed, Latent
 from kvplan.arch.model import Model
 from kvplan.arch.weights import Weight
 from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.versions import Rules
+from kvplan.engines.vllm.tables.versions import Rules
 from kvplan.units import MIB
 
 HALF = 2

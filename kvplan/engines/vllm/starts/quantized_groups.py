@@ -13,7 +13,7 @@ from kvplan.arch.model import Model
 from kvplan.arch.storage import AWQ_SOURCE, CHANNEL_SOURCE, GPTQ_SOURCE, QUARK_SOURCE
 from kvplan.arch.weights import Weight
 from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.versions import Rules, text
+from kvplan.engines.vllm.tables.versions import Rules, text
 from kvplan.engines.weight_views import MAMBA_1
 from kvplan.errors import CannotSplit, Unsupported
 

@@ -1,0 +1,1 @@
+"""What a block of each layer holds, and how many there are."""

@@ -1,0 +1,79 @@
+"""A model as vLLM's own classes build it, where they keep other caches than the model was published with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeGuard
+
+from kvplan.arch.layers import Attention, Cache, Indexer, Latent, Layer, Recurrent
+from kvplan.arch.model import Model
+from kvplan.engines.vllm.tables.architectures import (
+    ALTERNATES,
+    EXPANDED_LATENT,
+    PAGED_STREAMS,
+    SHARES_CACHE,
+    named,
+    wider_window,
+)
+
+PAGED = "convolution in pages"
+"""Law of convolutions whose last inputs are kept as windows are."""
+
+
+def is_state(cache: Cache) -> TypeGuard[Recurrent]:
+    """Whether a cache is kept as one state for each request, and not in pages of tokens."""
+    return isinstance(cache, Recurrent) and cache.law != PAGED
+
+
+def as_served(model: Model) -> Model:
+    """The model as vLLM's own classes build it: wider windows, latents cached as heads, caches not shared."""
+    if named(model, ALTERNATES):
+        model = _alternating(model)
+    streams, indexed = named(model, PAGED_STREAMS), _shared_indexer(model)
+    extra, expanded = wider_window(model), named(model, EXPANDED_LATENT)
+    shared = any(layer.shares_with is not None for layer in model.layers)
+    if shared and not any(name.startswith(SHARES_CACHE) for name in model.architectures):
+        model = replace(model, layers=tuple(_own_cache(model, layer) for layer in model.layers))
+    if not extra and not expanded and not streams and indexed is None:
+        return model
+
+    def served(cache: Cache) -> Cache:
+        if isinstance(cache, Attention) and cache.window is not None:
+            return replace(cache, window=cache.window + extra)
+        if isinstance(cache, Recurrent) and streams:
+            return replace(cache, law=PAGED)
+        if isinstance(cache, Latent) and cache.topk is not None and cache.indexer is None and indexed is not None:
+            return replace(cache, indexer=indexed)
+        if isinstance(cache, Latent) and expanded:
+            heads, dim = cache.heads or 1, (cache.nope_dim or 0) + cache.rope_dim
+            return Attention(heads, heads, dim, dim)
+        return cache
+
+    layers = tuple(replace(layer, caches=tuple(served(cache) for cache in layer.caches)) for layer in model.layers)
+    return replace(model, layers=layers)
+
+
+def _shared_indexer(model: Model) -> Indexer | None:
+    """The indexer that every sparse latent has here though the config lets some reuse an earlier layer's choice."""
+    if "listed_indexers" not in model.traits:
+        return None
+    caches = (cache for cache, _ in model.distinct if isinstance(cache, Latent))
+    return next((cache.indexer for cache in caches if cache.indexer is not None), None)
+
+
+def _alternating(model: Model) -> Model:
+    """Windows on every other layer from the first, whatever the config's list of layers says."""
+    kinds = [
+        next((layer for layer in model.layers if (layer.caches[0].kind == "sliding") is windowed), None)
+        for windowed in (True, False)
+    ]
+    first, second = kinds
+    if first is None or second is None:
+        return model
+    return replace(model, layers=tuple(second if index % 2 else first for index in range(len(model.layers))))
+
+
+def _own_cache(model: Model, layer: Layer) -> Layer:
+    while layer.shares_with is not None:
+        layer = model.layers[layer.shares_with]
+    return layer

@@ -1,0 +1,38 @@
+"""Where a model's layers are to live: everything that decides about blocks but the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kvplan.arch.formats import KvFormat
+from kvplan.arch.model import Model
+from kvplan.engines.vllm.blocks.backends import Capability
+from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.tables.versions import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the layers are to live: everything but the model."""
+
+    settings: Settings
+    rules: Rules
+    kv: KvFormat
+    gpu: Capability
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Tokens of a block of attention layers; of state layers; the page that state is padded to, if any."""
+
+    attention: int
+    state: int
+    state_page: int | None
+
+
+def stages(model: Model, settings: Settings) -> Callable[[int], int]:
+    """Which stage holds a layer; draft layers are on the last."""
+    sizes = [len(stage) for stage in model.stages(settings.parallel)]
+    ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
+    return lambda layer: next((stage for stage, end in enumerate(ends) if layer < end), len(sizes) - 1)

@@ -1,0 +1,131 @@
+"""Tokens of a block, as vLLM settles them once the model is built: by kernels, by states, by what was asked for.
+
+Source: vLLM 0.33 platforms/interface.py, v1/attention/selector.py, model_executor/models/config.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import lcm
+
+from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent, Layer
+from kvplan.arch.model import Model
+from kvplan.engines.vllm.blocks import cells
+from kvplan.engines.vllm.blocks.backends import DEFAULT_BLOCK, Backend, Need, common_block, kernel_block, pick
+from kvplan.engines.vllm.blocks.built import is_state
+from kvplan.engines.vllm.blocks.place import Blocks, Place, stages
+from kvplan.engines.vllm.blocks.specs import aligned
+from kvplan.engines.vllm.blocks.states import checkpoint_alignment, state_bytes
+from kvplan.engines.vllm.tables.architectures import LEARNED_SINKS, image_prefix, named
+
+
+def block_sizes(model: Model, layers: Sequence[Layer], place: Place, least: int = 1) -> Blocks:
+    """Block sizes as vLLM settles them once the model is built, of `least` tokens or more.
+
+    Raises: UsageError.
+    """
+    same = {id(layer): layer for layer in layers}
+    caches = list(dict.fromkeys(cache for layer in same.values() for cache in layer.caches))
+    backends = list(dict.fromkeys(backend for cache in caches for backend in backends_of(cache, model, place)))
+    states = [cache for cache in caches if is_state(cache)]
+    asked = place.settings.block
+    block = asked or (common_block(backends) if backends else DEFAULT_BLOCK)
+    block = max(block, least)
+    if any(isinstance(cache, Latent) and cache.topk is None for cache in caches):
+        block = aligned(block, dict(place.rules.latent_blocks).get(place.gpu[0], 1))
+    if not states:
+        return Blocks(block, block, None)
+    page = max(state_bytes(state, model, place) for state in states)
+    token, latent = _attention_token(caches, place)
+    if token is None or page == 0:
+        return Blocks(block, block if place.settings.aligned else place.settings.length, None)
+    smallest = max(min(backends[0].sizes), block)
+    if latent:
+        smallest = max(smallest, place.rules.latent_state_block)
+    if place.settings.aligned:
+        smallest = lcm(smallest, checkpoint_alignment(states, model, place))
+    needed = smallest * -(-page // (smallest * token))
+    block = max(block, aligned(needed, kernel_block(backends)))
+    padded = block * token
+    return Blocks(block, block if place.settings.aligned else place.settings.length, padded if padded > page else None)
+
+
+def without_attention(model: Model, layers: Sequence[Layer], place: Place) -> frozenset[int]:
+    """Layers on stages that hold states and no attention."""
+    if place.settings.parallel.pp == 1 or not place.rules.stages_settle:
+        return frozenset()
+    stage_of = stages(model, place.settings)
+    settled = {
+        stage_of(index) for index, layer in enumerate(layers) if any(not is_state(cache) for cache in layer.caches)
+    }
+    return frozenset(index for index in range(len(layers)) if stage_of(index) not in settled)
+
+
+def unsettled(place: Place) -> Blocks:
+    """A stage without attention has no backend that would settle its blocks, and leaves them as they were.
+
+    Source: vLLM platforms/interface.py update_block_size_for_backend, which each worker asks of its own layers.
+    """
+    block = place.settings.block or DEFAULT_BLOCK
+    return Blocks(block, block if place.settings.aligned else place.settings.length, None)
+
+
+def _attention_token(caches: Sequence[Cache], place: Place) -> tuple[int | None, bool]:
+    """Bytes of one token in one attention layer, and whether it is a latent; None without attention."""
+    for cache in caches:
+        if isinstance(cache, Latent):
+            return cells.latent_row(place.kv, cache.rank + cache.rope_dim), True
+        if isinstance(cache, Attention):
+            heads = place.settings.parallel.shard.units(cache.kv_heads, "KV heads")
+            return heads * cells.pair(place.kv, cache.k_dim, cache.k_dim), False
+    return None, False
+
+
+def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
+    """Backends of one layer, in the order vLLM registers them; state layers have none that matter.
+
+    A block size that was asked for decides among attention backends; side caches take what they are given.
+
+    Raises: UsageError.
+    """
+    asked, name = place.settings.block, cells.cache_name(place.kv)
+    dcp = place.settings.parallel.dcp > 1
+    if isinstance(cache, Attention | CrossAttention):
+        uneven = isinstance(cache, Attention) and cache.k_dim != cache.v_dim
+        table = "uneven attention" if uneven else "attention"
+        yield pick(table, need_of(cache, model, place, _largest_dim(model)), place.gpu, asked)
+        if isinstance(cache, Attention) and cache.indexer is not None:
+            yield pick("block sparse", Need(cache.k_dim, name), place.gpu, None)
+    elif isinstance(cache, Latent):
+        dim = cache.rank + cache.rope_dim
+        table = "latent" if cache.topk is None else "sparse latent"
+        yield pick(
+            table, Need(dim, name, nope_dim=cache.nope_dim, dcp=dcp, release=place.rules.version), place.gpu, asked
+        )
+        if cache.topk is not None:
+            yield pick("indexer", Need(dim, "index"), place.gpu, None)
+    elif isinstance(cache, Compressed):
+        yield pick("compressed", Need(cache.dim, name), place.gpu, None)
+
+
+def need_of(cache: Attention | CrossAttention, model: Model, place: Place, dim: int) -> Need:
+    """What a layer asks of a backend that runs heads of `dim` numbers."""
+    grouped = cache.heads is not None and cache.heads // cache.kv_heads > 1
+    dcp = place.settings.parallel.dcp > 1
+    plain = isinstance(cache, Attention) and cache.cap is None
+    return Need(
+        dim,
+        cells.cache_name(place.kv),
+        image_prefix(model),
+        dcp=dcp,
+        grouped=grouped,
+        plain=plain,
+        even=cache.k_dim == cache.v_dim,
+        sinks=named(model, LEARNED_SINKS),
+        release=place.rules.version,
+    )
+
+
+def _largest_dim(model: Model) -> int:
+    """Where head sizes differ, vLLM chooses kernels for the largest. Source: config/model_arch.py from_layers."""
+    return max(cache.k_dim for cache, _ in model.distinct if isinstance(cache, Attention | CrossAttention))

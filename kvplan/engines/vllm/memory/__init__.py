@@ -1,0 +1,1 @@
+"""What weights, start-up and adapters leave for the cache."""

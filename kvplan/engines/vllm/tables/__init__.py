@@ -1,0 +1,1 @@
+"""What differs from release to release and from class to class, as data."""
