@@ -37,7 +37,7 @@ def load_model(name: str, *, revision: str | None = None, offline: bool = False)
 
 def has_headers(model: Model) -> bool:
     """Whether a checkpoint may lie where the model's description came from; a bundled model has none."""
-    return not model.origin.source.startswith("bundled: ")
+    return not model.origin.bundled
 
 
 def weigh(model: Model, *, offline: bool = False, progress: Progress | None = None) -> Model:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kvplan.arch.search import largest
+
 LONGEST = 2**40
 """Longest sequence asked about, in tokens; a curve that never reaches the budget answers this."""
 
@@ -114,12 +116,4 @@ class Curve:
 
         0 if not even one token fits; LONGEST if the curve stops growing below the budget.
         """
-        if self.bytes_at(1) > budget_bytes:
-            return 0
-        if self.bytes_at(LONGEST) <= budget_bytes:
-            return LONGEST
-        low, high = 1, LONGEST
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.bytes_at(middle) <= budget_bytes else (low, middle)
-        return low
+        return largest(lambda tokens: self.bytes_at(tokens) <= budget_bytes, LONGEST)

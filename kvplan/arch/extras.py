@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from kvplan.arch.curve import Curve
-from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
-from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import BF16, Storage
 from kvplan.arch.weights import HEAD, TOWERS, Block, Component, Weight, Weights
 from kvplan.errors import UnknownName, UsageError
@@ -123,40 +120,3 @@ def with_draft(model: Model, draft: Model) -> Model:
 
 HEADS = ("Eagle", "EAGLE", "MTP", "DFlash", "DSpark", "Medusa")
 """What the names of classes hold that draft by a head on the target's positions, and no model of its own length."""
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """What guessing ahead costs on one tensor rank of the last pipeline stage.
-
-    parameters: of the draft. weights: its bytes. curve: what it keeps for a sequence.
-    """
-
-    parameters: int
-    weights: int
-    curve: Curve
-
-
-def draft_of(model: Model, parallel: Parallel, kv: KvFormat, draft: Model | None = None) -> Draft | None:
-    """The cost of a draft model, or of the prediction layers that the model brings; None when it brings none.
-
-    A draft model has an embedding and a head of its own; prediction layers use the model's. A draft's cache has the
-    draft's layers, whatever the target's are.
-
-    Raises: CannotSplit; UsageError if the draft's weights aren't known.
-    """
-    if draft is not None:
-        if draft.weights is None:
-            raise UsageError(
-                f"the weights of {draft.origin.id} aren't known", hint="give a draft with a full config.json"
-            )
-        alone = Parallel(tp=parallel.tp, dcp=parallel.dcp)
-        draft.check_split(alone)
-        return Draft(draft.weights.total, draft.weights.bytes_fullest(alone), draft.curve(kv, parallel.shard))
-    if not model.draft_layers or model.weights is None:
-        return None
-    return Draft(
-        model.weights.draft_total,
-        model.weights.draft_bytes_on_rank(parallel),
-        model.curve(kv, parallel.shard, model.draft_layers),
-    )

@@ -25,6 +25,10 @@ class Default:
     source: str
 
 
+BUNDLED = "bundled: "
+"""How the source of a model begins that came with kvplan."""
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where a model's description came from."""
@@ -32,6 +36,11 @@ class Origin:
     id: str
     source: str
     revision: str | None = None
+
+    @property
+    def bundled(self) -> bool:
+        """Whether it came with kvplan."""
+        return self.source.startswith(BUNDLED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from kvplan.arch.curve import LONGEST
 from kvplan.arch.formats import KvFormat
+from kvplan.arch.search import largest
 from kvplan.engines.base import Budget, Capacity, Refusal
 from kvplan.engines.ideal import drafting, formula
 from kvplan.errors import UsageError
@@ -119,11 +120,7 @@ def longest_together(request: Request) -> int:
         own = _own(request, context)
         return isinstance(own, Capacity) and own.max_sequences >= (request.concurrency or 1)
 
-    low, high = 0, request.context + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return largest(fits, request.context)
 
 
 def _own(request: Request, context: int) -> Capacity | Refusal:

@@ -17,6 +17,7 @@ from kvplan.arch.curve import LONGEST, Curve
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent
 from kvplan.arch.model import Model
+from kvplan.arch.search import smallest
 from kvplan.arch.weights import Reads
 from kvplan.plan.achieved import Achieved, achieved, collective_s
 from kvplan.plan.request import Request
@@ -156,18 +157,7 @@ def _crossover_batch(
 
 def _crossover_context(weights: int, reads: tuple[Curve, ...], micro: int) -> int | None:
     """Smallest context at which this batch's cache takes at least as long to read as the weights."""
-    return _smallest(lambda tokens: micro * sum(curve.bytes_at(tokens) for curve in reads) >= weights, LONGEST)
-
-
-def _smallest(holds: Callable[[int], bool], most: int) -> int | None:
-    """Smallest whole number from 1 to `most` for which `holds`, which stays true once it is; None if none."""
-    if not holds(most):
-        return None
-    low, high = 0, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    return smallest(lambda tokens: micro * sum(curve.bytes_at(tokens) for curve in reads) >= weights, LONGEST)
 
 
 def _weight_bits(model: Model) -> int:

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kvplan.arch.model import Origin
+from kvplan.arch.model import BUNDLED, Origin
 from kvplan.errors import BadFile
 from kvplan.sources.document import Document
 from kvplan.sources.paths import configs_dir
@@ -68,7 +68,7 @@ def bundled_document(name: str) -> Document:
     """
     record = _record(name)
     config = record["kvplan"] if "kvplan" in record else record["config"]
-    return Document(config, Origin(name, f"bundled: {record['source']}"))
+    return Document(config, Origin(name, BUNDLED + record["source"]))
 
 
 @cache

@@ -41,7 +41,7 @@ def load_model(name: str, *, revision: str | None = None, offline: bool = False)
     Raises: UnknownName, UsageError; ConfigError for a description that can't be answered for; SourceError for the Hub.
     """
     document = load_document(name, revision=revision, offline=offline)
-    if document.origin.source.startswith("bundled: ") and not document.notes:
+    if document.origin.bundled and not document.notes:
         from kvplan.sources.compiled import compiled
 
         model = compiled(document.origin.id)

@@ -8,7 +8,6 @@ from kvplan.arch.model import Model
 from kvplan.errors import UsageError
 from kvplan.sources.bundled import bundled_models, name_of
 
-BUNDLED = "bundled: "
 CONFIG = "config.json"
 """What the file is called that a server looks for."""
 
@@ -21,7 +20,7 @@ def served_name(model: Model, typed: str | None = None) -> str:
     origin = model.origin
     if origin.revision is not None:
         return origin.id
-    if origin.source.startswith(BUNDLED):
+    if origin.bundled:
         return _repository(origin.id, typed)
     path = Path(origin.source)
     if path.suffix.lower() == ".json" and path.name != CONFIG and not path.is_dir():

@@ -8,9 +8,10 @@ import pytest
 from weights.conftest import DATA, bundled, described
 from weights.test_parameters import LLAMA_8B
 
-from kvplan.arch.extras import adapters, draft_of
+from kvplan.arch.curve import Curve
+from kvplan.arch.extras import adapters, with_draft
 from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
-from kvplan.arch.model import Origin
+from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.errors import UsageError
 from kvplan.families import read
@@ -72,14 +73,18 @@ def test_k111_compressed_tensors_without_a_scheme_for_the_cache():
     assert model.curve(BF16).bytes_at(1000) == 61 * 576 * 2 * 1000
 
 
+def _drafted(model: Model) -> Curve:
+    return model.curve(BF16, Parallel().shard, model.draft_layers)
+
+
 def test_k096_a_draft_s_cache_has_the_draft_s_layers():
     model = bundled("deepseek-v3")
-    assert draft_of(model, Parallel(), BF16).curve.bytes_at(1000) * 61 == model.curve(BF16).bytes_at(1000)
+    assert _drafted(model).bytes_at(1000) * 61 == model.curve(BF16).bytes_at(1000)
 
 
 def test_k097_prediction_layers_cache_only_themselves():
     model = bundled("glm-4.5")
-    assert draft_of(model, Parallel(), BF16).curve.bytes_at(1000) * 92 == model.curve(BF16).bytes_at(1000)
+    assert _drafted(model).bytes_at(1000) * 92 == model.curve(BF16).bytes_at(1000)
 
 
 def test_k099_a_draft_model_brings_its_own_embedding_and_head():
@@ -89,10 +94,10 @@ def test_k099_a_draft_model_brings_its_own_embedding_and_head():
     text = dict(one_layer["text_config"])
     text |= {"num_hidden_layers": 1, "layer_types": ["full_attention"], "mtp_num_hidden_layers": 0}
     draft = described({**one_layer, "text_config": text})
-    cost = draft_of(bundled("qwen3.6-27b"), Parallel(), BF16, draft)
+    served = with_draft(bundled("qwen3.6-27b"), draft)
     layer = sum(weight.parameters for weight in draft.weights.layers[0]) * 2
     towers = sum(weight.parameters for weight in draft.weights.towers) * 2
-    assert cost.weights == 2 * table + layer + towers + 5120 * 2
+    assert served.weights.draft_bytes_on_rank(Parallel()) == 2 * table + layer + towers + 5120 * 2
 
 
 def test_k100_slots_of_adapters():

@@ -6,7 +6,7 @@ import pytest
 from weights.conftest import bundled, described
 from weights.test_parameters import LLAMA_8B
 
-from kvplan.arch.extras import adapters, draft_of
+from kvplan.arch.extras import adapters, with_draft
 from kvplan.arch.formats import FORMATS, KvFormat
 from kvplan.arch.parallel import Parallel
 from kvplan.errors import UnknownName, UsageError
@@ -71,20 +71,22 @@ def test_targets_that_are_not_there():
 
 
 def test_a_draft_model_has_its_own_tables_and_its_own_layers():
-    target, draft = bundled("qwen3-32b"), bundled("qwen3-0.6b")
-    cost = draft_of(target, Parallel(tp=2), BF16, draft)
-    assert cost.parameters == draft.weights.total
-    assert cost.weights == draft.weights.bytes_on_rank(Parallel(tp=2))
-    assert cost.curve.bytes_at(1000) == 28 * 2 * 4 * 128 * 2 * 1000  # 28 layers of its own, half of 8 KV heads
+    draft, half = bundled("qwen3-0.6b"), Parallel(tp=2)
+    served = with_draft(bundled("qwen3-32b"), draft)
+    assert served.weights.draft_total == draft.weights.total
+    assert served.weights.draft_bytes_on_rank(half) == draft.weights.bytes_on_rank(half)
+    curve = served.curve(BF16, half.shard, served.draft_layers)
+    assert curve.bytes_at(1000) == 28 * 2 * 4 * 128 * 2 * 1000  # 28 layers of its own, half of 8 KV heads
 
 
 def test_prediction_layers_use_the_model_s_tables():
     model = bundled("deepseek-v3")
-    cost = draft_of(model, Parallel(), BF16)
-    assert cost.parameters == model.weights.draft_total
-    assert cost.curve.bytes_at(100) == 576 * 2 * 100
-    assert cost.weights < model.weights.draft_total * 1.02  # fp8, no embedding, no head
+    assert model.curve(BF16, Parallel().shard, model.draft_layers).bytes_at(100) == 576 * 2 * 100
+    assert (
+        model.weights.draft_bytes_on_rank(Parallel()) < model.weights.draft_total * 1.02
+    )  # fp8, no embedding, no head
 
 
 def test_a_model_without_prediction_layers_has_no_draft():
-    assert draft_of(described(LLAMA_8B), Parallel(), BF16) is None
+    model = described(LLAMA_8B)
+    assert (model.draft_layers, model.weights.draft) == ((), ())

@@ -42,7 +42,12 @@ class KnownFact:
 
 @dataclass
 class ListedGpu:
-    """One accelerator. slices: ids of its MIG profiles."""
+    """One accelerator. slices: ids of its MIG profiles.
+
+    memory_os: the system that memory was read under. host_share: bytes of unified memory that the host was seen to keep.
+    link_domain: GPUs that the link joins. bridge: the link's bytes/s over a bridge that is sold apart.
+    devices_per_package: devices that software lists for one package.
+    """
 
     id: str
     name: str
@@ -50,17 +55,22 @@ class ListedGpu:
     architecture: str
     aliases: tuple[str, ...]
     memory: KnownFact
+    memory_os: str | None
     memory_smi: KnownFact | None
     memory_marketed: KnownFact | None
+    host_share: KnownFact | None
     bandwidth: KnownFact
     bandwidth_measured: KnownFact | None
     flops: Mapping[str, KnownFact]
     link: KnownFact | None
     link_name: str | None
+    link_domain: KnownFact | None
+    bridge: KnownFact | None
     pcie: KnownFact | None
     memory_type: str | None
     compute_capability: str | None
     unified: bool
+    devices_per_package: int
     fp8_kv_native: bool | None
     segment: str | None
     mig_of: str | None

@@ -41,13 +41,16 @@ def view(report: schema.GpusReport) -> tuple[Block, ...]:
 def _one_gpu(gpu: schema.ListedGpu) -> Iterator[Block]:
     yield Heading(f"{gpu.id}: {gpu.name}, {gpu.architecture}")
     facts = [
-        ("memory a process sees", gpu.memory, format_bytes),
+        (f"memory a process sees{f', {gpu.memory_os}' if gpu.memory_os else ''}", gpu.memory, format_bytes),
         ("memory, nvidia-smi or alike", gpu.memory_smi, format_bytes),
         ("memory as sold", gpu.memory_marketed, _decimal),
+        ("memory that the host keeps", gpu.host_share, format_bytes),
         ("bandwidth, datasheet", gpu.bandwidth, _bandwidth),
         ("bandwidth, measured", gpu.bandwidth_measured, _bandwidth),
         *((f"dense {name}", fact, _flops) for name, fact in gpu.flops.items()),
         (f"link to its peers{f', {gpu.link_name}' if gpu.link_name else ''}", gpu.link, _bandwidth),
+        ("GPUs that the link joins", gpu.link_domain, _count),
+        ("link by a bridge, sold apart", gpu.bridge, _bandwidth),
         ("link to the host", gpu.pcie, _bandwidth),
     ]
     columns = (
@@ -66,6 +69,7 @@ def _one_gpu(gpu: schema.ListedGpu) -> Iterator[Block]:
         ("MIG slices", slices),
         ("memory type", gpu.memory_type),
         ("slice of", gpu.mig_of),
+        ("devices in a package", str(gpu.devices_per_package) if gpu.devices_per_package > 1 else None),
     )
     yield Facts(tuple((name, value) for name, value in others if value))
     yield from (Note(text) for text in gpu.notes)
@@ -73,6 +77,10 @@ def _one_gpu(gpu: schema.ListedGpu) -> Iterator[Block]:
 
 def _bandwidth(value: int) -> str:
     return f"{value / 1e12:.3g} TB/s" if value >= 10**12 else f"{value / 1e9:.3g} GB/s"
+
+
+def _count(value: int) -> str:
+    return f"{value:,}"
 
 
 def _decimal(value: int) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
+from kvplan.arch.search import largest
 from kvplan.engines.base import Refusal
 from kvplan.engines.vllm.blocks import cells
 from kvplan.engines.vllm.blocks.backends import capability
@@ -168,13 +169,7 @@ def longest_everywhere(made: Plan, available: int) -> int:
 
 def longest(made: Plan, stage: int, usable: int) -> int:
     """The longest request that `usable` bytes of one stage hold, up to max_model_len; 0 if none does."""
-    low, high = 0, made.settings.length
-    if made.needed(stage, high) <= usable:
-        return high
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if made.needed(stage, middle) <= usable else (low, middle - 1)
-    return low
+    return largest(lambda length: made.needed(stage, length) <= usable, made.settings.length)
 
 
 def _unpadded(cached: list[Cached], rules: Rules) -> tuple[tuple[Spec, int], ...]:
