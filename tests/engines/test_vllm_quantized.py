@@ -16,7 +16,7 @@ import pytest
 from kvplan.arch.formats import parse_kv_format
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
-from kvplan.arch.storage import storage_named
+from kvplan.arch.storage import NAMED
 from kvplan.engines.base import Capacity, Options
 from kvplan.engines.vllm import emit
 from kvplan.engines.vllm.policy import Vllm
@@ -125,7 +125,7 @@ def test_deprecated_methods_need_a_flag(version, needed):
 def test_a_format_that_is_asked_about_isnt_the_checkpoints():
     loaded = model("qwen2", {**GPTQ, "bits": 3})
     assert loaded.weights is not None
-    other = replace(loaded, weights=loaded.weights.stored_as(storage_named("fp8")))
+    other = replace(loaded, weights=loaded.weights.stored_as(NAMED["fp8"]))
     assert asked(other, Vllm(), "h100", 1).blocks
 
 

@@ -6,7 +6,8 @@ import pytest
 from weights.conftest import bundled, described
 from weights.test_parameters import LLAMA_8B
 
-from kvplan.arch.storage import FP8_BLOCK, FP8_ROW, INT4, MXFP4, NVFP4, integer, storage_named
+from kvplan.arch.mixes import kept_named
+from kvplan.arch.storage import FP8_BLOCK, FP8_ROW, INT4, MXFP4, NAMED, NVFP4, integer
 from kvplan.errors import BadField, UnknownName
 
 MATRICES = 32 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
@@ -42,9 +43,9 @@ def formats(block: dict, **fields) -> dict[str, set[str]]:
             64 * 256 // 2 + 64 * 20 // 8 + 256 * 4,
         ),  # GPTQ, one group, reordered
         (integer(3, 128, zero_bits=3), 128, 128, 128 * 128 * 3 // 8 + 128 * 19 // 8),
-        (storage_named("q4_k"), 256, 512, 256 * 2 * 144),
-        (storage_named("q8_0"), 256, 512, 256 * 16 * 34),
-        (storage_named("bf16"), 3, 5, 30),
+        (NAMED["q4_k"], 256, 512, 256 * 2 * 144),
+        (NAMED["q8_0"], 256, 512, 256 * 16 * 34),
+        (NAMED["bf16"], 3, 5, 30),
     ],
 )
 def test_bytes_of_a_matrix(storage, rows, columns, expected):
@@ -173,15 +174,15 @@ def test_impossible_numbers_are_refused(block):
 
 def test_what_if():
     weights = described(LLAMA_8B).weights
-    assert weights.stored_as(storage_named("fp32")).bytes == 4 * 8_030_261_248
-    fp8 = weights.stored_as(storage_named("fp8"))
+    assert weights.stored_as(NAMED["fp32"]).bytes == 4 * 8_030_261_248
+    fp8 = weights.stored_as(NAMED["fp8"])
     assert fp8.bytes == 2 * SIXTEEN_BIT + MATRICES + 32 * 4 * (2 * 4096 + 2 * 1024 + 2 * 14336 + 4096)
     assert fp8.total == weights.total
     four = bundled("gpt-oss-20b").weights
-    assert four.stored_as(storage_named("bf16")).bytes == 2 * four.total
+    assert four.stored_as(NAMED["bf16"]).bytes == 2 * four.total
 
 
 def test_an_unknown_format_lists_the_known_ones():
     with pytest.raises(UnknownName) as caught:
-        storage_named("fp3")
+        kept_named("fp3")
     assert "nvfp4" in caught.value.problem.hint

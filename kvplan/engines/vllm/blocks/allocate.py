@@ -188,8 +188,3 @@ def _block(found: Layout) -> int:
 
 
 _KEEPS_ALL = ("full", "latent", "indexer")
-
-
-def specs_of(found: Layout) -> set[Spec]:
-    """Distinct specs of a layout."""
-    return {spec for group in found.groups for spec in group.specs}

@@ -57,9 +57,6 @@ COSTS: dict[str, Cost] = {
 }
 """Rates: bytes of each of S x V logits, GiB a GPU, MiB of graphs a layer."""
 
-READ = frozenset(("logits second runner",))
-"""Rates that no log shows and that the code does, which counts as one source."""
-
 
 def amounts(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Options) -> dict[str, int]:
     """Units of everything outside the step's own tensors; each is multiplied by its cost."""

@@ -29,7 +29,6 @@ from kvplan.engines.vllm.tables.flags import CACHE_FORMATS
 from kvplan.engines.vllm.tables.spans import first, holds
 from kvplan.engines.vllm.tables.versions import Rules, text
 from kvplan.errors import CannotSplit, Unsupported, UsageError
-from kvplan.units import GIB
 
 
 def no_memory(available: int, rules: Rules) -> Refusal:
@@ -46,11 +45,6 @@ def too_long(
     """
     said = words.too_long(rules.version, length, needed, available, longest, stored)
     return Refusal("longest_request", said, needed, available, accepted)
-
-
-def gib(size: int) -> float:
-    """GiB with the two decimals that vLLM prints."""
-    return round(size / GIB, 2)
 
 
 def check(model: Model, settings: Settings, rules: Rules, device: tuple[int, int]) -> None:
