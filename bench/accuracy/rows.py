@@ -11,9 +11,10 @@ from typing import Any
 
 from kvplan.arch.extras import with_draft
 from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
+from kvplan.arch.mixes import kept_named
 from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
-from kvplan.arch.storage import FP32, storage_named
+from kvplan.arch.storage import FP32
 from kvplan.engines.base import Options
 from kvplan.engines.vllm.tables.versions import NEWEST, Version
 from kvplan.errors import KvplanError
@@ -134,7 +135,7 @@ def _stored(model: Model, quantization: str) -> Model:
         or any(weight.stored.bits < HALF for block in model.weights.layers for weight in block)
     ):
         return model
-    return replace(model, weights=model.weights.stored_as(storage_named(named)))
+    return replace(model, weights=model.weights.stored_as(kept_named(named)))
 
 
 def _gpu(raw: dict[str, Any]) -> Gpu | None:

@@ -19,9 +19,9 @@ from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import NAMED
 from kvplan.engines.base import Capacity, Options
 from kvplan.engines.vllm import emit
+from kvplan.engines.vllm.layout.views import view_of
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.tables.versions import parse
-from kvplan.engines.weight_views import view_of
 from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.families import read
 from kvplan.sources.gpus import load_gpu

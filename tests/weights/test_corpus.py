@@ -16,8 +16,8 @@ from bench.accuracy.rows import Row, read_rows
 from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import storage_named
+from kvplan.engines.vllm.layout.views import view_of
 from kvplan.engines.vllm.tables.versions import NEWEST
-from kvplan.engines.weight_views import view_of
 from kvplan.families import read
 from kvplan.sources.bundled import bundled_document
 from kvplan.units import GIB

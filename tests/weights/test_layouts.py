@@ -10,7 +10,7 @@ from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import GPTQ_SOURCE, HEADERS_SOURCE, Storage, integer
 from kvplan.arch.weights import Weight
-from kvplan.engines.weight_views import view_of, vllm
+from kvplan.engines.vllm.layout.views import view_of, vllm
 from kvplan.families import read
 
 PERSIMMON = {

@@ -7,7 +7,7 @@ from weights.conftest import described
 
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import BF16, FP16
-from kvplan.engines.weight_views import vllm
+from kvplan.engines.vllm.layout.views import vllm
 
 SIZES = {
     "hidden_size": 512,

@@ -9,7 +9,7 @@ import pytest
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import ONE_GPU, Weights
-from kvplan.engines.weight_views import vllm
+from kvplan.engines.vllm.layout.views import vllm
 from kvplan.families import read
 from kvplan.sources.measured import accounts_for, lacks_head, measured
 from kvplan.sources.tensors import Headers, Tensor

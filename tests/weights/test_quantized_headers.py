@@ -13,8 +13,8 @@ from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import Weight, Weights
 from kvplan.engines.base import Options
+from kvplan.engines.vllm.layout.views import view_of
 from kvplan.engines.vllm.policy import Vllm
-from kvplan.engines.weight_views import view_of
 from kvplan.errors import CannotSplit
 from kvplan.families import read
 from kvplan.sources.gpus import load_gpu

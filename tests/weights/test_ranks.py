@@ -11,8 +11,9 @@ from weights.test_parameters import LLAMA_8B
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import MXFP4
 from kvplan.arch.weights import PLAIN
-from kvplan.engines.gaps import Replaced, gaps
-from kvplan.engines.weight_views import expert_multiples, view_of, vllm
+from kvplan.engines.vllm.layout.experts import Kernels, multiples
+from kvplan.engines.vllm.layout.gaps import Replaced, gaps
+from kvplan.engines.vllm.layout.views import view_of, vllm
 from kvplan.sources.gpus import load_gpu
 from kvplan.units import GIB
 
@@ -176,12 +177,41 @@ def test_experts_in_mxfp4_are_rounded_as_the_kernels_of_the_day_want():
         ("b200", (0, 25, 0)): (256, 256), ("b200", (0, 33, 0)): (128, 256), ("a100-80", (0, 33, 0)): (128, 256),
         ("mi300x", (0, 33, 0)): (256, 256),
     }  # fmt: skip
-    found = {key: expert_multiples(MXFP4, load_gpu(key[0]), key[1], family="gpt_oss") for key in cases}
+    found = {key: multiples(MXFP4, Kernels(load_gpu(key[0]), key[1], "gpt_oss")) for key in cases}
     assert found == cases
+
+
+def test_experts_in_the_order_of_triton_s_kernels():
+    """Of one expert of gpt-oss, bytes of gate and up together, of down, and of biases in 32 bit.
+
+    Values and scales are what the layouts of each release make of 5,760 x 2,880 and 2,880 x 2,880; 90 groups an output.
+    """
+    values, tiled = 5760 * 1440 + 2880 * 1440, 5760 * 1472 + 2880 * 1472
+    scales, checkpoint, biases = 5888 * 90 + 3072 * 90, 5760 * 90 + 2880 * 90, 4 * (5760 + 2880)
+    cases = {
+        (0, 13, 0): values + scales + checkpoint + biases, (0, 19, 0): tiled + scales + checkpoint + biases,
+        (0, 22, 0): values + scales + checkpoint + biases, (0, 33, 0): values + scales + biases,
+    }  # fmt: skip
+    experts = [weight for weight in bundled("gpt-oss-20b").weights.layers[0] if weight.routed]
+    hopper = load_gpu("h100-sxm")
+    for version, each in cases.items():
+        view = vllm("gpt_oss", hopper, version)
+        assert sum(weight.bytes_on_rank(Parallel(), view) for weight in experts) == 32 * each, version
+
+
+@pytest.mark.parametrize(
+    ("name", "tp", "version", "printed_gib"),
+    [("gpt-oss-20b", 1, (0, 19, 0), 13.64), ("gpt-oss-20b", 2, (0, 19, 0), 7.01), ("gpt-oss-120b", 1, (0, 25, 1), 61.29)],
+)  # fmt: skip
+def test_what_starts_on_an_h100_printed_for_gpt_oss(name, tp, version, printed_gib):
+    """github.com/llm-d-incubation/llm-d-planner accuracy/results/v0.19.0/logs; a public log of 0.25.1 without a link."""
+    model = bundled(name)
+    view = view_of("vllm", model, load_gpu("h100-sxm"), version)
+    assert model.weights.bytes_fullest(Parallel(tp=tp), view) / GIB == pytest.approx(printed_gib, rel=0.006)
 
 
 def test_experts_in_mxfp4_of_other_models_have_other_kernels():
     """Triton's kernels have gpt-oss's activation alone; compressed-tensors rounds nothing. Source: vLLM 0.33 oracle/mxfp4.py."""
     hopper = load_gpu("h100-sxm")
-    assert expert_multiples(MXFP4, hopper, family="qwen3_moe", method="quark") == (128, 128)
-    assert expert_multiples(MXFP4, hopper, family="qwen3_moe", method="compressed-tensors") == (1, 1)
+    assert multiples(MXFP4, Kernels(hopper, family="qwen3_moe", method="quark")) == (128, 128)
+    assert multiples(MXFP4, Kernels(hopper, family="qwen3_moe", method="compressed-tensors")) == (1, 1)

@@ -13,10 +13,10 @@ from kvplan.arch.model import Model
 from kvplan.arch.parallel import divisors
 from kvplan.arch.storage import FP8_BLOCK_SOURCE
 from kvplan.arch.weights import Weight, Weights
+from kvplan.engines.vllm.layout.views import VOCABULARY_MULTIPLE, pads_blocks
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.architectures import named
 from kvplan.engines.vllm.tables.versions import Rules, text
-from kvplan.engines.weight_views import VOCABULARY_MULTIPLE, pads_blocks
 from kvplan.errors import CannotSplit
 
 WHOLE_KV_HEADS = ("GptOssForCausalLM",)

@@ -7,9 +7,9 @@ from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import HEAD, ONE_GPU, UNSURE_HEAD, Weights
 from kvplan.engines.base import Options, Range, Term
 from kvplan.engines.extras import beside, held
+from kvplan.engines.vllm.layout.views import view_of
 from kvplan.engines.vllm.memory import adapters
 from kvplan.engines.vllm.tables.versions import NEWEST, Version
-from kvplan.engines.weight_views import view_of
 from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from kvplan.arch.model import Model
 from kvplan.arch.storage import AWQ_SOURCE, CHANNEL_SOURCE, GPTQ_SOURCE, QUARK_SOURCE
 from kvplan.arch.weights import Weight
+from kvplan.engines.vllm.layout.views import MAMBA_1
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.versions import Rules, text
-from kvplan.engines.weight_views import MAMBA_1
 from kvplan.errors import CannotSplit, Unsupported
 
 METHODS = {

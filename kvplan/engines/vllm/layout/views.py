@@ -1,11 +1,9 @@
-"""What each engine makes of a checkpoint's tensors: padding, replication, formats of its own, tables it keeps beside them.
+"""What vLLM makes of a checkpoint's tensors: padding, replication, formats of its own, tables it keeps beside them.
 
 The inventory (arch/weights.py) is the checkpoint's; only the differences stand here.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
@@ -18,8 +16,9 @@ from kvplan.arch.storage import (
     Storage,
 )
 from kvplan.arch.weights import PLAIN, Component, View, Weight
-from kvplan.engines import packed
-from kvplan.engines.rocm import Version, apart, wasted
+from kvplan.engines.vllm.layout import packed
+from kvplan.engines.vllm.layout.experts import Kernels, multiples, swizzled, up
+from kvplan.engines.vllm.layout.rocm import Version, apart, wasted
 from kvplan.engines.vllm.tables.versions import NEWEST
 from kvplan.hardware.gpu import Gpu
 
@@ -43,60 +42,6 @@ FUSED_KEYS = "indexer.wk"
 
 BOTH = ".also_v"
 """End of the name of a key projection that gives the values too, which vLLM 0.33 stores twice (gemma4)."""
-
-
-class Multiples(NamedTuple):
-    """What a rank's share of an expert is rounded up to."""
-
-    width: int
-    hidden: int = 1
-
-
-def expert_multiples(
-    stored: Storage, gpu: Gpu | None, version: Version = NEWEST, *, family: str = "", method: str = ""
-) -> Multiples:
-    """Multiples of the kernels that vLLM picks for experts so stored on a GPU.
-
-    In mxfp4, on Hopper Triton's kernels for gpt-oss, where they come with the release, and CUTLASS's for others; else
-    Marlin's, or TensorRT-LLM's on data center Blackwell; compressed-tensors' own path rounds nothing. In 16 bit,
-    TensorRT-LLM's there.
-
-    Source: vLLM 0.10.1 to 0.33 quantization/mxfp4.py get_mxfp4_backend, fused_moe/oracle/mxfp4.py
-    mxfp4_round_up_hidden_size_and_intermediate_size; oracle/unquantized.py.
-    """
-    amd = gpu is not None and gpu.vendor == "amd"
-    major = None if gpu is None or gpu.compute_capability is None else gpu.compute_capability[0]
-    if stored.name == "mxfp4":
-        if method == UNROUNDED:
-            return Multiples(1)
-        if amd:
-            return Multiples(256, 256)
-        if major in (None, HOPPER) and version >= TRITON_BUNDLED:
-            return Multiples(64) if family == TRITON_ACTIVATION else Multiples(128, 128)
-        return Multiples(256 if major == BLACKWELL and version < NARROW_TILES else 128, 256)
-    return Multiples(128 if stored in (BF16, FP16) and major == BLACKWELL else 1)
-
-
-TRITON_ACTIVATION, UNROUNDED = "gpt_oss", "compressed-tensors"
-"""The type whose activation Triton's kernels have; the method whose experts in mxfp4 keep their sizes.
-
-Source: vLLM 0.33 fused_moe/experts/gpt_oss_triton_kernels_moe.py; compressed_tensors_moe_w4a4_mxfp4.py.
-"""
-
-HOPPER, BLACKWELL = 9, 10
-"""Major compute capabilities of H100, H200 and GH200; of B200, B300 and GB200."""
-
-TRITON_BUNDLED: Version = (0, 12, 0)
-"""The first release with Triton's kernels for mxfp4 inside: earlier ones fall back to Marlin's unless they were added.
-
-Source: the packages on PyPI, third_party/triton_kernels; has_triton_kernels.
-"""
-
-NARROW_TILES: Version = (0, 29, 0)
-"""The first release known to round the width of mxfp4 experts to 128, not to 256, for TensorRT-LLM's kernels.
-
-Source: fused_moe/oracle/mxfp4.py of 0.25 and 0.29.
-"""
 
 
 def view_of(engine: str, model: Model, gpu: Gpu | None = None, version: Version = NEWEST) -> View:
@@ -127,7 +72,8 @@ def vllm(
 
     ordered: whether GPTQ's inputs were reordered; the index of their groups is kept only then. method: of quantization.
     """
-    amd = gpu is not None and gpu.vendor == "amd"
+    kernels = Kernels(gpu, version, family, method)
+    amd = kernels.amd
 
     def moved(weight: Weight, shard: tuple[int, ...]) -> tuple[int, ...]:
         return apart(weight, shard, version) if amd else shard
@@ -137,13 +83,13 @@ def vllm(
         if family in whole and weight.component != "head":
             return weight.shape
         if weight.routed and weight.split is not None and weight.linear:
-            width, hidden = expert_multiples(weight.stored, gpu, version, family=family, method=method)
+            width, hidden = multiples(weight.stored, kernels)
             return moved(
-                weight, tuple(_up(size, width if dim == weight.split else hidden) for dim, size in enumerate(shard))
+                weight, tuple(up(size, width if dim == weight.split else hidden) for dim, size in enumerate(shard))
             )
         if pads_blocks(family, weight) and weight.split is not None:
             block = weight.stored.group_rows if weight.split == 0 else weight.stored.group
-            return tuple(_up(size, block if dim == weight.split else 1) for dim, size in enumerate(shard))
+            return tuple(up(size, block if dim == weight.split else 1) for dim, size in enumerate(shard))
         if weight.name in WHOLE_MATRICES.get(family, ()):
             return weight.shape
         if weight.name.endswith(BOTH):
@@ -151,7 +97,11 @@ def vllm(
         return moved(weight, shard)
 
     def store(weight: Weight, shard: tuple[int, ...]) -> Storage:
-        return _own_format(weight, family) or packed.kept(weight, shard, ordered=ordered, marlin=not amd)
+        return (
+            _own_format(weight, family)
+            or swizzled(weight, shard, kernels)
+            or packed.kept(weight, shard, ordered=ordered, marlin=not amd)
+        )
 
     ends: tuple[tuple[frozenset[str], Component], ...] = (
         (EMBEDDING_EVERYWHERE, "embedding"),
@@ -186,10 +136,6 @@ def _is_cast(weight: Weight) -> bool:
 def pads_blocks(family: str, weight: Weight) -> bool:
     """Whether vLLM rounds a rank's share of a matrix up to whole blocks of scales. Source: models/deepseek_v4/nvidia/model.py DeepseekV4MLP."""
     return family == "deepseek_v4" and weight.component == "shared_experts" and weight.stored.group_rows > 1
-
-
-def _up(size: int, multiple: int) -> int:
-    return -(-size // multiple) * multiple
 
 
 BY_TRANSFORMERS = frozenset((

@@ -1,7 +1,7 @@
 """What vLLM's kernels for AMD make of weights: rows that lie further apart, and the room that copying them wastes.
 
 A copy whose rows lie 256 bytes further apart replaces each such matrix after loading, one after another, and PyTorch's
-allocator keeps a segment that a smaller copy moved into (kvplan/engines/gaps.py). On AMD a log prints what the device has
+allocator keeps a segment that a smaller copy moved into (kvplan/engines/vllm/layout/gaps.py). On AMD a log prints what the device has
 given away, those rests included.
 
 Source: vLLM model_executor/layers/fused_moe/unquantized_fused_moe_method.py _maybe_pad_weight,
@@ -17,7 +17,7 @@ from math import prod
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import BF16, FP16, Storage
 from kvplan.arch.weights import Block, Weight
-from kvplan.engines.gaps import Replaced, gaps
+from kvplan.engines.vllm.layout.gaps import Replaced, gaps
 
 Version = tuple[int, int, int]
 

@@ -1,0 +1,1 @@
+"""What vLLM makes of a checkpoint's tensors: padding, copies, formats of its own, tables beside them."""
