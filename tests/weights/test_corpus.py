@@ -15,7 +15,7 @@ from weights.conftest import described
 from bench.accuracy.rows import Row, read_rows
 from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
-from kvplan.arch.storage import storage_named
+from kvplan.arch.storage import FP32
 from kvplan.engines.vllm.layout.views import view_of
 from kvplan.engines.vllm.tables.versions import NEWEST
 from kvplan.families import read
@@ -132,7 +132,7 @@ def _error(row: Row, corpus: Path) -> float | None:
         return None
     weights, view = model.weights, view_of("vllm", model, row.gpu, row.version or NEWEST)
     if row.raw.get("model_dtype") == "float32":
-        weights = weights.stored_as(storage_named("fp32"))
+        weights = weights.stored_as(FP32)
     if (row.raw.get("flags") or {}).get("language_model_only"):
         weights = replace(weights, towers=())
     size = weights.bytes_fullest(row.parallel, view)
