@@ -92,9 +92,12 @@ def test_the_fullest_gpu_against_vllm_s_own_tensors(name, config, tp, pp, expect
     assert found == pytest.approx(expected, rel=0.005)
 
 
-@pytest.mark.parametrize(("gpu", "gib"), [("h100", 60.80), ("a100-80gb", 65.93), ("b200", 65.93)])
+@pytest.mark.parametrize(("gpu", "gib"), [("h100", 61.00), ("a100-80gb", 65.93), ("b200", 65.93)])
 def test_four_bit_experts_are_padded_as_the_gpu_s_kernels_want(gpu, gib):
-    """Marlin's kernels make 3072 x 2944 of gpt-oss's 2880 x 2880; a public log prints 65.97 GiB for them."""
+    """Marlin's kernels make 3072 x 2944 of gpt-oss's 2880 x 2880; a public log prints 65.97 GiB for them.
+
+    Triton's round no size, so the checkpoint's 60.80 GiB, and 4,608 x 46,080 B of rounded scales and longer biases.
+    """
     model = bundled("gpt-oss-120b")
     found = model.weights.bytes_fullest(Parallel(), vllm(model.family, load_gpu(gpu)))
     assert found / GIB == pytest.approx(gib, abs=0.01)
