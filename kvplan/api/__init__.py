@@ -141,17 +141,26 @@ def compare(
     return compare_report(plan(known, tokens, formats, tuple(attentions), parallel), parallel)
 
 
-def models(names: Iterable[str] | None = None) -> schema.ModelsReport:
-    """The bundled models, or those named.
+def models(names: Sequence[str] = (), *, offline: bool = False) -> schema.ModelsReport:
+    """The bundled models; or those named, bundled or not, each with its description.
 
-    Raises: UnknownName.
+    Raises: UnknownName, and what loading a model raises.
     """
     from kvplan.report.assemble.lists import listed_model
     from kvplan.sources.bundled import bundled_models
 
     known = {record.name: record for record in bundled_models()}
-    listed = (listed_model(model, known[name].aliases, known[name].source) for name, model in given.bundled(names))
-    return schema.ModelsReport(schema.schema_id("models"), tuple(listed))
+    if not names:
+        listed = [listed_model(model, known[name].aliases, known[name].source) for name, model in given.bundled()]
+        return schema.ModelsReport(schema.schema_id("models"), tuple(listed))
+    from kvplan.sources.dump import dump
+
+    described = []
+    for model in (given.load_model(name, offline=offline) for name in names):
+        record = known.get(model.origin.id) if model.origin.bundled else None
+        aliases, source = (record.aliases, record.source) if record is not None else ((), model.origin.source)
+        described.append(listed_model(model, aliases, source, dump(model)))
+    return schema.ModelsReport(schema.schema_id("models"), tuple(described))
 
 
 def gpus(names: Sequence[str] = ()) -> schema.GpusReport:

@@ -98,7 +98,7 @@ def model(model: Model | str) -> Model:
     return load_model(model) if isinstance(model, str) else model
 
 
-def bundled(names: Iterable[str] | None) -> Iterator[tuple[str, Model]]:
+def bundled(names: Iterable[str] | None = None) -> Iterator[tuple[str, Model]]:
     """Bundled models by name: all of them, or those named.
 
     Raises: UnknownName.
