@@ -59,14 +59,16 @@ def _drawn(block: Block, width: int, *, ascii_only: bool) -> RenderableType:
             return _tree(root)
 
 
-def _text(block: Heading | Note | Verdict | Code) -> Text:
+def _text(block: Heading | Note | Verdict | Code) -> RenderableType:
     match block:
         case Heading(text):
             return Text(text, "bold")
         case Verdict(text, good):
             return Text(text, "bold green" if good else "bold red")
         case Code(text, _):
-            return Text(text.rstrip("\n"), no_wrap=True, overflow="ignore")
+            return Group(
+                Text(text.rstrip("\n"), no_wrap=True, overflow="ignore")
+            )  # alone, a console wraps it all the same
         case Note(text):
             return Text(text)
 
