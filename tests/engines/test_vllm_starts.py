@@ -18,6 +18,7 @@ from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.families import read
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
+from kvplan.units import GIB
 
 LLAMA = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "intermediate_size": 8192,
@@ -228,6 +229,38 @@ def test_a_draft_model_limits_the_length():
     assert Vllm().plan(*asked, 512).request
     assert Vllm((0, 32, 0)).plan(*asked, 1024).request
     assert Vllm().default_context(model).tokens == 512
+
+
+def eagle(hidden: int, inner: int, heads: int, kv_heads: int, **fields) -> Model:
+    """A draft of one layer on the target's positions."""
+    config = {
+        "architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "hidden_size": hidden, "intermediate_size": inner,
+        "num_hidden_layers": 1, "num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": 128,
+        "tie_word_embeddings": False, "torch_dtype": "bfloat16", **fields,
+    }  # fmt: skip
+    return read(config, Origin("a draft", "a test"))
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "tp", "context", "blocks", "tokens"),
+    [
+        (  # chunks are kept whole beside a draft
+            "llama-4-scout", eagle(5120, 32768, 40, 8, vocab_size=202048, max_position_embeddings=131072), 8, 131072,
+            106_997, 1_711_952,
+        ),
+        (  # latents beside a draft of heads
+            "deepseek-v2-lite", eagle(2048, 10944, 16, 16, vocab_size=102400, max_position_embeddings=163840), 1, 4096, 68_311, 1_092_976,
+        ),
+    ],
+    ids=["chunks", "latents"],
+)  # fmt: skip
+def test_drafts_by_a_head(target, draft, tp, context, blocks, tokens):
+    """With 40 GiB on an H100 and three tokens drafted, from vLLM 0.33's planner."""
+    model = with_draft(load_model(target), draft)
+    engine, card, options = Vllm(), load_gpu("h100"), Options(speculative_tokens=3)
+    made = engine.plan(model, card, Parallel(tp=tp), engine.kv_format(model, None, card), options, context)
+    found = allocate.pool(made, 40 * GIB)
+    assert (found.blocks, found.tokens) == (blocks, tokens)
 
 
 INKLING = {

@@ -93,7 +93,7 @@ def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
     if isinstance(cache, Attention | CrossAttention):
         uneven = isinstance(cache, Attention) and cache.k_dim != cache.v_dim
         table = "uneven attention" if uneven else "attention"
-        yield pick(table, need_of(cache, model, place, _largest_dim(model)), place.gpu, asked)
+        yield pick(table, need_of(cache, model, place, _largest_dim(model, cache)), place.gpu, asked)
         if isinstance(cache, Attention) and cache.indexer is not None:
             yield pick("block sparse", Need(cache.k_dim, name), place.gpu, None)
     elif isinstance(cache, Latent):
@@ -126,6 +126,10 @@ def need_of(cache: Attention | CrossAttention, model: Model, place: Place, dim: 
     )
 
 
-def _largest_dim(model: Model) -> int:
-    """Where head sizes differ, vLLM chooses kernels for the largest. Source: config/model_arch.py from_layers."""
-    return max(cache.k_dim for cache, _ in model.distinct if isinstance(cache, Attention | CrossAttention))
+def _largest_dim(model: Model, own: Attention | CrossAttention) -> int:
+    """Where head sizes differ, vLLM chooses kernels for the largest. Source: config/model_arch.py from_layers.
+
+    own: the layer itself, which counts alone where it drafts for a model without such heads.
+    """
+    dims = (cache.k_dim for cache, _ in model.distinct if isinstance(cache, Attention | CrossAttention))
+    return max(dims, default=own.k_dim)
