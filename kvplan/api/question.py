@@ -52,7 +52,10 @@ class FitQuestion:
 
 
 def planned(model: Model, gpu: Gpu, question: FitQuestion) -> tuple[Plan, tuple[str, ...]]:
-    """The plan and what to say with it. A model that the default engine can't serve is planned by the formula."""
+    """The plan and what to say with it.
+
+    What the default engine can't serve, a model or a GPU, is planned by the formula, unless its own words are asked for.
+    """
     from kvplan.api import remarks
     from kvplan.engines.ideal import Ideal
     from kvplan.plan.fit import fit as plan
@@ -66,7 +69,7 @@ def planned(model: Model, gpu: Gpu, question: FitQuestion) -> tuple[Plan, tuple[
     try:
         found, said = plan(request), remarks.warnings(request, question.engine)
     except Unsupported as refused:
-        if question.engine is not None:
+        if question.engine is not None or question.emit is not None:
             raise
         simple = _request(model, gpu, replace(question, engine=Ideal().name))
         return plan(simple), (f"{refused.problem.what}: planned by the formula.", *remarks.warnings(simple, None))
