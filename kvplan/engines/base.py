@@ -56,7 +56,7 @@ class Term:
 class Options:
     """The engine's own flags by the engine's own names; None means its default.
 
-    utilization: share of memory it may use. kv_memory: cache bytes per GPU given by hand. weights, overhead: bytes per
+    utilization: share of memory it may use. prefix_caching: asked for, or switched off. kv_memory: cache bytes per GPU given by hand. weights, overhead: bytes per
     GPU that replace what kvplan would compute. graphs: whether CUDA graphs are captured. speculative_tokens: drafted by
     the model's own multi-token-prediction layers, or by the model called `draft`, each step; 0 leaves those layers out.
     max_loras, max_lora_rank: LoRA adapters resident at once, 0 for none, and the rank that each may have. lora_targets:
