@@ -22,8 +22,9 @@ from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.settings import Settings, settings
 from kvplan.engines.vllm.starts import quantizers
 from kvplan.engines.vllm.starts.devices import platform_of
+from kvplan.engines.vllm.tables.choices import CHOICES, taken
 from kvplan.engines.vllm.tables.devices import Platform
-from kvplan.engines.vllm.tables.flags import BLOCKS, CACHE_FORMATS, DRAFT_METHODS, FLAGS, LORA_RANKS, NEGATED
+from kvplan.engines.vllm.tables.flags import DRAFT_METHODS, FLAGS, NEGATED
 from kvplan.engines.vllm.tables.spans import first, holds, last
 from kvplan.engines.vllm.tables.versions import rules, text
 from kvplan.errors import UsageError
@@ -118,12 +119,6 @@ def flags(told: Launch) -> tuple[Flag, ...]:
 NEEDLESS = ("no-async-scheduling", "disable-hybrid-kv-cache-manager", "no-enable-prefix-caching")
 """Flags that switch off what releases without them haven't."""
 
-VALUES = {"kv-cache-dtype": CACHE_FORMATS, "max-lora-rank": LORA_RANKS, "block-size": BLOCKS}
-"""Flags that take words of a list."""
-
-BLOCKS_FREE = (0, 18, 0)
-"""The first release that lists no block sizes."""
-
 
 def _says(flag: Flag, told: Launch) -> bool:
     """Whether a flag is to be printed.
@@ -137,15 +132,11 @@ def _says(flag: Flag, told: Launch) -> bool:
         if name in NEEDLESS and release < first(known):
             return False
         raise _unsaid(f"has no flag {flag[0]}", known, told)
-    values = VALUES.get(name)
-    if values is None or flag[1] is None or (name == "block-size" and release >= BLOCKS_FREE):
+    if flag[1] is None or taken(name, flag[1], release):
         return True
-    taken = values.get(flag[1], "")
-    if name == "kv-cache-dtype" and flag[1] in told.own and not holds(taken, release):
+    if name == "kv-cache-dtype" and flag[1] in told.own:
         return False
-    if not holds(taken, release):
-        raise _unsaid(f"doesn't take {flag[0]} {flag[1]}", taken, told)
-    return True
+    raise _unsaid(f"doesn't take {flag[0]} {flag[1]}", CHOICES[name].get(flag[1], ""), told)
 
 
 def _unsaid(what: str, written: str, told: Launch) -> UsageError:
