@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvplan.engines.unstated import unstated
 from kvplan.plan.request import Request
 from kvplan.units import format_bytes
 
@@ -16,6 +17,7 @@ def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
     if note is not None:
         found.append(f"{note}.")
     found += _cautions(request)
+    found += _unstated(request)
     if own is not None and request.context > own:
         refused = ""
         if request.engine.name == "vllm":
@@ -39,6 +41,24 @@ def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
             f"{request.gpu.id} shares its memory with the host, which was seen to keep {kept}: see --gpu-memory."
         )
     return tuple(found)
+
+
+def _unstated(request: Request) -> tuple[str, ...]:
+    """Which fields would narrow a budget that is wide because nobody states them."""
+    model, options, tp = request.model, request.options, request.parallel.tp
+    budgeted = options.overhead is None and options.kv_memory is None
+    names = unstated(model, matrices=request.engine.name != "ideal") if budgeted else ()
+    if not names and tp > 1 and model.hidden_size is None:
+        names = ("hidden_size",)
+    if not names:
+        return ()
+    told = ", and what ranks tell each other is a guess" if tp > 1 and model.hidden_size is None else ""
+    wide = (
+        "activations may be anything that published models take" if budgeted else "a step's time is for a usual width"
+    )
+    listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    where = "its description" if model.family == "kvplan" else "a description of it (docs/model-files.md)"
+    return (f"{model.origin.id} states no {listed}: {wide}{told}. Add them to {where}, or give --overhead.",)
 
 
 def length(request: Request) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Lat
 from kvplan.arch.model import Model
 from kvplan.arch.search import smallest
 from kvplan.arch.weights import Reads
+from kvplan.engines.unstated import HIDDEN
 from kvplan.plan.achieved import Achieved, achieved, collective_s
 from kvplan.plan.request import Request
 
@@ -191,16 +192,19 @@ def _flop_per_s(request: Request, bits: int) -> int | None:
 
 
 def _attention_flop(cache: Cache, tokens: int) -> int:
-    """Multiplications and additions of one token's scores and sums, over the tokens it reads."""
+    """Multiplications and additions of one token's scores and sums, over the tokens it reads.
+
+    Query heads that nobody states are at least as many as heads of keys.
+    """
     if isinstance(cache, Attention):
         seen = min(tokens, cache.topk or tokens, tokens if cache.cap is None else cache.cap)
-        return 2 * (cache.heads or 0) * (cache.k_dim + cache.v_dim) * seen
+        return 2 * (cache.heads or cache.kv_heads) * (cache.k_dim + cache.v_dim) * seen
     if isinstance(cache, Latent):
-        return 2 * (cache.heads or 0) * (2 * cache.rank + cache.rope_dim) * min(tokens, cache.topk or tokens)
+        return 2 * (cache.heads or 1) * (2 * cache.rank + cache.rope_dim) * min(tokens, cache.topk or tokens)
     if isinstance(cache, Compressed):
-        return 4 * (cache.heads or 0) * cache.dim * min(tokens, cache.window)
+        return 4 * cache.heads * cache.dim * min(tokens, cache.window)
     if isinstance(cache, CrossAttention):
-        return 2 * (cache.heads or 0) * (cache.k_dim + cache.v_dim) * cache.tokens
+        return 2 * cache.heads * (cache.k_dim + cache.v_dim) * cache.tokens
     return 0
 
 
@@ -210,7 +214,7 @@ def _communication_s(request: Request, micro: int) -> float:
     A ring moves 2 (n - 1) / n of the message through each link; half of a link's figure is one direction.
     """
     parallel, gpu, model = request.parallel, request.gpu, request.model
-    message = micro * (model.hidden_size or 0) * 2
+    message = micro * (HIDDEN.likely if model.hidden_size is None else model.hidden_size) * 2
     one_way = gpu.link.value / 2 if gpu.link is not None else None
     total = 0.0
     if parallel.tp > 1:
