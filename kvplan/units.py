@@ -18,16 +18,26 @@ _BYTE_UNITS = {
     "b": 1, "kb": KB, "mb": MB, "gb": GB, "tb": TB, "kib": KIB, "mib": MIB, "gib": GIB, "tib": TIB,
 }  # fmt: skip
 _TOKEN_UNITS = {"": 1, "k": 2**10, "m": 2**20}
-_NUMBER = re.compile(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([A-Za-z/]*)\s*", re.ASCII)
-_GROUP = re.compile(r"0[0-9]+", re.ASCII)
-"""What follows a thousands separator and can't be a length of its own; `8,128` may be two lengths."""
-_SEPARATOR = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))", re.ASCII)
+NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*)(?:\.[0-9]+)?"
+"""How a number is written, everywhere: a comma stands only before each three digits of a whole part."""
+_NUMBER = re.compile(rf"\s*({NUMBER})\s*([A-Za-z/]*)\s*", re.ASCII)
+_DECIMAL_COMMA = re.compile(r"(\s*[0-9]+),([0-9]+\s*[A-Za-z/]*\s*)", re.ASCII)
+_THOUSANDS = re.compile(r"(?<![0-9])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])", re.ASCII)
+"""In a list, one length with thousands separators or several of three digits: nobody can tell."""
 _LARGEST = 2**63 - 1
 
 
 def _split(text: str, what: str, example: str) -> tuple[Decimal, str]:
     match = _NUMBER.fullmatch(text)
     if match is None:
+        comma = _DECIMAL_COMMA.fullmatch(text)
+        if comma is not None:
+            meant = f"{comma[1]}.{comma[2]}".strip()
+            raise BadSize(
+                f"{text!r} is not {what}",
+                cause="a comma stands before three digits of a whole number, as in 1,024, and for nothing else",
+                hint=f"{meant}?",
+            )
         raise BadSize(f"{text!r} is not {what}", hint=f"write it like {example}")
     return Decimal(match[1].replace("_", "").replace(",", "")), match[2].lower()
 
@@ -81,16 +91,18 @@ def parse_tokens(text: str) -> int:
 def parse_token_list(text: str) -> tuple[int, ...]:
     """Lengths from `8k`, a list `8k,32k` or a doubling range `8k..128k`.
 
-    Raises: BadSize.
+    Raises: BadSize, also for `8,192`, which is one length to some and two to others.
     """
+    either = _THOUSANDS.search(text)
+    if either is not None:
+        one, several = either[0].replace(",", ""), either[0].replace(",", ", ")
+        raise BadSize(
+            f"{text!r} may be one length with thousands separators, or several",
+            cause="a list has commas between lengths",
+            hint=f"write {one} for one length, or '{several}' for {len(several.split())}",
+        )
     lengths: list[int] = []
     for part in text.split(","):
-        if _GROUP.fullmatch(part):
-            raise BadSize(
-                f"{text!r} has thousands separators, which aren't taken",
-                cause="a comma stands between two lengths",
-                hint=f"write it like {_SEPARATOR.sub('', text)}",
-            )
         first, dots, last = part.partition("..")
         if not dots:
             lengths.append(parse_tokens(part))

@@ -141,7 +141,7 @@ class Read(click.ParamType[Any]):
 
         Raises: what the row's reader raises, naming the place.
         """
-        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         if isinstance(self.row, Argument):
             return text
         try:
