@@ -24,7 +24,10 @@ _NUMBER = re.compile(rf"\s*({NUMBER})\s*([A-Za-z/]*)\s*", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"(\s*[0-9]+),([0-9]+\s*[A-Za-z/]*\s*)", re.ASCII)
 _THOUSANDS = re.compile(r"(?<![0-9])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])", re.ASCII)
 """In a list, one length with thousands separators or several of three digits: nobody can tell."""
-_LARGEST = 2**63 - 1
+LARGEST = 2**63 - 1
+"""Most bytes or tokens."""
+MOST = 2**31 - 1
+"""Most of anything else that is counted: sequences, ranks, tokens of a block."""
 
 
 def _split(text: str, what: str, example: str) -> tuple[Decimal, str]:
@@ -43,9 +46,51 @@ def _split(text: str, what: str, example: str) -> tuple[Decimal, str]:
 
 
 def _whole(number: Decimal, text: str, what: str) -> int:
-    if number != int(number) or number > _LARGEST:
+    if number != int(number) or number > LARGEST:
         raise BadSize(f"{text!r} is not {what}", cause="it is not a whole number below 2^63")
     return int(number)
+
+
+def whole(value: object, *, least: int = 1, most: int = MOST) -> int:
+    """The value, where it is a whole number within bounds.
+
+    Raises: BadSize.
+    """
+    if type(value) is not int or not least <= value <= most:
+        hint = None if isinstance(value, int) else "write it like 8"
+        raise BadSize(f"{value!r} is not a whole number from {least:,} to {most:,}", hint=hint)
+    return value
+
+
+def parse_whole(text: str, *, least: int = 1) -> int:
+    """A number of things from its digits.
+
+    Raises: BadSize.
+    """
+    bare = text.strip()
+    return whole(int(bare) if bare.isascii() and bare.isdigit() and len(bare) < 20 else text, least=least)
+
+
+def share(value: object) -> float:
+    """The value, where it is a share of something: more than 0, at most 1.
+
+    Raises: BadSize.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+        raise BadSize(f"{value!r} is not a share of the memory", hint="write it like 0.92")
+    return value
+
+
+def parse_share(text: str) -> float:
+    """A share from `0.92` or `92%`.
+
+    Raises: BadSize.
+    """
+    bare = text.strip()
+    try:
+        return share(float(bare.removesuffix("%")) / (100 if bare.endswith("%") else 1))
+    except (ValueError, BadSize):
+        raise BadSize(f"{text!r} is not a share of the memory", hint="write it like 0.92 or 92%") from None
 
 
 def parse_bytes(text: str) -> int:

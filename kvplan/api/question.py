@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from kvplan.api import given
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
-from kvplan.errors import Unsupported, UsageError
+from kvplan.errors import UnknownName, Unsupported, UsageError
 from kvplan.plan.request import DEFAULT_ENGINE, NO_FLAGS, ONE_GPU, End, Request
+from kvplan.units import LARGEST
 
 if TYPE_CHECKING:
     from kvplan.arch.weights import Kept
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kvplan.plan.calibration import Calibration
     from kvplan.plan.fit import Plan
 
+ENDS = get_args(End)
 DRAFTED = 3
 """Tokens that a draft model guesses each step unless somebody says; what it takes hardly depends on it."""
 
@@ -49,6 +51,15 @@ class FitQuestion:
     emit: str | None = None
     called: str | None = None
     draft: Model | str | None = None
+
+    def __post_init__(self) -> None:
+        """Raises: BadSize, UnknownName, naming the field."""
+        given.check_whole("context", self.context, most=LARGEST)
+        given.check_whole("weights", self.weights, most=LARGEST)
+        given.check_whole("concurrency", self.concurrency)
+        given.check_whole("batch", self.batch)
+        if self.end not in ENDS:
+            raise UnknownName(f"end: {self.end!r} decides nothing", hint=f"known: {', '.join(ENDS)}")
 
 
 def planned(model: Model, gpu: Gpu, question: FitQuestion) -> tuple[Plan, tuple[str, ...]]:

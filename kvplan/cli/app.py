@@ -147,10 +147,7 @@ class Read(click.ParamType[Any]):
         try:
             return self.row.parse(text)
         except KvplanError as error:
-            problem = error.problem
-            raise type(error)(
-                f"{place(self.row, ctx)}: {problem.what}", cause=problem.cause, hint=problem.hint
-            ) from None
+            raise error.about(place(self.row, ctx)) from None
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """What could stand there."""
