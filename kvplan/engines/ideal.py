@@ -175,6 +175,10 @@ def weights_term(model: Model, parallel: Parallel, options: Options) -> Term:
     if model.weights.whole:
         source = model.weights.found_by if model.weights.basis == "headers" else _COUNTED
         return Term("weights", Range.exactly(size), _layout(own, model, parallel), source, parts)
+    if not model.weights.missing and model.weights.rounding:
+        off = -(-size * model.weights.rounding * parallel.ep // model.weights.total)
+        said = f"{_layout(own, model, parallel)}, a rounded count: {off:,} B less or more"
+        return Term("weights", Range(size - off, size, size + off), said, _COUNTED, parts)
     missing = ", ".join(model.weights.missing)
     spare = Range(size, size, size + size * UNKNOWN_PARTS // 100)
     layout = f"{_layout(own, model, parallel)}, up to {UNKNOWN_PARTS} % more for {missing}"
