@@ -75,12 +75,15 @@ def planned(model: Model, gpu: Gpu, question: FitQuestion) -> tuple[Plan, tuple[
     model, question = _with_draft(given.stored(model, question.weight_dtype), question)
     request = _request(model, gpu, question)
     try:
-        found, said = plan(request), remarks.warnings(request, question.engine)
+        found = plan(request)
+        said = (*remarks.warnings(request, question.engine), *remarks.timed(found))
     except Unsupported as refused:
         if question.engine is not None:
             raise
         simple = _request(model, gpu, replace(question, engine=Ideal().name))
-        return plan(simple), (f"{refused.problem.what}: planned by the formula.", *remarks.warnings(simple, None))
+        found = plan(simple)
+        said = (*remarks.warnings(simple, None), *remarks.timed(found))
+        return found, (f"{refused.problem.what}: planned by the formula.", *said)
     if question.context is None:
         return _with_length(found), (*remarks.length(found.request), *said)
     return found, said

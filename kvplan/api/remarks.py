@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvplan.engines.unstated import unstated
+from kvplan.plan.fit import Plan
 from kvplan.plan.request import Request
 from kvplan.units import format_bytes
 
@@ -18,6 +19,10 @@ def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
         found.append(f"{note}.")
     found += _cautions(request)
     found += _unstated(request)
+    if request.options.speculative_tokens:
+        found.append(
+            "Drafting and checking what was drafted isn't timed: a step's time is that of one token a sequence."
+        )
     if own is not None and request.context > own:
         refused = ""
         if request.engine.name == "vllm":
@@ -59,6 +64,14 @@ def _unstated(request: Request) -> tuple[str, ...]:
     listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
     where = "its description" if model.family == "kvplan" else "a description of it (docs/model-files.md)"
     return (f"{model.origin.id} states no {listed}: {wide}{told}. Add them to {where}, or give --overhead.",)
+
+
+def timed(plan: Plan) -> tuple[str, ...]:
+    """That the step timed is of more sequences than are admitted at once."""
+    batch = plan.request.batch
+    if batch is None or plan.decode is None or batch <= plan.max_sequences:
+        return ()
+    return (f"The step timed has {batch:,} sequences, of which {plan.max_sequences:,} are admitted at once.",)
 
 
 def length(request: Request) -> tuple[str, ...]:

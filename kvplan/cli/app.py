@@ -196,7 +196,12 @@ def _from_files(ctx: click.Context, _param: click.Parameter, config: str | None)
 
         command = ctx.command
         assert isinstance(command, Runnable)  # noqa: S101 - only these have the option
-        found = settings.read(command.command, None if config is None else Path(config))
+        try:
+            found = settings.read(command.command, None if config is None else Path(config))
+        except KvplanError:
+            if not command.command.reports_settings:
+                raise
+            found = {}
         ctx.default_map = {name: value for name, (value, _) in found.items()}
         ctx.meta[PLACES] = {name: file for name, (_, file) in found.items()}
     return config

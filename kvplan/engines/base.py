@@ -19,7 +19,7 @@ from kvplan import units
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
-from kvplan.errors import BadSize
+from kvplan.errors import BadSize, UsageError
 
 if TYPE_CHECKING:
     from kvplan.hardware.gpu import Gpu
@@ -53,6 +53,8 @@ class Term:
     parts: tuple[Term, ...] = ()
 
 
+LORA_RANK = 16
+"""Of adapters, unless somebody says. Source: vLLM 0.33 config/lora.py."""
 _COUNTED = (
     ("kv_memory", 1, units.LARGEST), ("weights", 1, units.LARGEST), ("overhead", 0, units.LARGEST),
     ("block_size", 1, units.MOST), ("max_num_batched_tokens", 1, units.LARGEST), ("max_num_seqs", 1, units.MOST),
@@ -86,7 +88,7 @@ class Options:
     speculative_tokens: int = 0
     draft: str | None = None
     max_loras: int = 0
-    max_lora_rank: int = 16
+    max_lora_rank: int = LORA_RANK
     lora_targets: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -101,6 +103,11 @@ class Options:
                     units.whole(value, least=least, most=most)
         except BadSize as error:
             raise error.about(name) from None
+        if not self.max_loras and (self.max_lora_rank != LORA_RANK or self.lora_targets is not None):
+            raise UsageError(
+                "max_loras: 0 adapters have neither a rank nor targets",
+                hint="max_loras 1 or more, or leave max_lora_rank and lora_targets out",
+            )
 
 
 @dataclass(frozen=True, slots=True)

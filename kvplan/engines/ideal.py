@@ -164,7 +164,7 @@ def weights_term(model: Model, parallel: Parallel, options: Options) -> Term:
         return Term("weights", Range.exactly(size), f"{options.weights:,} B per GPU", _GIVEN, more)
     if model.weights is None:
         if options.kv_memory is not None:
-            return Term("weights", Range.exactly(0), "not needed: the cache's memory is given", _GIVEN)
+            return Term("weights", Range.exactly(0), "not counted: the cache's memory is given", _GIVEN)
         raise UsageError(
             f"the weights of {model.origin.id} aren't known",
             cause="its description doesn't say enough to count its parameters",

@@ -122,7 +122,7 @@ def runtime(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: O
     """Libraries, what joins ranks, and CUDA graphs where the version takes them off."""
     found = {name: units for name, units in amounts(model, gpu, settings, rules, options).items() if units}
     costs = [(COSTS[name].likely * units, COSTS[name].sources) for name, units in found.items()]
-    formula = " + ".join(f"{units} x {COSTS[name].likely / MIB:,.0f} MiB {name}" for name, units in found.items())
+    formula = " + ".join(f"{units} x {COSTS[name].likely / MIB:,g} MiB {name}" for name, units in found.items())
     known = doubt.CLASSES.get(doubt.gpu_class(gpu), 0)
     unsure = doubt.of_machine(gpu, known) + sum(doubt.of_cost(cost, sources, gpu) for cost, sources in costs)
     if not (known and rules.read):

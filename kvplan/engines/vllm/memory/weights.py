@@ -43,7 +43,7 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, versio
     if model.weights is None:
         if options.kv_memory is not None:
             return Term(
-                "weights", Range.exactly(0), "not needed: the cache's memory is given", "given on the command line"
+                "weights", Range.exactly(0), "not counted: the cache's memory is given", "given on the command line"
             )
         raise UsageError(
             f"the weights of {model.origin.id} aren't known",
