@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kvplan import FitQuestion, Options, Parallel, fit
 from kvplan.api import load_model
+from kvplan.arch.layers import Attention, Latent, Layer
 from kvplan.engines.registry import engine
 from kvplan.engines.unstated import unstated
+from kvplan.engines.vllm.blocks.built import as_served
 from kvplan.engines.vllm.memory.dimensions import dimensions
+from kvplan.errors import MissingField
 from kvplan.sources.gpus import load_gpu
 from kvplan.units import GIB
 
@@ -88,3 +92,13 @@ def test_experts_of_narrower_inputs_take_rooms():
     """Nemotron-3-Super's 22 experts of 2,688 work on latents of 1,024."""
     found = dimensions(load_model("nemotron-3-super-120b-a12b"), Parallel()).likely.experts
     assert (found.picked, found.width, found.inputs) == (22, 2688, 1024)
+
+
+@pytest.mark.parametrize(("field", "key"), [("heads", "num_attention_heads"), ("nope_dim", "qk_nope_head_dim")])
+def test_heads_that_a_latent_expands_to_must_be_stated(bare, field, key):
+    layer = Layer((replace(Latent(40, 256, 32, 64, 64), **{field: None}),))
+    model = replace(bare, layers=(layer,) * 4, architectures=("MiniCPM3ForCausalLM",))
+    with pytest.raises(MissingField, match=key):
+        as_served(model)
+    known = replace(model, layers=(Layer((Latent(40, 256, 32, 64, 64),)),))
+    assert as_served(known).layers[0].caches == (Attention(40, 40, 96, 96),)
