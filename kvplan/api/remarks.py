@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from kvplan.engines.unstated import unstated
-from kvplan.plan.fit import Plan
 from kvplan.plan.request import Request
 from kvplan.units import format_bytes
+
+if TYPE_CHECKING:
+    from kvplan.plan.fit import Plan
 
 ALL_OF_IT = 0.99
 """gpu_memory_utilization that leaves less than contexts take. Source: vLLM 0.33 v1/worker/utils.py request_memory."""
@@ -48,22 +53,19 @@ def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _unstated(request: Request) -> tuple[str, ...]:
-    """Which fields would narrow a budget that is wide because nobody states them."""
-    model, options, tp = request.model, request.options, request.parallel.tp
-    budgeted = options.overhead is None and options.kv_memory is None
-    names = unstated(model, matrices=request.engine.name != "ideal") if budgeted else ()
-    if not names and tp > 1 and model.hidden_size is None:
-        names = ("hidden_size",)
-    if not names:
-        return ()
-    told = ", and what ranks tell each other is a guess" if tp > 1 and model.hidden_size is None else ""
-    wide = (
-        "activations may be anything that published models take" if budgeted else "a step's time is for a usual width"
-    )
-    listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+def _unstated(request: Request) -> Iterator[str]:
+    """Which fields would narrow what is wide, or stands on a guess, because nobody states them."""
+    model, options = request.model, request.options
     where = "its description" if model.family == "kvplan" else "a description of it (docs/model-files.md)"
-    return (f"{model.origin.id} states no {listed}: {wide}{told}. Add them to {where}, or give --overhead.",)
+    names = unstated(model, matrices=request.engine.name != "ideal")
+    if names and options.overhead is None and options.kv_memory is None:
+        listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+        yield (
+            f"{model.origin.id} states no {listed}: activations may be anything that published models take. "
+            f"Add what is missing to {where}, or give --overhead."
+        )
+    if model.hidden_size is None and request.parallel.tp > 1:
+        yield f"{model.origin.id} states no hidden_size: what ranks tell each other is a guess. Add it to {where}."
 
 
 def timed(plan: Plan) -> tuple[str, ...]:

@@ -65,6 +65,8 @@ def test_ranks_of_a_bare_description_talk(bare):
     assert one.decode is not None
     assert known.decode is not None
     assert one.decode.communication_s >= known.decode.communication_s
+    assert any("what ranks tell each other is a guess" in text for text in one.warnings)
+    assert not any("guess" in text for text in known.warnings)
 
 
 def test_width_of_counted_parameters_is_between_a_gate_and_none(tmp_path):
