@@ -24,6 +24,7 @@ from kvplan.engines.base import Options
 from kvplan.errors import KvplanError, UsageError
 from kvplan.plan.request import NO_FLAGS, ONE_GPU
 from kvplan.report import schema
+from kvplan.units import LARGEST
 
 if TYPE_CHECKING:
     from kvplan.arch.formats import KvFormat
@@ -66,6 +67,10 @@ def size(
     from kvplan.plan.size import size as plan
     from kvplan.report.assemble.size import size_report
 
+    for tokens in contexts:
+        given.check_whole("contexts", tokens, most=LARGEST)
+    given.check_whole("prompt", prompt, most=LARGEST)
+    given.check_whole("batch", batch)
     known = given.stored(given.model(model), weight_dtype)
     lengths = tuple(contexts) or (default_length(known),)
     request = SizeRequest(
@@ -133,6 +138,7 @@ def compare(
     from kvplan.plan.size import default_length
     from kvplan.report.assemble.compare import compare_report
 
+    given.check_whole("context", context, most=LARGEST)
     known = [given.model(model) for model in compared]
     if not known:
         raise UsageError("nothing to compare", hint="kvplan compare llama-3-8b deepseek-v3")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from kvplan.api import given
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
-from kvplan.errors import Unsupported, UsageError
+from kvplan.errors import UnknownName, Unsupported, UsageError
 from kvplan.plan.request import DEFAULT_ENGINE, NO_FLAGS, ONE_GPU, End, Request
+from kvplan.units import LARGEST
 
 if TYPE_CHECKING:
     from kvplan.arch.weights import Kept
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kvplan.plan.calibration import Calibration
     from kvplan.plan.fit import Plan
 
+ENDS = get_args(End)
 DRAFTED = 3
 """Tokens that a draft model guesses each step unless somebody says; what it takes hardly depends on it."""
 
@@ -50,6 +52,15 @@ class FitQuestion:
     called: str | None = None
     draft: Model | str | None = None
 
+    def __post_init__(self) -> None:
+        """Raises: BadSize, UnknownName, naming the field."""
+        given.check_whole("context", self.context, most=LARGEST)
+        given.check_whole("weights", self.weights, most=LARGEST)
+        given.check_whole("concurrency", self.concurrency)
+        given.check_whole("batch", self.batch)
+        if self.end not in ENDS:
+            raise UnknownName(f"end: {self.end!r} decides nothing", hint=f"known: {', '.join(ENDS)}")
+
 
 def planned(model: Model, gpu: Gpu, question: FitQuestion) -> tuple[Plan, tuple[str, ...]]:
     """The plan and what to say with it.
@@ -62,12 +73,15 @@ def planned(model: Model, gpu: Gpu, question: FitQuestion) -> tuple[Plan, tuple[
 
     request = asked(model, gpu, question)
     try:
-        found, said = plan(request), remarks.warnings(request, question.engine)
+        found = plan(request)
+        said = (*remarks.warnings(request, question.engine), *remarks.timed(found))
     except Unsupported as refused:
         if question.engine is not None or question.emit is not None:
             raise
         simple = asked(model, gpu, replace(question, engine=Ideal().name))
-        return plan(simple), (f"{refused.problem.what}: planned by the formula.", *remarks.warnings(simple, None))
+        found = plan(simple)
+        said = (*remarks.warnings(simple, None), *remarks.timed(found))
+        return found, (f"{refused.problem.what}: planned by the formula.", *said)
     if question.context is None:
         return _with_length(found), (*remarks.length(found.request), *said)
     return found, said

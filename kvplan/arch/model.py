@@ -84,6 +84,7 @@ class Model:
     branch on, by name: "image_prefix" (image tokens attend to each other both ways). attention_heads: query heads as the
     config states them, also where no layer has any: some engines split by that number alone. quantized: what the
     checkpoint's quantization block states. draft_longest: tokens that a draft model serves, None without one or a limit.
+    intermediate_size: width of dense feed-forward layers as stated, for a model whose matrices aren't known.
     """
 
     origin: Origin
@@ -103,6 +104,7 @@ class Model:
     attention_heads: int | None = None
     quantized: Quantized | None = None
     draft_longest: int | None = None
+    intermediate_size: int | None = None
 
     @property
     def kv_auto(self) -> KvFormat:

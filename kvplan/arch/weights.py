@@ -186,7 +186,8 @@ class Weights:
     missing: components that couldn't be derived from the config, by name; then every count is a lower bound.
     method: the quantization method, or the format that was asked about. files: checkpoint files whose headers gave the
     bytes. formula_bytes: what the config's formula gives, when headers gave the bytes. contradicted: whether those headers
-    have other shapes than the config, whose counts aren't the files' then.
+    have other shapes than the config, whose counts aren't the files' then. rounding: parameters that a rounded count may
+    be off by, either way.
     """
 
     first: Block
@@ -201,6 +202,7 @@ class Weights:
     files: int = 0
     formula_bytes: int | None = None
     contradicted: bool = False
+    rounding: int = 0
 
     @property
     def positions(self) -> int | None:
@@ -210,8 +212,8 @@ class Weights:
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is missing, and no file says otherwise."""
-        return not self.missing and not self.contradicted
+        """Whether nothing is missing or rounded, and no file says otherwise."""
+        return not self.missing and not self.contradicted and not self.rounding
 
     @property
     def basis(self) -> Basis:

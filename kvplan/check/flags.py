@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from kvplan import units
 from kvplan.engines.base import Options
 from kvplan.errors import BadSize, KvplanError, UnknownName, UsageError
-from kvplan.units import parse_bytes, parse_some_bytes
+from kvplan.units import parse_bytes, parse_some_bytes, parse_whole
 
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -45,7 +46,7 @@ def natural(value: object) -> int:
 
     Raises: BadSize.
     """
-    return 0 if str(value).strip() == "0" else whole(value)
+    return parse_whole(str(value), least=0)
 
 
 def whole(value: object) -> int:
@@ -53,24 +54,18 @@ def whole(value: object) -> int:
 
     Raises: BadSize.
     """
-    text = str(value).strip()
-    if isinstance(value, bool) or not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**31:
-        raise BadSize(f"{text!r} is not a whole number from 1")
-    return int(text)
+    return parse_whole(str(value))
 
 
 def share(value: object) -> float:
-    """A share of the memory.
+    """A share of the memory; vLLM reads no per cent.
 
     Raises: BadSize.
     """
     try:
-        number = float(str(value)) if not isinstance(value, bool) else -1.0
+        return units.share(float(value) if isinstance(value, str) else value)
     except ValueError:
-        number = -1.0
-    if not 0 < number <= 1:
-        raise BadSize(f"{value!r} is not a share between 0 and 1", hint="write it like 0.92")
-    return number
+        return units.share(value)
 
 
 def switch(value: object) -> bool:
@@ -181,8 +176,7 @@ def options_of(engine: str, given: Iterable[tuple[str, object]]) -> Options:
         try:
             values[flag.option] = flag.read(value)
         except KvplanError as error:
-            problem = error.problem
-            raise type(error)(f"flags.{name}: {problem.what}", cause=problem.cause, hint=problem.hint) from None
+            raise error.about(f"flags.{name}") from None
     return Options(**values)
 
 

@@ -16,9 +16,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from kvplan import units
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
+from kvplan.errors import BadSize, UsageError
 
 if TYPE_CHECKING:
     from kvplan.hardware.gpu import Gpu
@@ -52,6 +54,16 @@ class Term:
     parts: tuple[Term, ...] = ()
 
 
+LORA_RANK = 16
+"""Of adapters, unless somebody says. Source: vLLM 0.33 config/lora.py."""
+_COUNTED = (
+    ("kv_memory", 1, units.LARGEST), ("weights", 1, units.LARGEST), ("overhead", 0, units.LARGEST),
+    ("block_size", 1, units.MOST), ("max_num_batched_tokens", 1, units.LARGEST), ("max_num_seqs", 1, units.MOST),
+    ("speculative_tokens", 0, units.MOST), ("max_loras", 0, units.MOST), ("max_lora_rank", 1, units.MOST),
+)  # fmt: skip
+"""Fields of Options that are whole numbers, with their least and their most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """The engine's own flags by the engine's own names; None means its default.
@@ -77,8 +89,26 @@ class Options:
     speculative_tokens: int = 0
     draft: str | None = None
     max_loras: int = 0
-    max_lora_rank: int = 16
+    max_lora_rank: int = LORA_RANK
     lora_targets: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Raises: BadSize, naming the field."""
+        name = "utilization"
+        try:
+            if self.utilization is not None:
+                units.share(self.utilization)
+            for name, least, most in _COUNTED:
+                value = getattr(self, name)
+                if value is not None:
+                    units.whole(value, least=least, most=most)
+        except BadSize as error:
+            raise error.about(name) from None
+        if not self.max_loras and (self.max_lora_rank != LORA_RANK or self.lora_targets is not None):
+            raise UsageError(
+                "max_loras: 0 adapters have neither a rank nor targets",
+                hint="max_loras 1 or more, or leave max_lora_rank and lora_targets out",
+            )
 
 
 @dataclass(frozen=True, slots=True)

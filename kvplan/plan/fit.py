@@ -17,7 +17,7 @@ from kvplan.plan.request import Request
 from kvplan.plan.roofline import Decode, decode
 from kvplan.units import format_bytes
 
-SMALL_PARTS = ("head", "vision", "audio", "projector", "digits")
+SMALL_PARTS = ("head", "vision", "audio", "projector")
 """Parts of a model that may be missing from its count: the safe end of the weights allows for them."""
 
 

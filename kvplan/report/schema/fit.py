@@ -21,7 +21,7 @@ class GpuInfo:
 
 @dataclass
 class Memory:
-    """Terms of one GPU's memory; null where a term wasn't needed or isn't known."""
+    """Terms of one GPU's memory; null where a term isn't counted: weights that nobody knows, beside a cache as given."""
 
     memory_bytes: int
     usable_bytes: int
