@@ -5,7 +5,7 @@ Values come from YAML (true, 8192, 0.9) or as words of a command line ("8192", "
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -162,22 +162,19 @@ def engine_name(engine: str) -> str:
     return engine.partition("@")[0].strip().lower()
 
 
-def options_of(engine: str, given: Iterable[tuple[str, object]]) -> Options:
-    """Options from flags of an engine.
+def read_flag(engine: str, name: str, value: object) -> tuple[str, Any]:
+    """The field of Options that a flag of an engine sets, and what it sets it to.
 
     Raises: UnknownName for a flag the engine doesn't have; BadSize or UsageError naming the flag.
     """
     known = known_flags(engine)
-    values: dict[str, Any] = {}
-    for name, value in given:
-        flag = known.get(name.replace("-", "_"))
-        if flag is None:
-            raise _unknown(name, engine, known)
-        try:
-            values[flag.option] = flag.read(value)
-        except KvplanError as error:
-            raise error.about(f"flags.{name}") from None
-    return Options(**values)
+    flag = known.get(name.replace("-", "_"))
+    if flag is None:
+        raise _unknown(name, engine, known)
+    try:
+        return flag.option, flag.read(value)
+    except KvplanError as error:
+        raise error.about(f"flags.{name}") from None
 
 
 def known_flags(engine: str) -> Mapping[str, Flag]:
