@@ -349,7 +349,8 @@ def _check_version(container: Container, found: Arguments) -> None:
 
 def _lacks(version: str, name: str) -> bool:
     """Whether a release that was read has no such flag of the engine's."""
-    from kvplan.engines.vllm.tables.flags import FLAGS, RELEASES
+    from kvplan.engines.vllm.tables.flags import FLAGS
+    from kvplan.engines.vllm.tables.releases import RELEASES
     from kvplan.engines.vllm.tables.spans import holds
     from kvplan.engines.vllm.tables.versions import early, parse, text
 

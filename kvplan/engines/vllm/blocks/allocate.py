@@ -73,7 +73,7 @@ def plan(model: Model, gpu: Gpu | None, kv: KvFormat, settings: Settings, rules:
 
     Raises: UsageError, CannotSplit where vLLM would not start whatever the memory.
     """
-    refusals.check(model, settings, rules, capability(gpu))
+    refusals.check(model, settings, rules, gpu)
     cells.cache_name(kv)
     refusals.check_format(model, kv, rules)
     place = Place(settings, rules, kv, capability(gpu))
