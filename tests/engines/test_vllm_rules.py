@@ -561,3 +561,16 @@ def test_replicas_have_a_pool_each():
     one, four = reserved(1), reserved(4)
     assert (four.blocks, four.kv_tokens, four.max_concurrency) == (one.blocks, one.kv_tokens, one.max_concurrency)
     assert (one.replicas, four.replicas, four.max_sequences) == (1, 4, 4 * one.max_sequences)
+
+
+@pytest.mark.parametrize("tp", [3, 5, 40])
+def test_sizes_that_a_hint_names_pass_every_check(tp):
+    """40 query heads, 8 of keys; a vocabulary of 151,936 rows and 17,408 of an MLP, which 8 divides and 5 doesn't."""
+    asked = load_model("qwen3-14b")
+    with pytest.raises(CannotSplit) as refused:
+        plan("qwen3-14b", parallel=Parallel(tp=tp)) if tp > 8 else asked.check_split(Parallel(tp=tp))
+    sizes = [int(size) for size in (refused.value.problem.hint or "").partition(": ")[2].split(", ")]
+    assert sizes == [1, 2, 4, 8]
+    for size in sizes:
+        asked.check_split(Parallel(tp=size))
+        plan("qwen3-14b", parallel=Parallel(tp=size))
