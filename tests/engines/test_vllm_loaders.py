@@ -181,3 +181,10 @@ def test_the_formula_answers_for_what_vllm_refuses_unless_vllm_was_asked():
     refused = run("fit", "llama-3-8b", "--gpu", "h100", "--ctx", "4k", "--weight-dtype", "q4_k_m", "--engine", "vllm")
     assert refused.code == 2
     assert "--engine vllm@0.23.0" in refused.err
+
+
+@pytest.mark.parametrize(("gpu", "suggested"), [("v100-sxm-32x4", False), ("l40sx2", True)])
+def test_no_checkpoint_is_suggested_that_the_gpu_doesnt_load(gpu, suggested):
+    """70 is below what fp8 takes in 0.33, 75."""
+    said = run("fit", "llama-3-70b", "--gpu", gpu, "--ctx", "2k", "--engine", "vllm")
+    assert ("an fp8 checkpoint" in said.out) == suggested

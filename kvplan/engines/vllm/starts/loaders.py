@@ -99,8 +99,10 @@ class Loader:
 
 COMPRESSED = "compressed-tensors"
 GGUF = (Loader("gguf"),)
+EIGHT = (Loader("fp8"), Loader(COMPRESSED, FP8), Loader("fbgemm_fp8"))
 ASKED: dict[str, tuple[Loader, ...]] = {
-    FP8_ROW.name: (Loader("fp8"), Loader(COMPRESSED, FP8), Loader("fbgemm_fp8")),
+    "fp8": EIGHT,  # of any kind, as plan/suggest.py has it
+    FP8_ROW.name: EIGHT,
     FP8_BLOCK.name: (Loader("fp8"),),
     FP8_TENSOR.name: (Loader("fp8"), Loader(COMPRESSED, FP8), Loader("modelopt")),
     INT8_ROW.name: (Loader(COMPRESSED, INT8), Loader("bitsandbytes")),
