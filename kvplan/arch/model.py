@@ -25,6 +25,11 @@ class Default:
     source: str
 
 
+FEED_FORWARD = ("mlp", "shared_experts", "experts")
+"""Components whose matrices tensor ranks share by elements."""
+ROWS = 64
+"""Rows that engines pad vocabularies to, before ranks share them."""
+
 BUNDLED = "bundled: "
 """How the source of a model begins that came with kvplan."""
 
@@ -176,11 +181,23 @@ class Model:
         if self._splits(parallel.tp):
             return
         heads = self.query_heads
-        works = [size for size in divisors(max(heads, default=0) or 64) if self._splits(size)]
+        works = [size for size in divisors(max(heads, default=0) or 64) if self.splits_evenly(size)]
         raise CannotSplit(
             f"--tp {parallel.tp} can't split {self.origin.id}",
             cause=f"its heads are {self._heads_text()}",
             hint=f"tensor parallel sizes that work: {', '.join(map(str, works))}",
+        )
+
+    def splits_evenly(self, tp: int) -> bool:
+        """Whether so many tensor ranks get equal shares of heads, of the padded vocabulary and of every feed-forward."""
+        rows = self.vocabulary
+        if not self._splits(tp) or (rows is not None and -(-rows // ROWS) * ROWS % tp):
+            return False
+        shared = (weight for layer, _ in (self.weights.distinct if self.weights else ()) for weight in layer)
+        return not any(
+            (weight.units or weight.shape[weight.split]) % tp
+            for weight in shared
+            if weight.component in FEED_FORWARD and weight.split is not None
         )
 
     def _counted(self, layers: tuple[Layer, ...] | None) -> tuple[tuple[Cache, int], ...]:

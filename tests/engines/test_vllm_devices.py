@@ -12,7 +12,7 @@ from kvplan.errors import Unsupported
 from kvplan.sources.gpus import all_gpus
 
 SMALL = api.FitQuestion(context=8192)
-OTHERS = ("m3-max-64gb", "tpu-v6e", "inferentia2", "trainium2", "ascend-910b", "gaudi3", "arc-b580")
+OTHERS = ("m3-max-64gb", "tpu-v6e", "inferentia2", "trainium2", "ascend-910b", "gaudi3")
 
 
 @pytest.mark.parametrize("gpu", OTHERS)

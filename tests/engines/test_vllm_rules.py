@@ -618,3 +618,16 @@ def test_a_log_of_states_with_prefixes_cached():
     found = [own.capacity(model, H100, Parallel(), kv, options, 32_768, size).max_concurrency for size in (low, high)]
     assert found[0] <= 12.915
     assert found[1] >= 12.905
+
+
+@pytest.mark.parametrize("tp", [3, 5, 40])
+def test_sizes_that_a_hint_names_pass_every_check(tp):
+    """40 query heads, 8 of keys; a vocabulary of 151,936 rows and 17,408 of an MLP, which 8 divides and 5 doesn't."""
+    asked = load_model("qwen3-14b")
+    with pytest.raises(CannotSplit) as refused:
+        plan("qwen3-14b", parallel=Parallel(tp=tp)) if tp > 8 else asked.check_split(Parallel(tp=tp))
+    sizes = [int(size) for size in (refused.value.problem.hint or "").partition(": ")[2].split(", ")]
+    assert sizes == [1, 2, 4, 8]
+    for size in sizes:
+        asked.check_split(Parallel(tp=size))
+        plan("qwen3-14b", parallel=Parallel(tp=size))

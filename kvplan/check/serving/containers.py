@@ -351,7 +351,8 @@ def _check_version(container: Container, found: Arguments) -> None:
 
 def _lacks(version: str, name: str) -> bool:
     """Whether a release that was read has no such flag of the engine's."""
-    from kvplan.engines.vllm.tables.flags import FLAGS, RELEASES
+    from kvplan.engines.vllm.tables.flags import FLAGS
+    from kvplan.engines.vllm.tables.releases import RELEASES
     from kvplan.engines.vllm.tables.spans import holds
     from kvplan.engines.vllm.tables.versions import early, parse, text
 
@@ -364,7 +365,7 @@ def _lacks(version: str, name: str) -> bool:
 def _refuses(version: str, name: str, value: str) -> bool:
     """Whether a release that was read doesn't take a value that another one does."""
     from kvplan.engines.vllm.tables.choices import ever_taken, taken
-    from kvplan.engines.vllm.tables.flags import RELEASES
+    from kvplan.engines.vllm.tables.releases import RELEASES
     from kvplan.engines.vllm.tables.versions import early, parse, text
 
     release, word = parse(version), value.lower()

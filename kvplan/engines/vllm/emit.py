@@ -27,7 +27,7 @@ from kvplan.engines.vllm.tables.devices import Platform
 from kvplan.engines.vllm.tables.flags import DRAFT_METHODS, FLAGS, NEGATED
 from kvplan.engines.vllm.tables.spans import first, holds, last
 from kvplan.engines.vllm.tables.versions import rules, text
-from kvplan.errors import UsageError
+from kvplan.errors import Unsupported, UsageError
 from kvplan.hardware.gpu import Gpu
 
 Flag = tuple[str, str | None]
@@ -207,6 +207,8 @@ def pod(told: Launch) -> str:
             cause=f"a node has {NODE}",
             hint="--emit vllm prints the command; run it under Ray or a LeaderWorkerSet",
         )
+    if platform.image is None:
+        raise Unsupported(f"vLLM publishes no image for {told.gpu.id}", hint="--emit vllm prints the command")
     words = "\n".join(f"        - {json.dumps(word)}" for word in arguments(told))
     return _comments(told.remarks) + POD.format(
         name="vllm",

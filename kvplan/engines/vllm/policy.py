@@ -106,7 +106,7 @@ class Vllm:
         Raises: UsageError for batch sizes that vLLM refuses.
         """
         held = rules(self.release)
-        return cautions(model, options, settings(model, gpu, parallel, options, context, held), held)
+        return cautions(model, gpu, settings(model, gpu, parallel, options, context, held), held, options)
 
     def budget(self, model: Model, gpu: Gpu, parallel: Parallel, options: Options, context: int) -> Budget:
         """Memory left for the cache on the fullest GPU, term by term.

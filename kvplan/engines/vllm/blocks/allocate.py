@@ -73,10 +73,10 @@ def plan(model: Model, gpu: Gpu | None, kv: KvFormat, settings: Settings, rules:
 
     Raises: UsageError, CannotSplit where vLLM would not start whatever the memory.
     """
-    refusals.check(model, settings, rules, capability(gpu))
+    refusals.check(model, settings, rules, gpu)
     cells.cache_name(kv)
     refusals.check_format(model, kv, rules)
-    place = Place(settings, rules, kv, capability(gpu))
+    place = Place(settings, rules, kv, capability(gpu), None if gpu is None else gpu.vendor)
     specs = layer_specs(model, place)
     stage_of = stages(model, settings)
     cached = [Cached(spec, stage_of(index)) for index, layer in enumerate(specs) for spec in layer]

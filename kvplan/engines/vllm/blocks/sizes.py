@@ -46,8 +46,15 @@ def block_sizes(model: Model, layers: Sequence[Layer], place: Place, least: int 
         smallest = lcm(smallest, checkpoint_alignment(states, model, place))
     needed = smallest * -(-page // (smallest * token))
     block = max(block, aligned(needed, kernel_block(backends)))
-    padded = block * token
-    return Blocks(block, block if place.settings.aligned else place.settings.length, padded if padded > page else None)
+    padded = block * token > page
+    if place.vendor == INTEL and any(cache.law in DELTA_LAWS for cache in states):
+        block = aligned(block, place.rules.intel_delta_block)
+    return Blocks(block, block if place.settings.aligned else place.settings.length, block * token if padded else None)
+
+
+INTEL = "intel"
+DELTA_LAWS = ("gated delta net", "kimi delta")
+"""Recurrences whose kernel for Intel's GPUs wants blocks of its own. Source: platforms/xpu.py update_block_size_for_backend."""
 
 
 def without_attention(model: Model, layers: Sequence[Layer], place: Place) -> frozenset[int]:

@@ -14,10 +14,10 @@ def platform_of(gpu: Gpu, release: Version) -> Platform:
     Raises: Unsupported for a vendor whose platform wasn't read, and a GPU older than published builds begin at.
     """
     found = PLATFORMS.get(gpu.vendor)
-    if found is None:
+    if found is None or not gpu.architecture.startswith(found.architectures or ("",)):
         raise Unsupported(
             f"kvplan has no rules for vLLM on {gpu.id}",
-            cause=ELSEWHERE.get(gpu.vendor, "vLLM has no platform for it") + "; what was read are CUDA and ROCm",
+            cause=ELSEWHERE.get(gpu.vendor, "vLLM has no platform for it") + "; what was read are CUDA, ROCm and XPU",
             hint="--engine ideal",
         )
     least = max((capability for since, capability in found.least if since <= release), default=(0, 0))

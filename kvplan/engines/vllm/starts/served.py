@@ -12,7 +12,8 @@ from __future__ import annotations
 from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
 from kvplan.engines.vllm.tables.architectures import POOLING_SUFFIXES
-from kvplan.engines.vllm.tables.registered import CLASSES, RELEASES
+from kvplan.engines.vllm.tables.registered import CLASSES
+from kvplan.engines.vllm.tables.releases import RELEASES
 from kvplan.engines.vllm.tables.spans import first, holds, last
 from kvplan.engines.vllm.tables.unregistered import CROSSES, PLUGIN, REFUSED, RUNS
 from kvplan.engines.vllm.tables.versions import NEWEST, Version, parse, text

@@ -15,19 +15,22 @@ Capability = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """GPUs of a vendor that the rules are of. image: vLLM's own container. resource: what a pod asks for.
+    """GPUs of a vendor that the rules are of. image: vLLM's own container, None without one. resource: what a pod asks for.
 
     least: the compute capability that published builds begin at, from each release on; none where they tell by name.
+    architectures: how the names of those that it runs on begin; empty for all of the vendor's.
     """
 
-    image: str
+    image: str | None
     resource: str
     least: tuple[tuple[Version, Capability], ...] = ()
+    architectures: tuple[str, ...] = ()
 
 
 PLATFORMS = {
     "nvidia": Platform("vllm/vllm-openai", "nvidia.com/gpu", ((OLDEST, (7, 0)), ((0, 20, 0), (7, 5)))),
     "amd": Platform("vllm/vllm-openai-rocm", "amd.com/gpu"),
+    "intel": Platform(None, "gpu.intel.com/xe", architectures=("Battlemage", "Alchemist", "Ponte Vecchio")),
 }
 """By vendor: those whose platform was read."""
 
@@ -36,6 +39,6 @@ ELSEWHERE = {
     "aws": "vLLM runs on Neuron devices by the plugin vllm-neuron",
     "google": "vLLM runs on TPUs by the plugin tpu-inference",
     "huawei": "vLLM runs on Ascend devices by the plugin vllm-ascend",
-    "intel": "vLLM runs on Arc by its XPU platform, on Gaudi by the plugin vllm-gaudi",
+    "intel": "vLLM runs on Gaudi by the plugin vllm-gaudi",
 }
 """By vendor: what serves its devices instead, which sizes caches by rules of its own that weren't read."""

@@ -48,7 +48,8 @@ class Rules:
     keeps of recurrent state where it is asked for: nothing, as the start fails or it is turned off; a state at every block
     of Mamba's layers, and nothing of others or theirs at the ends of a request's blocks; or the latter of all. checkpoints: recurrences whose
     prefill exports one more state, and the tokens it is aligned to. latent_state_block: what blocks of latents beside
-    states are multiples of. latent_blocks: by a GPU's major compute capability, what blocks of latents are multiples of. window_blocks: whether a window picks its own block.
+    states are multiples of. latent_blocks: by a GPU's major compute capability, what blocks of latents are multiples of. intel_delta_block:
+    what blocks beside gated delta nets are multiples of on Intel's GPUs. window_blocks: whether a window picks its own block.
     stages_settle: whether each pipeline stage settles blocks by its own layers.
     prefill_sizes: whether prompts of latents are refused in sizes without a kernel. draft_limits: whether a draft model's
     length is the target's too. graphs_counted: whether CUDA graphs are
@@ -86,6 +87,7 @@ class Rules:
     checkpoints: tuple[tuple[str, int], ...] = ()
     latent_state_block: int = 64
     latent_blocks: tuple[tuple[int, int], ...] = ()
+    intel_delta_block: int = 1
     window_blocks: bool = False
     stages_settle: bool = False
     prefill_sizes: bool = False
@@ -175,6 +177,8 @@ CHANGES: tuple[Change, ...] = (
            "config/cache.py, envs.py", (("utilization", 0.92), ("graphs_counted", True))),
     Change((0, 20, 0), "each pipeline stage settles its blocks by the layers that it holds", "platforms/interface.py",
            (("stages_settle", True),)),
+    Change((0, 20, 0), "on Intel's GPUs blocks beside gated delta nets are multiples of 64 tokens", "platforms/xpu.py",
+           (("intel_delta_block", 64),)),
     Change((0, 20, 0), "Nemotron-H's states are kept in 32 bit where the config states no format, not in 16",
            "model_executor/models/config.py", (("silent_state", "fp32"),)),
     Change((0, 20, 0), "compressed attention comes, with buffers of some gigabytes", "public logs",
