@@ -40,7 +40,14 @@ def main(folder: Path) -> None:
     write(
         "registered.py",
         "Model classes that vLLM registers, and the releases that do.\n\nSource: model_executor/models/registry.py of each",
-        (("CLASSES", "Class that a config names: releases.", classes),),
+        (
+            ("CLASSES", "Class that a config names: releases.", classes),
+            (
+                "DRAFTS",
+                "Class that drafts for another model, and isn't served alone: releases.",
+                spans(releases, drafting_of),
+            ),
+        ),
     )
     write(
         "unadapted.py",
@@ -172,6 +179,16 @@ def constants(node: ast.AST) -> list:
 def classes_of(folder: Path) -> set[str]:
     """Keys of the registry's tables: each has a module and a class."""
     return {name for name, _ in registered_as(folder)}
+
+
+def drafting_of(folder: Path) -> set[str]:
+    """Keys of the registry's table of speculative decoding."""
+    for node in trees(folder, "model_executor/models/registry.py"):
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(target, ast.Name) and target.id == "_SPECULATIVE_DECODING_MODELS":
+            table = next(each for each in ast.walk(node) if isinstance(each, ast.Dict))
+            return {key.value for key in table.keys if isinstance(key, ast.Constant)}
+    return set()
 
 
 def registered_as(folder: Path) -> Iterator[tuple[str, str]]:

@@ -112,6 +112,7 @@ def with_draft(model: Model, draft: Model) -> Model:
         draft_layers=draft.layers,
         weights=replace(own, draft=every),
         traits=(*model.traits, DRAFT_MODEL),
+        draft_architectures=draft.architectures,
         draft_longest=None
         if any(name in one for one in draft.architectures for name in HEADS)
         else draft.context.tokens,

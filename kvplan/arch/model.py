@@ -89,6 +89,7 @@ class Model:
     branch on, by name: "image_prefix" (image tokens attend to each other both ways). attention_heads: query heads as the
     config states them, also where no layer has any: some engines split by that number alone. quantized: what the
     checkpoint's quantization block states. draft_longest: tokens that a draft model serves, None without one or a limit.
+    draft_architectures: classes that a draft model's config names.
     intermediate_size: width of dense feed-forward layers as stated, for a model whose matrices aren't known.
     """
 
@@ -109,6 +110,7 @@ class Model:
     attention_heads: int | None = None
     quantized: Quantized | None = None
     draft_longest: int | None = None
+    draft_architectures: tuple[str, ...] = ()
     intermediate_size: int | None = None
 
     @property

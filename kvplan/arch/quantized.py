@@ -24,11 +24,12 @@ class Scheme:
 class Quantized:
     """A quantization block.
 
-    method: as written, in small letters. algorithm: ModelOpt's quant_algo. packing: auto-round's packing_format. schemes:
+    method: as written, in small letters. unnamed: whether it isn't written, and follows from the block's keys. algorithm: ModelOpt's quant_algo. packing: auto-round's packing_format. schemes:
     of packed integers, different ones once. keys: that the block has.
     """
 
     method: str
+    unnamed: bool = False
     algorithm: str = ""
     packing: str = ""
     schemes: tuple[Scheme, ...] = ()

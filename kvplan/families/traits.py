@@ -32,6 +32,12 @@ SCALED = "fp8_scales"
 """The checkpoint may bring scales of an e4m3 cache, so that vLLM takes no e5m2 one."""
 
 
+OTHER_ACTIVATION = "other_activation"
+"""The activation is stated, and is neither SiLU nor a squared ReLU, which kernels for experts are written for."""
+
+COMMON_ACTIVATIONS = ("silu", "swish", "relu2")
+
+
 def traits(fields: Fields) -> tuple[str, ...]:
     """Names of the traits that the config states.
 
@@ -44,11 +50,17 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (IMAGE_PREFIX, found is not None and found[1] == "vision"),
         (BOTH_WAYS, sees_all),
         (LISTED_INDEXERS, fields.has("indexer_types") and not fields.has("index_topk_freq", "index_topk_pattern")),
+        (OTHER_ACTIVATION, _other_activation(fields)),
         (OWN_CODE, _brings_code(fields)),
         (ORDERED, _ordered(_quantization(fields))),
         (SCALED, _scaled(_quantization(fields))),
     )
     return tuple(name for name, holds in stated if holds)
+
+
+def _other_activation(fields: Fields) -> bool:
+    found = fields.find("hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act")
+    return found is not None and isinstance(found[1], str) and found[1].lower() not in COMMON_ACTIVATIONS
 
 
 def _brings_code(fields: Fields) -> bool:

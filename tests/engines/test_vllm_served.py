@@ -11,9 +11,9 @@ from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
 from kvplan.engines.vllm.policy import Vllm
-from kvplan.engines.vllm.starts import served
+from kvplan.engines.vllm.starts import quantizers, served
 from kvplan.engines.vllm.tables.spans import holds
-from kvplan.engines.vllm.tables.versions import parse
+from kvplan.engines.vllm.tables.versions import parse, rules
 from kvplan.errors import Unsupported, UsageError
 from kvplan.families import read
 from kvplan.sources.models import load_model
@@ -88,6 +88,33 @@ def test_by_default_what_vllm_refuses_is_planned_by_the_formula():
     report = api.fit(named("XGLMForCausalLM"), "h100", api.FitQuestion(context=2048))
     assert report.engine.name == "ideal"
     assert any("XGLMForCausalLM" in said for said in report.warnings)
+
+
+def test_a_class_that_drafts_is_not_served_alone():
+    """vLLM 0.33 models/llama_eagle3.py and qwen3_dflash.py assert that there is a speculative config."""
+    for name in ("LlamaForCausalLMEagle3", "DFlashDraftModel", "DeepSeekMTPModel"):
+        with pytest.raises(Unsupported, match="alone"):
+            served.check(named(name), parse("0.33.0"))
+
+
+def test_a_draft_s_class_is_asked_too():
+    drafted = replace(named("LlamaForCausalLM"), draft_architectures=("DominoDraftModel",))
+    with pytest.raises(Unsupported, match="DominoDraftModel, which is to draft"):
+        served.check(drafted, parse("0.33.0"))
+    served.check(replace(drafted, draft_architectures=("LlamaForCausalLMEagle3",)), parse("0.33.0"))
+
+
+def test_a_block_without_a_method_is_not_seen():
+    """transformers_utils/model_arch_config_convertor.py reads ModelOpt's algorithm from a nested block alone."""
+    block = {"quant_algo": "FP8", "ignore": ["lm_head"], "producer": {"name": "modelopt", "version": "0.31.0"}}
+    for extra, seen in (({}, False), ({"quant_method": "modelopt"}, True)):
+        config = {key: value for key, value in GPTQ.items() if key != "quantization_config"}
+        model = read({**config, "quantization_config": {**block, **extra}}, Origin("a checkpoint", "a test"))
+        if seen:
+            quantizers.check(model, rules(parse("0.33.0")))
+        else:
+            with pytest.raises(Unsupported, match="doesn't see"):
+                quantizers.check(model, rules(parse("0.33.0")))
 
 
 def test_spans():

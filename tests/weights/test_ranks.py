@@ -9,7 +9,7 @@ from weights.conftest import bundled, described, lines
 from weights.test_parameters import LLAMA_8B
 
 from kvplan.arch.parallel import Parallel
-from kvplan.arch.storage import MXFP4
+from kvplan.arch.storage import BF16, MXFP4
 from kvplan.arch.weights import PLAIN
 from kvplan.engines.vllm.layout.experts import Kernels, multiples
 from kvplan.engines.vllm.layout.gaps import Replaced, gaps
@@ -182,6 +182,15 @@ def test_experts_in_mxfp4_are_rounded_as_the_kernels_of_the_day_want():
     }  # fmt: skip
     found = {key: multiples(MXFP4, Kernels(load_gpu(key[0]), key[1], "gpt_oss")) for key in cases}
     assert found == cases
+
+
+def test_sixteen_bit_experts_of_another_activation_are_not_rounded_on_blackwell():
+    """TensorRT-LLM's kernels have SiLU and squared ReLU; gemma-4's experts of 704 have GELU. Source: experts/trtllm_bf16_moe.py."""
+    card = load_gpu("b200")
+    assert multiples(BF16, Kernels(card)) == (128, 1)
+    assert multiples(BF16, Kernels(card, common=False)) == (1, 1)
+    assert "other_activation" in bundled("gemma-4-26b-a4b").traits
+    assert "other_activation" not in bundled("qwen3-30b-a3b").traits
 
 
 def test_experts_in_the_order_of_triton_s_kernels():

@@ -42,7 +42,10 @@ def quantization(fields: Fields, companions: Companions) -> Quantization:
 def quantized(fields: Fields, companions: Companions) -> Quantized | None:
     """What the checkpoint's block states, as it is written; None where there is none."""
     node, method = _block(fields, companions)
-    return None if node is None else stated(node, method)
+    if node is None:
+        return None
+    own = fields.shared("quantization_config", "quantization")
+    return stated(node, method, unnamed=own is not None and own[1] is node and not node.get("quant_method"))
 
 
 def _block(fields: Fields, companions: Companions) -> tuple[Node | None, str]:

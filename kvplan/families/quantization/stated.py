@@ -15,11 +15,12 @@ PLAIN_BITS = 16
 UNNAMED = ("mlx", "unknown")
 
 
-def stated(node: Node, method: str) -> Quantized:
+def stated(node: Node, method: str, *, unnamed: bool = False) -> Quantized:
     """The facts of a block. method: its own, or what follows from its keys; MLX's blocks name none."""
     written = str(node.get("quant_method") or ("" if method in UNNAMED else method)).lower()
     return Quantized(
         method=written.replace("compressed_tensors", "compressed-tensors"),
+        unnamed=unnamed and bool(written),
         algorithm=str(node.get("quant_algo") or "").upper(),
         packing=str(node.get("packing_format") or ""),
         schemes=tuple(dict.fromkeys(_SCHEMES.get(written, _none)(node))),

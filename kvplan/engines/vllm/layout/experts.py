@@ -52,12 +52,16 @@ class Multiples(NamedTuple):
 
 
 class Kernels(NamedTuple):
-    """What decides which kernels run experts: the GPU (None: not known), the release, the model's type, the method."""
+    """What decides which kernels run experts: the GPU (None: not known), the release, the model's type, the method.
+
+    common: whether the activation is one that every kernel has.
+    """
 
     gpu: Gpu | None
     version: Version = NEWEST
     family: str = ""
     method: str = ""
+    common: bool = True
 
     @property
     def amd(self) -> bool:
@@ -81,10 +85,10 @@ def multiples(stored: Storage, kernels: Kernels) -> Multiples:
 
     In mxfp4, on Hopper Triton's kernels for gpt-oss, where they come with the release, and CUTLASS's for others; else
     Marlin's, or TensorRT-LLM's on data center Blackwell; compressed-tensors' own path rounds nothing. In 16 bit,
-    TensorRT-LLM's there.
+    TensorRT-LLM's there, which has SiLU and squared ReLU alone.
 
     Source: vLLM 0.10.1 to 0.33 quantization/mxfp4.py get_mxfp4_backend, fused_moe/oracle/mxfp4.py
-    mxfp4_round_up_hidden_size_and_intermediate_size; oracle/unquantized.py.
+    mxfp4_round_up_hidden_size_and_intermediate_size; oracle/unquantized.py, experts/trtllm_bf16_moe.py.
     """
     major = kernels.major
     if stored.name == "mxfp4":
@@ -95,7 +99,7 @@ def multiples(stored: Storage, kernels: Kernels) -> Multiples:
         if major in (None, HOPPER) and kernels.version >= TRITON_BUNDLED:
             return Multiples(64) if kernels.of_triton else Multiples(128, 128)
         return Multiples(256 if major == BLACKWELL and kernels.version < NARROW_TILES else 128, 256)
-    return Multiples(128 if stored in (BF16, FP16) and major == BLACKWELL else 1)
+    return Multiples(128 if stored in (BF16, FP16) and major == BLACKWELL and kernels.common else 1)
 
 
 def swizzled(weight: Weight, shard: tuple[int, ...], kernels: Kernels) -> Storage | None:

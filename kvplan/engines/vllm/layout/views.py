@@ -53,6 +53,7 @@ def view_of(engine: str, model: Model, gpu: Gpu | None = None, version: Version 
             version,
             ordered="gptq_order" in model.traits,
             method="" if model.weights is None else model.weights.method,
+            common="other_activation" not in model.traits,
         )
         if engine in ("vllm", "sglang")
         else PLAIN
@@ -66,13 +67,20 @@ def _laid_out_as(model: Model) -> str:
 
 
 def vllm(
-    family: str, gpu: Gpu | None = None, version: Version = NEWEST, *, ordered: bool = False, method: str = ""
+    family: str,
+    gpu: Gpu | None = None,
+    version: Version = NEWEST,
+    *,
+    ordered: bool = False,
+    method: str = "",
+    common: bool = True,
 ) -> View:
     """VLLM 0.33's parameters and buffers, in the sizes that a version's kernels on this GPU want.
 
     ordered: whether GPTQ's inputs were reordered; the index of their groups is kept only then. method: of quantization.
+    common: whether the activation is one that every kernel of experts has.
     """
-    kernels = Kernels(gpu, version, family, method)
+    kernels = Kernels(gpu, version, family, method, common)
     amd = kernels.amd
 
     def moved(weight: Weight, shard: tuple[int, ...]) -> tuple[int, ...]:

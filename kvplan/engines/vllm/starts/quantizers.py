@@ -84,6 +84,12 @@ def check(model: Model, rules: Rules) -> None:
     block = model.quantized
     if block is None or (model.weights is not None and model.weights.basis == "what_if"):
         return
+    if block.unnamed:
+        raise Unsupported(
+            f"vLLM doesn't see that {model.origin.id} is quantized",
+            cause="its quantization_config names no quant_method, so its matrices are built in 16 bit",
+            hint=f'add "quant_method": "{block.method}" to it, or ask for the formula: --engine ideal',
+        )
     if block.method == "compressed-tensors" and model.kv_hint is not None and model.kv_hint.k.name == "int8":
         raise Unsupported(
             f"vLLM {text(rules.version)} doesn't load {model.origin.id}",

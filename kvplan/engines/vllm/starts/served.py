@@ -12,7 +12,7 @@ from __future__ import annotations
 from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
 from kvplan.engines.vllm.tables.architectures import POOLING_SUFFIXES
-from kvplan.engines.vllm.tables.registered import CLASSES
+from kvplan.engines.vllm.tables.registered import CLASSES, DRAFTS
 from kvplan.engines.vllm.tables.releases import RELEASES
 from kvplan.engines.vllm.tables.spans import first, holds, last
 from kvplan.engines.vllm.tables.unregistered import CROSSES, PLUGIN, REFUSED, RUNS
@@ -37,6 +37,7 @@ def check(model: Model, version: Version, *, verified: bool = True) -> None:
             cause="by its config every token sees every other (is_causal: false, or use_bidirectional_attention: true)",
             hint="--engine ideal",
         )
+    _check_drafts(model, version, verified=verified)
     if not names or any(_registered(name, version) for name in names):
         crossed = next((name for name in names if name in CROSSES), None)
         if crossed is not None:
@@ -47,6 +48,24 @@ def check(model: Model, version: Version, *, verified: bool = True) -> None:
     _check_named(names)
     if doubt(model, version) is None and verified:
         raise _unknown(names[0], version)
+
+
+def _check_drafts(model: Model, version: Version, *, verified: bool) -> None:
+    """That a model isn't one that only drafts, and that the release has the class of the one that drafts for it.
+
+    Raises: Unsupported.
+    """
+    alone = next((name for name in model.architectures if name in DRAFTS), None)
+    if alone is not None:
+        raise Unsupported(
+            f"vLLM doesn't serve {alone} alone",
+            cause="the class drafts for another model",
+            hint=f"name the model it drafts for, and --draft {model.origin.id}; or --engine ideal",
+        )
+    names = model.draft_architectures
+    if verified and names and not any(_registered(name, version) or name in RUNS for name in names):
+        unknown = _unknown(names[0], version).problem
+        raise Unsupported(f"{unknown.what}, which is to draft", cause=unknown.cause, hint="another --draft, or none")
 
 
 def _check_named(names: tuple[str, ...]) -> None:
