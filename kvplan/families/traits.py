@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
 
 IMAGE_PREFIX = "image_prefix"
@@ -21,6 +22,9 @@ EMBEDDER = "gemma3_text"
 
 OWN_CODE = "own_code"
 """The checkpoint brings the code that reads its config (auto_map), and the Transformers library has none for its type."""
+
+UNKNOWN_TYPE = "unknown_type"
+"""The Transformers library has no class for the type of the whole config, and the checkpoint brings no code for it."""
 
 LISTED_INDEXERS = "listed_indexers"
 """Which layers have an indexer is said by indexer_types alone, which vLLM doesn't read. Source: vLLM 0.33 models/deepseek_v2.py."""
@@ -52,6 +56,7 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (LISTED_INDEXERS, fields.has("indexer_types") and not fields.has("index_topk_freq", "index_topk_pattern")),
         (OTHER_ACTIVATION, _other_activation(fields)),
         (OWN_CODE, _brings_code(fields)),
+        (UNKNOWN_TYPE, _is_unknown(fields)),
         (ORDERED, _ordered(_quantization(fields))),
         (SCALED, _scaled(_quantization(fields))),
     )
@@ -68,6 +73,11 @@ def _brings_code(fields: Fields) -> bool:
     return (
         found is not None and isinstance(found[1], Mapping) and "AutoConfig" in found[1] and not fields.defaults.known
     )
+
+
+def _is_unknown(fields: Fields) -> bool:
+    outermost = (fields.node, *fields.parents)[-1]
+    return "auto_map" not in outermost and not class_defaults(outermost.get("model_type")).known
 
 
 def _quantization(fields: Fields) -> Mapping[str, Any]:

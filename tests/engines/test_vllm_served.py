@@ -104,6 +104,18 @@ def test_a_draft_s_class_is_asked_too():
     served.check(replace(drafted, draft_architectures=("LlamaForCausalLMEagle3",)), parse("0.33.0"))
 
 
+def test_a_type_that_nobody_has_code_for():
+    """transformers_utils/config.py get_config; with auto_map the checkpoint's own code is asked."""
+    strange = {"model_type": "gated_deltanet", **LAYERS}
+    for config, read_by in ((strange, False), ({**strange, "auto_map": {"AutoConfig": "configuration.Own"}}, True)):
+        model = read(config, Origin("a checkpoint", "a test"))
+        if read_by:
+            served.check(model, parse("0.33.0"))
+        else:
+            with pytest.raises(Unsupported, match="can't read the config"):
+                served.check(model, parse("0.33.0"))
+
+
 def test_a_block_without_a_method_is_not_seen():
     """transformers_utils/model_arch_config_convertor.py reads ModelOpt's algorithm from a nested block alone."""
     block = {"quant_algo": "FP8", "ignore": ["lm_head"], "producer": {"name": "modelopt", "version": "0.31.0"}}

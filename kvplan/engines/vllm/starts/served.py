@@ -38,6 +38,12 @@ def check(model: Model, version: Version, *, verified: bool = True) -> None:
             hint="--engine ideal",
         )
     _check_drafts(model, version, verified=verified)
+    if "unknown_type" in model.traits and not any(holds(CLASSES.get(name, ""), version) for name in names):
+        raise Unsupported(
+            f"vLLM can't read the config of {model.origin.id}",
+            cause="the Transformers library has no class for its model_type, and no auto_map names code that does",
+            hint="serve the checkpoint with its own code (auto_map), or --engine ideal",
+        )
     if not names or any(_registered(name, version) for name in names):
         crossed = next((name for name in names if name in CROSSES), None)
         if crossed is not None:
