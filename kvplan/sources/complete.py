@@ -6,13 +6,13 @@ and other names are nothing missing. Scales alone are no module, and elements in
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kvplan.arch.weights import HEAD, ONE_GPU, Block, Weight, Weights, matrix
 from kvplan.sources.modules import Key, key_of
-from kvplan.sources.pieces import Piece, capacity, in_few_bits
+from kvplan.sources.pieces import WIDTHS, WORDS, Piece, capacity, in_few_bits
 from kvplan.sources.places import Places, may_lack
 from kvplan.sources.tensors import Tensor
 from kvplan.sources.words import layers_text
@@ -43,14 +43,14 @@ class Gap:
 class Found:
     """What a layer, or the ends, lacks by name.
 
-    gaps: that no matrix of another name has the shape of. scales: that matrices in few bits lack. others: shapes of matrices
-    that no module of the config has the name or the shape of. spare: elements that those can hold.
+    gaps: that no matrix of another name has the shape of. scales: that matrices in few bits lack. others: matrices that
+    no module of the config has the name or the shape of. spare: elements that those can hold.
     """
 
     block: Block
     gaps: tuple[Gap, ...]
     scales: tuple[Gap, ...]
-    others: tuple[tuple[int, ...], ...]
+    others: tuple[Tensor, ...]
     spare: int
 
     @property
@@ -115,16 +115,16 @@ def _missing(found: Places) -> list[Gap]:
 
 def _shared_out(parts: Sequence[Found]) -> list[Found]:
     """The same with gaps closed by matrices of their shape in layers that lack nothing: one may have what several share."""
-    left = Counter(tuple(sorted(shape)) for part in parts if not part.gaps for shape in part.others)
+    left = [one for part in parts if not part.gaps for one in part.others if len(one.shape) > 1]
     result = []
     for part in parts:
         gaps = []
         for gap in part.gaps if part.gone else ():
-            shape = tuple(sorted(gap.shape or ()))
-            if left[shape] > 0:
-                left[shape] -= 1
-            else:
+            one = next((one for one in left if _fits(one, gap)), None)
+            if one is None:
                 gaps.append(gap)
+            else:
+                left.remove(one)
         result.append(replace(part, gaps=tuple(gaps)) if part.gone else part)
     return result
 
@@ -191,28 +191,38 @@ def _found(
     gaps, others = _unclaimed(_gaps(matrices, held, layer), others)
     bare = [gap for weight in matrices if (gap := _bare(weight, held, scales, layer))]
     spare = sum(capacity(one.tensor, least_bits) for one in others)
-    return Found(block, tuple(gaps), tuple(bare), tuple(one.tensor.shape for one in others), spare)
+    return Found(block, tuple(gaps), tuple(bare), tuple(one.tensor for one in others), spare)
 
 
 def _surplus(weights: Sequence[Weight], held: Sequence[Piece]) -> Sequence[Piece]:
     """Tensors beyond those that weights of one name need: the attention to an encoder may be called as the one to the text."""
     if len(held) <= len(weights) or held[0].expert is not None:
         return ()
-    shapes = {tuple(sorted(weight.shape)) for weight in weights}
-    return sorted(held, key=lambda one: tuple(sorted(one.tensor.shape)) not in shapes)[len(weights) :]
+    shapes, names = {tuple(sorted(weight.shape)) for weight in weights}, {weight.name for weight in weights}
+    return sorted(held, key=lambda one: (one.module.name not in names, tuple(sorted(one.tensor.shape)) not in shapes))[
+        len(weights) :
+    ]
 
 
 def _unclaimed(gaps: Iterable[Gap], others: Iterable[Piece]) -> tuple[list[Gap], list[Piece]]:
     """Gaps that no matrix of another name has the shape of, and the others of those matrices."""
     left, more = list(gaps), []
     for one in others:
-        shape = sorted(one.tensor.shape)
-        same = next((gap for gap in left if gap.shape is not None and sorted(gap.shape) == shape), None)
+        same = next((gap for gap in left if _fits(one.tensor, gap)), None)
         if same is None:
             more.append(one)
         else:
             left.remove(same)
     return left, more
+
+
+def _fits(tensor: Tensor, gap: Gap) -> bool:
+    """Whether a matrix of another name could be what is lacking: by its shape, or by its bytes where elements are packed."""
+    if gap.shape is None:
+        return False
+    if tensor.dtype in WORDS:
+        return any(gap.elements * bits == tensor.bytes * 8 for bits in WIDTHS)
+    return sorted(gap.shape) == sorted(tensor.shape)
 
 
 def _gaps(matrices: Sequence[Weight], held: Mapping[Key, Sequence[Piece]], layer: int | None) -> list[Gap]:

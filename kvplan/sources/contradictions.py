@@ -9,14 +9,12 @@ from math import prod
 from kvplan.arch.weights import Block, Weight
 from kvplan.sources.complete import PLAIN_BITS, is_matrix
 from kvplan.sources.modules import Key, key_of
-from kvplan.sources.pieces import WORDS, Piece, elements
+from kvplan.sources.pieces import WIDTHS, WORDS, Piece, elements
 from kvplan.sources.places import Places
 from kvplan.sources.words import layers_text
 
 ROOM = 64
 """Part of a packed matrix, as a divisor, that filling up its last words may take."""
-WIDTHS = (1, 2, 3, 4, 5, 6, 8)
-"""Bits of packed elements: configs may state others than some modules have."""
 MATRIX = 2
 Shape = tuple[int, ...]
 
@@ -79,7 +77,7 @@ def _other_shape(weight: Weight, shape: Shape, held: Sequence[Piece], apart: int
     if not more or more * apart < 0 or 2 * abs(apart) < abs(more) or len(tensor.shape) < MATRIX:
         return None
     packed = tensor.dtype in WORDS
-    theirs = _unpacked(tensor.shape, WORDS[tensor.dtype] // bits, shape) if packed else tensor.shape
+    theirs = _unpacked(held[0], bits, shape) if packed else tensor.shape
     if packed and (_explained(held[0], shape) or (theirs is None and abs(more) * ROOM <= prod(shape) * times)):
         return None
     return f"{weight.name} of {_text(theirs) if theirs else f'{count:,} elements'} where the config has {_text(shape)}"
@@ -89,31 +87,37 @@ def _text(shape: Shape) -> str:
     return " x ".join(map(str, shape))
 
 
-def _explained(one: Piece, shape: Shape) -> bool:
-    """Whether some width of elements makes a packed matrix one of the config's shape.
+def _ways(one: Piece, shape: Shape) -> list[tuple[Shape, Shape]]:
+    """A packed matrix and the config's shape, as (what is whole, what is packed) of each, in the ways that it may be packed.
 
-    A qweight has inputs first, GPTQ's packed along them and AWQ's along the outputs; others have outputs first, packed
+    A qweight has inputs first, GPTQ's packed along them and AWQ's along the outputs; others have outputs first, and are packed
     along the inputs.
     """
-    packed, word = one.tensor.shape, WORDS[one.tensor.dtype]
+    packed = one.tensor.shape
     if len(packed) == len(shape) > MATRIX and packed[0] == shape[0]:
         packed, shape = packed[1:], shape[1:]
     if len(packed) != MATRIX or len(shape) != MATRIX:
-        return False
-    ways = [(packed, shape)]
+        return []
     if one.module.inner.endswith("qweight"):
-        ways = [(packed, shape[::-1]), (packed[::-1], shape)]
+        return [(packed[::-1], shape), (packed, shape[::-1])]
+    return [(packed, shape)]
+
+
+def _explained(one: Piece, shape: Shape) -> bool:
+    """Whether some width of elements makes a packed matrix one of the config's shape."""
+    word = WORDS[one.tensor.dtype]
     return any(
         theirs[0] == ours[0] and theirs[1] in (-(-ours[1] * bits // word), -(-ours[1] // (word // bits)))
-        for theirs, ours in ways
+        for theirs, ours in _ways(one, shape)
         for bits in WIDTHS
         if bits <= word
     )
 
 
-def _unpacked(packed: Shape, times: int, shape: Shape) -> Shape | None:
+def _unpacked(one: Piece, bits: int, shape: Shape) -> Shape | None:
     """Rows and columns of a packed matrix, by the dimension that it has like the config's shape; None where none is."""
-    if len(packed) != MATRIX or len(shape) != MATRIX:
-        return None
-    ways = [way for a, b in ((packed[0] * times, packed[1]), (packed[0], packed[1] * times)) for way in ((a, b), (b, a))]  # fmt: skip
-    return next((way for way in ways if way[0] == shape[0] or way[1] == shape[1]), None)
+    for theirs, ours in _ways(one, shape):
+        found = theirs[0], theirs[1] * WORDS[one.tensor.dtype] // bits
+        if found[0] == ours[0] or found[1] == ours[1]:
+            return found if ours == shape[-MATRIX:] else found[::-1]
+    return None

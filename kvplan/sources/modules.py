@@ -56,12 +56,13 @@ BIAS = ".bias"
 class Module:
     """What a tensor is of, by its name within its layer.
 
-    keys: the modules it belongs to, when projections are joined those and then their own. part: what of them it is. inner: the name, experts
-    without their number.
+    keys: the modules it belongs to, when projections are joined those and then their own. part: what of them it is. name: of the module.
+    inner: of the tensor, experts having number 0.
     """
 
     keys: tuple[Key, ...]
     part: Part
+    name: str
     inner: str
 
 
@@ -72,7 +73,7 @@ def module(inner: str) -> Module:
     kind, last = key_of(name)
     own, bias, _ = last.partition(BIAS)
     keys = (*_JOINED.get(own, ()), own)
-    return Module(tuple((kind, each + bias) for each in keys), "bias" if bias else part, inner)
+    return Module(tuple((kind, each + bias) for each in keys), "bias" if bias else part, name, inner)
 
 
 def _parted(inner: str) -> tuple[str, Part]:

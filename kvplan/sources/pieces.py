@@ -11,6 +11,8 @@ from kvplan.sources.tensors import Tensor
 
 WORDS = {"U8": 8, "I8": 8, "I16": 16, "U16": 16, "I32": 32, "U32": 32}
 """Bits of the integers that quantization packs elements into, by dtype."""
+WIDTHS = (1, 2, 3, 4, 5, 6, 8)
+"""Bits of packed elements: configs may state others than some modules have."""
 FEW_BITS = ("F8", "F6", "F4")
 """Beginnings of the dtypes of elements that are as they are stored, in fewer than 16 bits."""
 _EXPERT = re.compile(r"experts\.(\d+)\.")

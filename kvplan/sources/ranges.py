@@ -30,7 +30,7 @@ _PLACE = re.compile(r"bytes (?P<first>\d{1,19})-(?P<last>\d{1,19})/(?P<size>\d{1
 TRIES = 4
 BUSY = (429, 503)
 """Answers that ask to come again later. Source: RFC 6585, section 4; RFC 9110, section 15.6.4."""
-WAIT_S, MOST_WAIT_S = 2, 10
+WAIT_S, MOST_WAIT_S = 2, 8
 """Seconds to wait where the answer says none, and at most: hub_headers gives up after three times as many without any file."""
 
 
