@@ -208,7 +208,7 @@ def _unclaimed(gaps: Iterable[Gap], others: Iterable[Piece]) -> tuple[list[Gap],
     """Gaps that no matrix of another name has the shape of, and the others of those matrices."""
     left, more = list(gaps), []
     for one in others:
-        same = next((gap for gap in left if _fits(one.tensor, gap)), None)
+        same = None if one.tensor.dtype in WORDS else next((gap for gap in left if _fits(one.tensor, gap)), None)
         if same is None:
             more.append(one)
         else:

@@ -77,7 +77,13 @@ def module(inner: str) -> Module:
 
 
 def _parted(inner: str) -> tuple[str, Part]:
-    """A tensor's module, and what of it the tensor is: the first step that says so, from the module's side."""
+    """A tensor's module, and what of it the tensor is: the first step that says so, from the module's side.
+
+    An adapter beside a matrix (Phi-4-multimodal's) is none of its elements.
+    """
+    owner, adapter, _ = inner.partition(".lora_")
+    if adapter:
+        return _parted(owner)[0], "fact"
     name = re.sub(r"(?<=proj)_(?=(?:blocks|scales|bias)$)", ".", inner)  # of experts in one tensor (gpt-oss)
     part: Part = "matrix"
     while True:

@@ -151,3 +151,19 @@ def test_a_head_by_another_name_is_no_second_embedding():
     assert ends == {"model.embed_tokens": TABLE, "model.norm": NORM, "lm_head": TABLE}
     assert not lacks_head(places(weights(), files))
     assert lacks_head(places(weights(), headers(*BODY, *renamed[:2])))
+
+
+def test_experts_hold_exactly_the_bytes_of_their_files():
+    """Eight of 384 elements and 5 bytes beside: no eighth of them is a whole byte, and none is added."""
+    moe = {"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "decoder_sparse_step": 1, "mlp_only_layers": [], "head_dim": 64}  # fmt: skip
+    known = weights(**moe)
+    ends = {weight.name for weight in (*known.first, *known.last)}
+    tensors = [bf16(f"{weight.name}.weight", *weight.shape) for weight in (*known.first, *known.last)]
+    for number, block in enumerate(known.layers):
+        for weight in block:
+            names = [weight.name.replace("experts.0", f"experts.{expert}") for expert in range(weight.copies)]
+            tensors += [bf16(f"model.layers.{number}.{name}.weight", *weight.shape) for name in names]
+    tensors.append(Tensor("model.layers.0.mlp.experts.3.up_proj.weight_scale", "U8", (5,), 5))
+    assert ends == {"model.embed_tokens", "model.norm", "lm_head"}
+    files = headers(*tensors)
+    assert measured(places(known, files)).bytes == files.bytes == known.bytes + 5

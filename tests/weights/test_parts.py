@@ -214,3 +214,14 @@ def test_elements_by_hqq_and_aqlm_belong_to_their_matrix(tmp_path, name):
     norms, tables = 2 * 9 * 64, 2 * 2 * 256 * 64
     assert model.weights.bytes == norms + tables + LINEAR // 2
     assert model.weights.bytes_on_rank(Parallel(tp=2)) == norms + (tables + LINEAR // 2) // 2
+
+
+def test_an_adapter_beside_a_matrix_is_no_matrix(tmp_path):
+    """As Phi-4-multimodal's files have them: base_layer, and matrices of low rank for sound and images."""
+    held = {name.replace("_proj.weight", "_proj.base_layer.weight"): shape for name, shape in llama().items()}
+    for name, (rows, columns) in [(name, shape) for name, shape in llama().items() if "_proj" in name]:
+        module = name.removesuffix("weight")
+        held |= {f"{module}lora_A.speech.weight": (64, columns), f"{module}lora_B.speech.weight": (rows, 64)}
+    believed(weigh(load_model(str(typed(tmp_path, LLAMA, {("F16", 2): held})))))
+    lost = {("F16", 2): without(held, "3.mlp.down_proj.base_layer")}
+    assert "no file has mlp.down_proj in layer 3;" in note(weigh(load_model(str(typed(tmp_path, LLAMA, lost)))))
