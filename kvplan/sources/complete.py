@@ -7,7 +7,7 @@ and other names are nothing missing. Scales alone are no module, and elements in
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kvplan.arch.weights import HEAD, ONE_GPU, Block, Weight, Weights, matrix
@@ -114,18 +114,18 @@ def _missing(found: Places) -> list[Gap]:
 
 
 def _shared_out(parts: Sequence[Found]) -> list[Found]:
-    """The same with gaps closed by matrices of their shape in layers that lack nothing: one may have what several share."""
-    left = [one for part in parts if not part.gaps for one in part.others if len(one.shape) > 1]
+    """The same with gaps closed by matrices that layers which lack nothing don't need: one may have what several share."""
+    left: list[Tensor] = []
+    for part in parts if any(part.gone for part in parts) else ():
+        gaps, others = _unclaimed(part.gaps, part.others, _fits)
+        left += () if part.gone or gaps else (one for one in others if len(one.shape) > 1)
     result = []
     for part in parts:
-        gaps = []
-        for gap in part.gaps if part.gone else ():
-            one = next((one for one in left if _fits(one, gap)), None)
-            if one is None:
-                gaps.append(gap)
-            else:
-                left.remove(one)
-        result.append(replace(part, gaps=tuple(gaps)) if part.gone else part)
+        if part.gone and left:
+            gaps, left = _unclaimed(part.gaps, left, _fits)
+            result.append(replace(part, gaps=tuple(gaps)))
+        else:
+            result.append(part)
     return result
 
 
@@ -188,10 +188,10 @@ def _found(
     for key, weights in wanted.items():
         others += _surplus(weights, held[key])
     matrices = [weight for weight in block if is_matrix(weight) and weight.name not in kept]
-    gaps, others = _unclaimed(_gaps(matrices, held, layer), others)
+    gaps, unnamed = _unclaimed(_gaps(matrices, held, layer), (one.tensor for one in others), _has_shape)
     bare = [gap for weight in matrices if (gap := _bare(weight, held, scales, layer))]
-    spare = sum(capacity(one.tensor, least_bits) for one in others)
-    return Found(block, tuple(gaps), tuple(bare), tuple(one.tensor for one in others), spare)
+    spare = sum(capacity(one, least_bits) for one in unnamed)
+    return Found(block, tuple(gaps), tuple(bare), tuple(unnamed), spare)
 
 
 def _surplus(weights: Sequence[Weight], held: Sequence[Piece]) -> Sequence[Piece]:
@@ -204,11 +204,13 @@ def _surplus(weights: Sequence[Weight], held: Sequence[Piece]) -> Sequence[Piece
     ]
 
 
-def _unclaimed(gaps: Iterable[Gap], others: Iterable[Piece]) -> tuple[list[Gap], list[Piece]]:
-    """Gaps that no matrix of another name has the shape of, and the others of those matrices."""
+def _unclaimed(
+    gaps: Iterable[Gap], others: Iterable[Tensor], fits: Callable[[Tensor, Gap], bool]
+) -> tuple[list[Gap], list[Tensor]]:
+    """Gaps that no matrix of another name could be, and the others of those matrices."""
     left, more = list(gaps), []
     for one in others:
-        same = None if one.tensor.dtype in WORDS else next((gap for gap in left if _fits(one.tensor, gap)), None)
+        same = next((gap for gap in left if fits(one, gap)), None)
         if same is None:
             more.append(one)
         else:
@@ -216,13 +218,16 @@ def _unclaimed(gaps: Iterable[Gap], others: Iterable[Piece]) -> tuple[list[Gap],
     return left, more
 
 
+def _has_shape(tensor: Tensor, gap: Gap) -> bool:
+    """Whether a matrix of another name has the shape of what is lacking, or of its transpose."""
+    return gap.shape is not None and tensor.dtype not in WORDS and sorted(gap.shape) == sorted(tensor.shape)
+
+
 def _fits(tensor: Tensor, gap: Gap) -> bool:
-    """Whether a matrix of another name could be what is lacking: by its shape, or by its bytes where elements are packed."""
-    if gap.shape is None:
-        return False
-    if tensor.dtype in WORDS:
+    """The same; where elements are packed, whether it has the bytes of so many."""
+    if gap.shape is not None and tensor.dtype in WORDS:
         return any(gap.elements * bits == tensor.bytes * 8 for bits in WIDTHS)
-    return sorted(gap.shape) == sorted(tensor.shape)
+    return _has_shape(tensor, gap)
 
 
 def _gaps(matrices: Sequence[Weight], held: Mapping[Key, Sequence[Piece]], layer: int | None) -> list[Gap]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from weights.checkpoints import ALL, LAYER, LLAMA, Shape, llama, single, without
 
 from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Options
+from kvplan.engines.vllm.policy import Vllm
+from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
 from kvplan.sources.weighing import weigh
 
@@ -113,3 +118,15 @@ def test_towers_that_no_file_has_are_said_to_be_missing(tmp_path):
         held |= {f"{inside}fc1.weight": (128, 64), f"{inside}fc2.weight": (64, 128)}
     model = weighed(single(tmp_path, whisper, held))
     assert any("no file has the towers for images, sound or an encoder" in note for note in model.notes)
+
+
+def test_drafts_that_no_file_has_are_told_to_who_asks_for_them():
+    """DeepSeek-V3 saved by transformers 5 has the config's num_nextn_predict_layers and no layer for it."""
+    model = load_model("deepseek-v3")
+    assert model.weights is not None
+    assert model.weights.draft
+    files = replace(model, weights=replace(model.weights, files=1, draft=()))
+    for asked, tokens, told in ((files, 2, True), (files, 0, False), (model, 2, False)):
+        options = Options(speculative_tokens=tokens)
+        said = Vllm().cautions(asked, load_gpu("h200"), Parallel(tp=8), options, 4096)
+        assert any("no file of" in each and "--draft" in each for each in said) == told

@@ -17,6 +17,7 @@ def cautions(model: Model, settings: Settings, rules: Rules) -> tuple[str, ...]:
         _short_steps(model, settings, rules),
         _deprecated(model, rules),
         _guesses(model, settings),
+        _absent(model, settings),
     )
     return tuple(f"{each}." for each in said if each is not None)
 
@@ -27,6 +28,23 @@ def _guesses(model: Model, settings: Settings) -> str | None:
     return (
         f"{model.origin.id} has no prediction layers and no draft model was given: tokens are guessed by n-grams of the text, "
         "which takes no memory; --draft names a model that guesses better"
+    )
+
+
+def _absent(model: Model, settings: Settings) -> str | None:
+    """Whoever trains a model further often saves it without its prediction layers, and with the config that has them."""
+    weights = model.weights
+    if (
+        not settings.drafted
+        or weights is None
+        or weights.basis != "headers"
+        or weights.draft
+        or not draft_layers(model)
+    ):
+        return None
+    return (
+        f"no file of {model.origin.id} has the prediction layers that its config announces: leave --speculative-tokens out, or "
+        "name a model that drafts with --draft"
     )
 
 
