@@ -7,7 +7,7 @@ and other names are nothing missing. Scales alone are no module, and elements in
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kvplan.arch.weights import HEAD, ONE_GPU, Block, Weight, Weights, matrix
@@ -55,16 +55,15 @@ class Found:
 
     @property
     def gone(self) -> int:
-        """Elements and scales that no matrix of another name could be."""
-        lost, scales = sum(gap.elements for gap in self.gaps), sum(gap.elements for gap in self.scales)
-        return max(0, lost - self.spare) + (scales if scales > max(0, self.spare - lost) else 0)
+        """Elements that no matrix of another name could be, and scales."""
+        lost, scales = (sum(gap.elements for gap in gaps) for gaps in (self.gaps, self.scales))
+        return max(0, lost - self.spare) + scales
 
     @property
     def lost(self) -> tuple[Gap, ...]:
         """What is gone."""
-        lost = sum(gap.elements for gap in self.gaps)
-        scales = self.scales if sum(gap.elements for gap in self.scales) > max(0, self.spare - lost) else ()
-        return (*(self.gaps if lost > self.spare else ()), *scales)
+        gone = sum(gap.elements for gap in self.gaps) > self.spare
+        return (*(self.gaps if gone else ()), *self.scales)
 
 
 def lacking(found: Places) -> str | None:
@@ -174,22 +173,22 @@ def _found(
     for weight in block:
         wanted[key_of(weight.name)].append(weight)
     held: dict[Key, list[Piece]] = defaultdict(list)
-    scales: dict[Key, set[int | None]] = defaultdict(set)
+    scaled: dict[str, set[int | None]] = defaultdict(set)
     others: list[Piece] = []
     for one in pieces:
         known = [key for key in one.module.keys if key in wanted]
-        for key in known:
-            if one.has_elements:
+        if one.module.part == "scale":
+            scaled[one.module.name].add(one.expert)
+        if one.has_elements:
+            for key in known:
                 held[key].append(one)
-            elif one.module.part == "scale":
-                scales[key].add(one.expert)
-        if not known and one.has_elements:
-            others.append(one)
+            if not known:
+                others.append(one)
+    matrices = [weight for weight in block if is_matrix(weight) and weight.name not in kept]
+    bare = _bare(matrices, held, others, scaled, layer)
     for key, weights in wanted.items():
         others += _surplus(weights, held[key])
-    matrices = [weight for weight in block if is_matrix(weight) and weight.name not in kept]
     gaps, unnamed = _unclaimed(_gaps(matrices, held, layer), (one.tensor for one in others), _has_shape)
-    bare = [gap for weight in matrices if (gap := _bare(weight, held, scales, layer))]
     spare = sum(capacity(one, least_bits) for one in unnamed)
     return Found(block, tuple(gaps), tuple(bare), tuple(unnamed), spare)
 
@@ -257,17 +256,48 @@ def _plain_name(weight: Weight) -> str:
 
 
 def _bare(
-    weight: Weight, held: Mapping[Key, Sequence[Piece]], scales: Mapping[Key, set[int | None]], layer: int | None
-) -> Gap | None:
-    """Scales that elements in few bits lack, where the config says that groups or rows of them have some."""
-    each = scale_count(weight)
-    key = key_of(weight.name)
-    low = {one.expert for one in held[key] if in_few_bits(one.tensor)}
-    without = low - scales[key] if None not in scales[key] else set()
-    if not each or not without:
-        return None
-    name = weight.name if None in without or len(without) == weight.copies else f"{_plain_name(weight)} of {len(without)} of {weight.copies} experts"  # fmt: skip
-    return Gap(f"the scales of {name}", layer, each * (weight.copies if None in without else len(without)), scales=True)
+    matrices: Sequence[Weight], held: Mapping[Key, Sequence[Piece]], others: Sequence[Piece],
+    scaled: Mapping[str, set[int | None]], layer: int | None,
+) -> list[Gap]:  # fmt: skip
+    """Scales that matrices in few bits lack, where the config says that groups or rows of elements have some.
+
+    others: matrices of other names. scaled: experts that have scales, by the name of their module.
+    """
+    found: list[Gap] = []
+    for weight in matrices:
+        if scale_count(weight):
+            found += _bare_of(weight, _without(held[key_of(weight.name)], others, scaled), layer)
+    quantizable = [weight for weight in matrices if weight.quantizable]
+    nameless = any(not held[key_of(weight.name)] for weight in quantizable)  # so that others are what it asks for
+    if nameless and all(map(scale_count, quantizable)):
+        found += [Gap(f"the scales of {name}", layer, 1, scales=True) for name in _without(others, others, scaled)]
+    return found
+
+
+def _without(
+    pieces: Iterable[Piece], others: Iterable[Piece], scaled: Mapping[str, set[int | None]]
+) -> dict[str, set[int | None]]:
+    """Experts, by the name of their module, whose matrix in few bits has no scales, nor anything of another name beside it."""
+    found: dict[str, set[int | None]] = defaultdict(set)
+    for one in pieces:
+        beside = scaled.get(one.module.name, ())
+        if len(one.tensor.shape) > 1 and in_few_bits(one) and one.expert not in beside and None not in beside:
+            found[one.module.name].add(one.expert)
+    names = {one.module.name for one in others if one.module.part != "bias"} if found else ()
+    return {
+        own: experts
+        for own, experts in found.items()
+        if not any(name != own and name.startswith(own) for name in names)
+    }
+
+
+def _bare_of(weight: Weight, without: Mapping[str, set[int | None]], layer: int | None) -> Iterator[Gap]:
+    """The scales that a weight's own matrices lack, by the experts that have none."""
+    for experts in without.values():
+        whole = None in experts or len(experts) == weight.copies
+        name = weight.name if whole else f"{_plain_name(weight)} of {len(experts)} of {weight.copies} experts"
+        count = scale_count(weight) * (weight.copies if whole else len(experts))
+        yield Gap(f"the scales of {name}", layer, count, scales=True)
 
 
 def scale_count(weight: Weight) -> int:

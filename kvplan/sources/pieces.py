@@ -13,6 +13,7 @@ WORDS = {"U8": 8, "I8": 8, "I16": 16, "U16": 16, "I32": 32, "U32": 32}
 """Bits of the integers that quantization packs elements into, by dtype."""
 WIDTHS = (1, 2, 3, 4, 5, 6, 8)
 """Bits of packed elements: configs may state others than some modules have."""
+TABLES = ("I16", "I32")
 FEW_BITS = ("F8", "F6", "F4")
 """Beginnings of the dtypes of elements that are as they are stored, in fewer than 16 bits."""
 _EXPERT = re.compile(r"experts\.(\d+)\.")
@@ -39,9 +40,13 @@ def piece(tensor: Tensor, inner: str) -> Piece:
     return Piece(tensor, module(f"{inner[: found.start(1)]}0{inner[found.end(1) :]}"), int(found[1]))
 
 
-def in_few_bits(tensor: Tensor) -> bool:
-    """Whether its elements take fewer than 16 bits, as far as its dtype says: GGUF's carry their scales."""
-    return tensor.dtype in WORDS or tensor.dtype.startswith(FEW_BITS)
+def in_few_bits(one: Piece) -> bool:
+    """Whether its elements take fewer than 16 bits, as far as its dtype says: GGUF's carry their scales.
+
+    Signed words hold some only by a name that says so: a plain matrix of them is a table (DeepSeek-V4's tid2eid).
+    """
+    dtype = one.tensor.dtype
+    return (dtype in WORDS and (one.module.part == "packed" or dtype not in TABLES)) or dtype.startswith(FEW_BITS)
 
 
 def elements(tensor: Tensor, bits: int) -> int | None:

@@ -225,3 +225,28 @@ def test_an_adapter_beside_a_matrix_is_no_matrix(tmp_path):
     believed(weigh(load_model(str(typed(tmp_path, LLAMA, {("F16", 2): held})))))
     lost = {("F16", 2): without(held, "3.mlp.down_proj.base_layer")}
     assert "no file has mlp.down_proj in layer 3;" in note(weigh(load_model(str(typed(tmp_path, LLAMA, lost)))))
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_matrices_of_other_names_need_scales_too(tmp_path, tool):
+    """GPT-NeoX's names of an MLP's matrices."""
+    named = {"up_proj": "dense_h_to_4h", "down_proj": "dense_4h_to_h", "gate_proj": "dense_gate"}
+    found: Typed = {}
+    for dtype, some in quantized(tool, llama()).items():
+        found[dtype] = {}
+        for name, shape in some.items():
+            own = next((each for each in named if each in name), None)
+            found[dtype][name if own is None else name.replace(own, named[own])] = shape
+    believed(weighed(tmp_path, tool, found))
+    one = note(weighed(tmp_path, tool, damaged(found, *SCALES, inside="layers.1.mlp.dense_h_to_4h")))
+    assert "no file has the scales of mlp.dense_h_to_4h in layer 1;" in one
+
+
+def test_a_table_of_integers_needs_no_scales(tmp_path):
+    """DeepSeek-V4's first layers look experts up by token."""
+    found = quantized("fp8", without(moe(), "self_attn.v_proj"))
+    for number in range(4):
+        found["F8_E4M3", 1][f"model.layers.{number}.self_attn.other.weight"] = (64, 128)
+        found["F32", 4][f"model.layers.{number}.self_attn.other.weight_scale_inv"] = (2, 4)
+    found["I32", 4] = {"model.layers.0.mlp.gate.tid2eid": (512, 2)}
+    believed(weighed(tmp_path, "fp8", found, MOE))
