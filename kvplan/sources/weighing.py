@@ -6,6 +6,9 @@ copy of them in the cache.
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -39,13 +42,30 @@ def weigh(model: Model, *, offline: bool = False, progress: Progress | None = No
     """
     if model.weights is None:
         return model
+    with _uncollected():
+        return _weighed(model, model.weights, progress, offline=offline)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the garbage collector, which walks over hundreds of thousands of tensors again and again: none is garbage."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _weighed(model: Model, weights: Weights, progress: Progress | None, *, offline: bool) -> Model:
     if model.origin.source.startswith(HUB):
         found = _of_hub(model, progress, offline=offline)
     else:
         found = _beside(model.origin.source, progress)
     if found is None:
         return model
-    weighed = found if isinstance(found, str) else judged(model.weights, found)
+    weighed = found if isinstance(found, str) else judged(weights, found)
     if isinstance(weighed, str):
         return replace(model, notes=(*model.notes, f"weights are those of the config's formula: {weighed}"))
     return replace(model, weights=weighed.weights, notes=(*model.notes, *weighed.notes))
