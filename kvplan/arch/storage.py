@@ -38,12 +38,16 @@ class Storage:
 
         return choose
 
-    def bytes(self, rows: int, columns: int) -> int:
-        """Bytes of one matrix, scales included."""
+    def bits_of(self, rows: int, columns: int) -> int:
+        """Bits of one matrix, scales included."""
         bits = rows * columns * self.bits + rows * self.row_bits + columns * self.column_bits + self.tensor_bits
         if self.group:
             bits += -(-rows // self.group_rows) * -(-columns // self.group) * self.group_bits
-        return -(-bits // 8)
+        return bits
+
+    def bytes(self, rows: int, columns: int) -> int:
+        """Bytes of one matrix, scales included."""
+        return -(-self.bits_of(rows, columns) // 8)
 
 
 BF16 = Storage("bf16", 16)

@@ -19,7 +19,7 @@ from kvplan.arch.parallel import Parallel, stage_layers
 from kvplan.arch.storage import BF16, DTYPES, FP16, FP32, Storage
 
 __all__ = [
-    "BF16", "DTYPES", "FP16", "FP32", "HEAD", "PLAIN", "TOWERS", "Basis", "Block", "Component", "Kept", "Reads", "Storage", "View", "Weight", "Weights", "matrix",
+    "BEYOND_LLAMA", "BF16", "DTYPES", "FP16", "FP32", "HEAD", "PLAIN", "TOWERS", "Basis", "Block", "Component", "Kept", "Reads", "Storage", "View", "Weight", "Weights", "matrix",
 ]  # fmt: skip
 
 Component = Literal[
@@ -73,6 +73,9 @@ class View:
 
 UNSURE_HEAD = "head of its own, if the checkpoint has one"
 """What is missing where only the checkpoint says whether the head is the embedding."""
+
+BEYOND_LLAMA = "beyond Llama's tensors"
+"""End of what is missing where only the config's sizes are known, and the tensors are supposed to be Llama's."""
 
 PLAIN = View()
 
@@ -214,6 +217,11 @@ class Weights:
     def exact(self) -> bool:
         """Whether nothing is missing or rounded, and no file says otherwise."""
         return not self.missing and not self.contradicted and not self.rounding
+
+    @property
+    def supposed(self) -> bool:
+        """Whether which tensors there are isn't known for this family, only the sizes that Llama's would have."""
+        return any(name.endswith(BEYOND_LLAMA) for name in self.missing)
 
     @property
     def basis(self) -> Basis:

@@ -1,166 +1,311 @@
 """Whether a checkpoint's files have all that its config describes: what they lack, in words.
 
-A module counts as there when a tensor of its name is, or when its layer has tensors of other names that could hold its
-elements. So other names, joined projections and packed elements are nothing missing; a module of which neither is found is.
+A module is there when its own matrix is, or when its layer has matrices of other names that could be it: joined projections
+and other names are nothing missing. Scales alone are no module, and elements in few bits without scales are none either.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from kvplan.arch.weights import HEAD, ONE_GPU, Block, Weight, Weights
-from kvplan.sources.modules import Key, key_of, keys_of, module_of
-from kvplan.sources.places import Places, is_aside, is_draft, places
-from kvplan.sources.tensors import Headers, Tensor, layer_of
+from kvplan.arch.weights import HEAD, ONE_GPU, Block, Weight, Weights, matrix
+from kvplan.sources.modules import Key, key_of
+from kvplan.sources.pieces import WIDTHS, WORDS, Piece, capacity, in_few_bits
+from kvplan.sources.places import Places, may_lack
+from kvplan.sources.tensors import Tensor
+from kvplan.sources.words import layers_text
 
-PACKED = frozenset(("BOOL", "U8", "I8", "I16", "U16", "I32", "U32", "I64", "U64"))
-"""dtypes that quantization packs elements into, at least one bit each."""
 SUPPOSED = 200
 """Part of all elements, as a divisor, that an inventory may suppose too many of: modules that no layer of a kind has are
 missing only beyond it. Counts from configs are that close where they claim to be exact (tests/weights/test_corpus.py)."""
-_EXPERT = re.compile(r"experts\.(\d+)\.")
+PLAIN_BITS = 16
 MOST_NAMED = 2
 HINT = "download them, or check that config.json is this checkpoint's"
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A module that files lack. layer: its number, None at the ends. what: the module, or how many of its experts."""
+    """What files lack of a module. layer: its number, None at the ends. what: the module, some of its experts, or its scales.
+
+    elements: or scales, that are lacking. shape: of the matrix, None for scales and for some of several experts.
+    """
 
     what: str
     layer: int | None
     elements: int
+    shape: tuple[int, ...] | None = None
+    scales: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the tensors of a layer, or of the ends, hold. spare: elements that no module of the config asks for."""
+    """What a layer, or the ends, lacks by name.
+
+    gaps: that no matrix of another name has the shape of. scales: that matrices in few bits lack. others: matrices that
+    no module of the config has the name or the shape of. spare: elements that those can hold.
+    """
 
     block: Block
     gaps: tuple[Gap, ...]
+    scales: tuple[Gap, ...]
+    others: tuple[Tensor, ...]
     spare: int
 
     @property
     def gone(self) -> int:
-        """Elements of the modules that aren't found, and that no other tensors could hold."""
-        return max(0, sum(gap.elements for gap in self.gaps) - self.spare)
+        """Elements that no matrix of another name could be, and scales."""
+        lost, scales = (sum(gap.elements for gap in gaps) for gaps in (self.gaps, self.scales))
+        return max(0, lost - self.spare) + scales
+
+    @property
+    def lost(self) -> tuple[Gap, ...]:
+        """What is gone."""
+        gone = sum(gap.elements for gap in self.gaps) > self.spare
+        return (*(self.gaps if gone else ()), *self.scales)
 
 
-def lacking(weights: Weights, headers: Headers) -> str | None:
+def lacking(found: Places) -> str | None:
     """What files lack of the config's modules, and what to do about it; None where nothing is found missing."""
-    unheld = [name for name in headers.absent if not (is_aside(name, (), weights) or is_draft(name))]
+    weights = found.weights
+    unheld = [name for name in found.headers.absent if not may_lack(name, weights)]
     if unheld:
         more = f" and {len(unheld) - 1} more tensors" if len(unheld) > 1 else ""
         return f"the index names {unheld[0]}{more}, and no file has {'them' if more else 'it'}; {HINT}"
-    found = places(weights, headers)
-    empty = _empty(weights, found)
+    empty = _empty(found)
     if empty is not None:
         return f"{empty.name} has no elements; {HINT}"
     if found.main_bytes == weights.bytes - sum(weight.bytes_on_rank(ONE_GPU) for weight in weights.towers):
         return None
-    gaps = _missing(weights, found)
+    gaps = _missing(found)
     return f"no file has {_listed(gaps, weights)}; {HINT}" if gaps else None
 
 
-def _empty(weights: Weights, found: Places) -> Tensor | None:
+def _empty(found: Places) -> Tensor | None:
     """The first tensor without elements that the config has a module for."""
+    weights = found.weights
     known = {key_of(weight.name) for block in (weights.first, weights.last, *weights.layers) for weight in block}
-    held = (tensor for part in (found.ends, *found.layers.values()) for tensor in part)
-    return next((one for one in held if 0 in one.shape and is_weight(one) and known & set(keys_of(one.name))), None)
+    held = (one for part in (found.ends, *found.layers.values()) for one in part if 0 in one.tensor.shape)
+    return next((one.tensor for one in held if one.has_elements and known.intersection(one.module.keys)), None)
 
 
-def is_weight(tensor: Tensor) -> bool:
-    """Whether a tensor is its module's matrix, or its packed elements, rather than a scale or an order of it."""
-    module, inner = module_of(tensor.name)
-    return inner.removeprefix(module) in {"", ".weight", ".qweight", ".weight_packed", ".blocks"}
-
-
-def _missing(weights: Weights, found: Places) -> list[Gap]:
-    """Modules that neither names nor spare elements account for."""
-    layers = [
-        _found(block, found.layers.get(number, ()), number) for number, block in enumerate(weights.layers) if block
-    ]
-    if not any(found.layers.values()):
+def _missing(found: Places) -> list[Gap]:
+    """What neither names nor matrices of other names account for."""
+    weights = found.weights
+    if not found.layers:
         return []  # names that say no layer: nothing can be told
-    ends = _found((*weights.first, *weights.last), found.ends, None, _of_other_tensors(weights, found))
-    parts = [ends, *layers]
+    least = min((weight.stored.bits for block in weights.layers for weight in block), default=PLAIN_BITS)
+    least = least if least < PLAIN_BITS else FEWEST_BITS
+    layers = [
+        _found(block, found.layers.get(number, ()), number, least)
+        for number, block in enumerate(weights.layers)
+        if block
+    ]
+    ends = _found((*weights.first, *weights.last), found.ends, None, least, _of_other_tensors(found))
+    parts = _shared_out((ends, *layers))
+    whole = {id(part.block): part for part in parts if not part.gone}
     lost = [part for part in parts if part.gone]
-    spare = sum(max(0, part.spare - sum(gap.elements for gap in part.gaps)) for part in parts)
-    gone = sum(part.gone for part in lost)
-    if gone <= spare:
+    sure = any(part.block is ends.block or id(part.block) in whole or _is_sure(part) for part in lost)
+    if not sure and (weights.supposed or sum(part.gone for part in lost) * SUPPOSED < weights.total):
         return []
-    whole = {id(part.block) for part in layers if not part.gone}
-    sure = any(part is ends or id(part.block) in whole or len(part.gaps) == _modules(part.block) for part in lost)
-    if not sure and gone * SUPPOSED < weights.total:
-        return []
-    return [gap for part in lost for gap in part.gaps]
+    return [gap for part in lost for gap in _own(part, whole.get(id(part.block)))]
 
 
-def _of_other_tensors(weights: Weights, found: Places) -> frozenset[str]:
-    """Weights at the ends that files may keep otherwise: a head, and an embedding that its tied head stands for."""
-    heads = any(keys_of(tensor.name)[0][1] == HEAD for tensor in found.aside)
-    return frozenset((HEAD, *(weight.name for weight in weights.first if heads and weight.component == "embedding")))
+def _shared_out(parts: Sequence[Found]) -> list[Found]:
+    """The same with gaps closed by matrices that layers which lack nothing don't need: one may have what several share."""
+    left: list[Tensor] = []
+    for part in parts if any(part.gone for part in parts) else ():
+        gaps, others = _unclaimed(part.gaps, part.others, _fits)
+        left += () if part.gone or gaps else (one for one in others if len(one.shape) > 1)
+    result = []
+    for part in parts:
+        if part.gone and left:
+            gaps, left = _unclaimed(part.gaps, left, _fits)
+            result.append(replace(part, gaps=tuple(gaps)))
+        else:
+            result.append(part)
+    return result
+
+
+FEWEST_BITS = 2
+"""Of an element in a checkpoint whose config says nothing of packed ones."""
+
+
+def _is_sure(part: Found) -> bool:
+    """Whether what a layer lacks can't be what the inventory supposes too much of: everything, or scales."""
+    return any(gap.scales for gap in part.lost) or len(part.gaps) >= _modules(part.block)
+
+
+def _own(part: Found, whole: Found | None) -> Sequence[Gap]:
+    """What a layer lacks by name, without what whole layers of its kind lack too: they have it under another name."""
+    elsewhere = {gap.what for gap in whole.gaps} if whole else set()
+    return [gap for gap in part.lost if gap.what not in elsewhere] or part.lost
+
+
+def _of_other_tensors(found: Places) -> frozenset[str]:
+    """Weights at the ends that files may keep otherwise.
+
+    A head; an embedding that its tied head stands for; what a layer has (T5's first one has the table of positions for all).
+    """
+    heads = any(one.module.keys[0][1] == HEAD for one in found.aside)
+    inside = {key for pieces in found.layers.values() for one in pieces for key in one.module.keys}
+    weights = found.weights
+    embeddings = (weight.name for weight in weights.first if heads and weight.component == "embedding")
+    within = (weight.name for weight in (*weights.first, *weights.last) if key_of(weight.name) in inside)
+    return frozenset((HEAD, *embeddings, *within))
 
 
 def _modules(block: Block) -> int:
-    return sum(map(_is_matrix, block))
+    return sum(map(is_matrix, block))
 
 
-def _is_matrix(weight: Weight) -> bool:
+def is_matrix(weight: Weight) -> bool:
     """Vectors - norms, biases - are too little to be missed, and the inventory may only suppose them."""
     return len(weight.shape) > 1 and weight.parameters > 0
 
 
 def _found(
-    block: Block, tensors: Iterable[Tensor], layer: int | None, kept: frozenset[str] = frozenset()
-) -> Found:  # fmt: skip
-    """What the tensors have of a block. kept: names of weights that aren't missed."""
-    wanted: dict[Key, int] = defaultdict(int)
+    block: Block, pieces: Iterable[Piece], layer: int | None, least_bits: int, kept: frozenset[str] = frozenset()
+) -> Found:
+    """What the tensors lack of a block. least_bits: of a packed element. kept: names of weights that aren't missed."""
+    wanted: dict[Key, list[Weight]] = defaultdict(list)
     for weight in block:
-        wanted[key_of(weight.name)] += weight.parameters
-    held: dict[Key, list[Tensor]] = defaultdict(list)
-    spare = 0
-    for tensor in tensors:
-        keys = [key for key in keys_of(tensor.name) if key in wanted]
-        for key in keys:
-            held[key].append(tensor)
-        spare += 0 if keys else capacity(tensor)
-    spare += sum(max(0, _plain(held[key]) - wanted[key]) for key in held if not _shares(held[key]))
-    gaps = tuple(
-        gap
-        for weight in block
-        if _is_matrix(weight) and weight.name not in kept and (gap := _gap(weight, held[key_of(weight.name)], layer))
-    )
-    return Found(block, gaps, spare)
+        wanted[key_of(weight.name)].append(weight)
+    held: dict[Key, list[Piece]] = defaultdict(list)
+    scaled: dict[str, set[int | None]] = defaultdict(set)
+    others: list[Piece] = []
+    for one in pieces:
+        known = [key for key in one.module.keys if key in wanted]
+        if one.module.part == "scale":
+            scaled[one.module.name].add(one.expert)
+        if one.has_elements:
+            for key in known:
+                held[key].append(one)
+            if not known:
+                others.append(one)
+    matrices = [weight for weight in block if is_matrix(weight) and weight.name not in kept]
+    bare = _bare(matrices, held, others, scaled, layer)
+    for key, weights in wanted.items():
+        others += _surplus(weights, held[key])
+    gaps, unnamed = _unclaimed(_gaps(matrices, held, layer), (one.tensor for one in others), _has_shape)
+    spare = sum(capacity(one, least_bits) for one in unnamed)
+    return Found(block, tuple(gaps), tuple(bare), tuple(unnamed), spare)
 
 
-def _gap(weight: Weight, held: Sequence[Tensor], layer: int | None) -> Gap | None:
-    if not held:
-        return Gap(weight.name, layer, weight.parameters)
-    numbers = {int(match[1]) for tensor in held if (match := _EXPERT.search(tensor.name))}
-    if not numbers or len(numbers) >= weight.copies:
-        return None
-    missing = weight.copies - len(numbers)
-    return Gap(f"{missing} of {weight.copies} experts", layer, weight.parameters // weight.copies * missing)
+def _surplus(weights: Sequence[Weight], held: Sequence[Piece]) -> Sequence[Piece]:
+    """Tensors beyond those that weights of one name need: the attention to an encoder may be called as the one to the text."""
+    if len(held) <= len(weights) or held[0].expert is not None:
+        return ()
+    shapes, names = {tuple(sorted(weight.shape)) for weight in weights}, {weight.name for weight in weights}
+    return sorted(held, key=lambda one: (one.module.name not in names, tuple(sorted(one.tensor.shape)) not in shapes))[
+        len(weights) :
+    ]
 
 
-def _shares(tensors: Sequence[Tensor]) -> bool:
-    """Whether one of them belongs to several modules."""
-    return any(len(keys_of(tensor.name)) > 1 for tensor in tensors)
+def _unclaimed(
+    gaps: Iterable[Gap], others: Iterable[Tensor], fits: Callable[[Tensor, Gap], bool]
+) -> tuple[list[Gap], list[Tensor]]:
+    """Gaps that no matrix of another name could be, and the others of those matrices."""
+    left, more = list(gaps), []
+    for one in others:
+        same = next((gap for gap in left if fits(one, gap)), None)
+        if same is None:
+            more.append(one)
+        else:
+            left.remove(same)
+    return left, more
 
 
-def _plain(tensors: Sequence[Tensor]) -> int:
-    """Elements of tensors in plain numbers; 0 where some are packed, so that their number isn't known."""
-    return 0 if any(one.dtype in PACKED for one in tensors) else sum(prod(one.shape) for one in tensors)
+def _has_shape(tensor: Tensor, gap: Gap) -> bool:
+    """Whether a matrix of another name has the shape of what is lacking, or of its transpose."""
+    return gap.shape is not None and tensor.dtype not in WORDS and sorted(gap.shape) == sorted(tensor.shape)
 
 
-def capacity(tensor: Tensor) -> int:
-    """Elements that a tensor can hold at most: packed ones take a bit or more."""
-    return tensor.bytes * 8 if tensor.dtype in PACKED else prod(tensor.shape)
+def _fits(tensor: Tensor, gap: Gap) -> bool:
+    """The same; where elements are packed, whether it has the bytes of so many."""
+    if gap.shape is not None and tensor.dtype in WORDS:
+        return any(gap.elements * bits == tensor.bytes * 8 for bits in WIDTHS)
+    return _has_shape(tensor, gap)
+
+
+def _gaps(matrices: Sequence[Weight], held: Mapping[Key, Sequence[Piece]], layer: int | None) -> list[Gap]:
+    """What is lacking of each matrix: all of it, or some of its experts."""
+    found: list[Gap] = []
+    partly: list[tuple[Weight, frozenset[int]]] = []
+    for weight in matrices:
+        pieces = held[key_of(weight.name)]
+        if not pieces:
+            shape = weight.shape if weight.copies == 1 else (weight.copies, *weight.shape)
+            found.append(Gap(weight.name, layer, weight.parameters, shape))
+            continue
+        numbers = frozenset(one.expert for one in pieces if one.expert is not None)
+        if numbers and len(numbers) < weight.copies:
+            partly.append((weight, numbers))
+    together = len({numbers for _, numbers in partly}) == 1 and len(partly) == sum(weight.routed for weight in matrices)
+    for weight, numbers in partly:
+        missing = weight.copies - len(numbers)
+        experts = f"{missing} of {weight.copies} experts"
+        what = experts if together else f"{_plain_name(weight)} of {experts}"
+        found.append(Gap(what, layer, weight.parameters // weight.copies * missing))
+    return found
+
+
+def _plain_name(weight: Weight) -> str:
+    return weight.name.rpartition(".")[2]
+
+
+def _bare(
+    matrices: Sequence[Weight], held: Mapping[Key, Sequence[Piece]], others: Sequence[Piece],
+    scaled: Mapping[str, set[int | None]], layer: int | None,
+) -> list[Gap]:  # fmt: skip
+    """Scales that matrices in few bits lack, where the config says that groups or rows of elements have some.
+
+    others: matrices of other names. scaled: experts that have scales, by the name of their module.
+    """
+    found: list[Gap] = []
+    for weight in matrices:
+        if scale_count(weight):
+            found += _bare_of(weight, _without(held[key_of(weight.name)], others, scaled), layer)
+    quantizable = [weight for weight in matrices if weight.quantizable]
+    nameless = any(not held[key_of(weight.name)] for weight in quantizable)  # so that others are what it asks for
+    if nameless and all(map(scale_count, quantizable)):
+        found += [Gap(f"the scales of {name}", layer, 1, scales=True) for name in _without(others, others, scaled)]
+    return found
+
+
+def _without(
+    pieces: Iterable[Piece], others: Iterable[Piece], scaled: Mapping[str, set[int | None]]
+) -> dict[str, set[int | None]]:
+    """Experts, by the name of their module, whose matrix in few bits has no scales, nor anything of another name beside it."""
+    found: dict[str, set[int | None]] = defaultdict(set)
+    for one in pieces:
+        beside = scaled.get(one.module.name, ())
+        if len(one.tensor.shape) > 1 and in_few_bits(one) and one.expert not in beside and None not in beside:
+            found[one.module.name].add(one.expert)
+    names = {one.module.name for one in others if one.module.part != "bias"} if found else ()
+    return {
+        own: experts
+        for own, experts in found.items()
+        if not any(name != own and name.startswith(own) for name in names)
+    }
+
+
+def _bare_of(weight: Weight, without: Mapping[str, set[int | None]], layer: int | None) -> Iterator[Gap]:
+    """The scales that a weight's own matrices lack, by the experts that have none."""
+    for experts in without.values():
+        whole = None in experts or len(experts) == weight.copies
+        name = weight.name if whole else f"{_plain_name(weight)} of {len(experts)} of {weight.copies} experts"
+        count = scale_count(weight) * (weight.copies if whole else len(experts))
+        yield Gap(f"the scales of {name}", layer, count, scales=True)
+
+
+def scale_count(weight: Weight) -> int:
+    """Scales that one copy of a matrix has for its groups, or its rows, in the format that the config states; 0 for none."""
+    stored, (rows, columns) = weight.stored, matrix(weight.shape)
+    if stored.group and stored.group_bits:
+        return -(-rows // stored.group_rows) * -(-columns // stored.group)
+    return rows if stored.row_bits else 0
 
 
 def _listed(gaps: Sequence[Gap], weights: Weights) -> str:
@@ -168,7 +313,7 @@ def _listed(gaps: Sequence[Gap], weights: Weights) -> str:
     by_layer: dict[int | None, list[Gap]] = defaultdict(list)
     for gap in gaps:
         by_layer[gap.layer].append(gap)
-    whole = [number for number, some in by_layer.items() if number is not None and len(some) == _modules(weights.layers[number])]  # fmt: skip
+    whole = [number for number, some in by_layer.items() if number is not None and sum(not gap.scales for gap in some) == _modules(weights.layers[number])]  # fmt: skip
     places_of: dict[str, list[int]] = defaultdict(list)
     for gap in gaps:
         if gap.layer not in whole:
@@ -183,72 +328,3 @@ def _text(what: str, numbers: Sequence[int], count: int) -> str:
     if not numbers:
         return what
     return f"{what} in {f'all {count} layers' if len(numbers) == count else layers_text(numbers)}"
-
-
-def layers_text(numbers: Sequence[int]) -> str:
-    """`layer 3`, `layers 0 and 3`, `layers 4 to 7, 9 and 12`."""
-    runs = [f"{first} to {last}" if last > first + 1 else " and ".join(map(str, range(first, last + 1))) for first, last in _runs(numbers)]  # fmt: skip
-    text = " and ".join(runs) if len(runs) <= MOST_NAMED else f"{', '.join(runs[:-1])} and {runs[-1]}"
-    return f"layer{'s' * (len(numbers) > 1)} {text}"
-
-
-def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    first = last = -1
-    for number in sorted(numbers):
-        if last >= 0 and number == last + 1:
-            last = number
-            continue
-        if last >= 0:
-            yield first, last
-        first = last = number
-    if last >= 0:
-        yield first, last
-
-
-def contradictions(weights: Weights, headers: Headers) -> tuple[str, ...]:
-    """Where files have other shapes, or more layers, than the config says; counts that follow from it aren't theirs then."""
-    found = places(weights, headers)
-    ends = _unlike((*weights.first, *weights.last), found.ends)
-    layers = (_unlike(block, found.layers.get(number, ())) for number, block in enumerate(weights.layers))
-    unlike = dict.fromkeys(said for part in (ends, *layers) for said in part)
-    words = [f"{said}{' and others' * (len(unlike) > 1)}" for said in list(unlike)[:1]]
-    numbers = {number for tensor in found.beyond if (number := layer_of(tensor.name)) is not None}
-    if numbers:
-        words.append(f"{layers_text(sorted(numbers))} where the config has {len(weights.layers)}")
-    return tuple(words)
-
-
-def _unlike(block: Block, tensors: Iterable[Tensor]) -> list[str]:
-    """Matrices of other shapes than the config's, of a layer or the ends whose tensors are all plain."""
-    matrices = [tensor for tensor in tensors if is_weight(tensor)]
-    if any(tensor.dtype in PACKED for tensor in matrices):
-        return []
-    apart = sum(prod(tensor.shape) for tensor in matrices) - sum(weight.parameters for weight in block)
-    held: dict[Key, list[Tensor]] = defaultdict(list)
-    for tensor in matrices:
-        for key in keys_of(tensor.name):
-            held[key].append(tensor)
-    times: dict[Key, int] = defaultdict(int)
-    for weight in block:
-        times[key_of(weight.name)] += 1
-    return [
-        said
-        for weight in block
-        if _is_matrix(weight) and times[key_of(weight.name)] == 1
-        if (said := _other_shape(weight, held[key_of(weight.name)], apart))
-    ]
-
-
-def _other_shape(weight: Weight, held: Sequence[Tensor], apart: int) -> str | None:
-    """How a weight's own tensor differs.
-
-    apart: elements that its layer has more or fewer: half of the difference at least, or another module has them.
-    """
-    if not held or _shares(held):
-        return None
-    more = (sum(prod(tensor.shape) for tensor in held) if len(held) > 1 else prod(held[0].shape)) - weight.parameters
-    if not more or more * apart < 0 or 2 * abs(apart) < abs(more):
-        return None
-    sizes = (held[0].shape, weight.shape if len(held) > 1 or weight.copies == 1 else (weight.copies, *weight.shape))
-    theirs, ours = (" x ".join(map(str, size)) for size in sizes)
-    return f"{weight.name} of {theirs} where the config has {ours}"

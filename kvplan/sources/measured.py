@@ -13,91 +13,94 @@ from math import prod
 
 from kvplan.arch.storage import HEADERS_SOURCE, Storage
 from kvplan.arch.weights import HEAD, ONE_GPU, Block, Weight, Weights, matrix
-from kvplan.sources.modules import Key, key_of, keys_of, module_of
-from kvplan.sources.places import is_aside, places, tensor_bytes
-from kvplan.sources.tensors import Headers, Tensor, layer_of
+from kvplan.sources.modules import Key, key_of
+from kvplan.sources.pieces import Piece
+from kvplan.sources.places import Places, pieces_bytes
+from kvplan.sources.tensors import Tensor
 
 
-def measured(weights: Weights, headers: Headers) -> Weights:
-    """The same weights with the bytes that `headers` state; `formula_bytes` keeps what the config's formula gave."""
-    found = places(weights, headers)
+def measured(found: Places) -> Weights:
+    """The same weights with the bytes that headers state; `formula_bytes` keeps what the config's formula gave.
+
+    Prediction layers that no file has aren't there: whoever saves a model without them leaves the config as it was.
+    """
+    weights = found.weights
+    beyond = _beyond([one for pieces in found.beyond.values() for one in pieces])
     source = replace(
-        weights, files=headers.files, formula_bytes=weights.bytes, last=(*weights.last, *_beyond(found.beyond)),
-        towers=_fitted(weights.towers, found.towers), draft=_fitted(weights.draft, found.drafts),
+        weights, files=found.headers.files, formula_bytes=weights.bytes, last=(*weights.last, *beyond),
+        towers=_fitted(weights.towers, found.towers), draft=_fitted(weights.draft, found.drafts) if found.drafts else (),
     )  # fmt: skip
     if found.main_bytes == weights.bytes - _held(weights.towers):
         return source  # whatever the tensors are called, and wherever layers that share some have them
-    first, last = _ends(weights, found.ends)
+    first, last = _ends(found)
     same: dict[tuple[int, tuple[tuple[str, int], ...]], Block] = {}
     blocks = []
     for number, block in enumerate(weights.layers):
         inside = found.layers.get(number, ())
-        kind = (id(block), tuple(sorted((module_of(tensor.name)[1], tensor.bytes) for tensor in inside)))
+        kind = (id(block), tuple(sorted((one.module.inner, one.tensor.bytes) for one in inside)))
         if kind not in same:
             same[kind] = _fitted(block, inside)
         blocks.append(same[kind])
-    return replace(source, first=first, layers=tuple(blocks), last=(*last, *_beyond(found.beyond)))
+    return replace(source, first=first, layers=tuple(blocks), last=(*last, *beyond))
 
 
-def _beyond(tensors: Sequence[Tensor]) -> Block:
-    """Layers that the config doesn't describe, as weights of the last stage."""
-    return (_unlisted("layers beyond the config's", tensors),) if tensors else ()
+def _beyond(pieces: Sequence[Piece]) -> Block:
+    """Layers that the config doesn't describe, as a weight of the last stage."""
+    elements, size = sum(prod(one.tensor.shape) for one in pieces), pieces_bytes(pieces)
+    if not elements:
+        return ()
+    bits, more = divmod(size * 8, elements)
+    stored = Storage("as stored", bits, tensor_bits=more, source=HEADERS_SOURCE)
+    return (Weight("layers beyond the config's", (elements,), "norm", stored),)
 
 
-def _unlisted(name: str, tensors: Iterable[Tensor]) -> Weight:
-    """Tensors without a counterpart as one weight of their elements and bytes."""
-    listed = tuple(tensors)
-    elements, size = sum(prod(tensor.shape) for tensor in listed), tensor_bytes(listed)
-    bits, more = divmod(size * 8, elements) if elements else (8, 0)
-    return Weight(name, (elements,), "norm", Storage("as stored", bits, tensor_bits=more, source=HEADERS_SOURCE))
-
-
-def accounts_for(weights: Weights, headers: Headers) -> bool:
+def accounts_for(weights: Weights, found: Places) -> bool:
     """Whether the weights have the bytes of the files, up to 1 %: not so where tensors have names that say no layer."""
-    found = (
-        weights.bytes
-        + _held(weights.draft)
-        + tensor_bytes(tensor for tensor in headers.tensors if is_aside(tensor.name, tensor.shape, weights))
-    )
-    return abs(found - headers.bytes) * 100 <= headers.bytes
+    size = weights.bytes + _held(weights.draft) + pieces_bytes(found.aside)
+    return abs(size - found.headers.bytes) * 100 <= found.headers.bytes
 
 
-def lacks_head(weights: Weights, headers: Headers) -> bool:
+def lacks_head(found: Places) -> bool:
     """Whether the files have no head though the config says that it isn't the embedding."""
+    weights = found.weights
     head = next((weight for weight in weights.last if weight.name == HEAD), None)
-    before = {key_of(weight.name) for weight in weights.first}
-    late = (
-        tensor for tensor in headers.tensors if layer_of(tensor.name) is None and keys_of(tensor.name)[0] not in before
-    )
-    return head is not None and not weights.tied and not any(_is_head(tensor, head) for tensor in late)
+    return head is not None and not weights.tied and not any(_is_head(one, head) for one in _sides(found)[1])
 
 
-def _is_head(tensor: Tensor, head: Weight) -> bool:
-    return keys_of(tensor.name)[0][1] == HEAD or tensor.shape == head.shape
+def _is_head(one: Piece, head: Weight) -> bool:
+    return one.module.keys[0][1] == HEAD or one.tensor.shape == head.shape
 
 
-def _ends(weights: Weights, tensors: Sequence[Tensor]) -> tuple[Block, Block]:
-    """Embeddings before the layers, norm and head after them, told apart by names, else by shapes.
+def _sides(found: Places) -> tuple[list[Piece], list[Piece]]:
+    """Tensors before the layers and after them, told apart by names, else by shapes."""
+    before, after = ({key_of(weight.name) for weight in block} for block in (found.weights.first, found.weights.last))
+    named = {one.module.keys[0] for one in found.ends}
+    tables = (weight for weight in found.weights.first if len(weight.shape) > 1)
+    nameless = [weight.shape for weight in tables if key_of(weight.name) not in named]
+    mine: list[Piece] = []
+    rest: list[Piece] = []
+    for one in found.ends:
+        key, shape = one.module.keys[0], one.tensor.shape
+        by_shape = key not in before | after and shape in nameless
+        if by_shape:
+            nameless.remove(shape)
+        (mine if by_shape or key in before else rest).append(one)
+    return mine, rest
+
+
+def _ends(found: Places) -> tuple[Block, Block]:
+    """Embeddings before the layers, norm and head after them.
 
     A head that isn't in the files is a copy of the embedding where the model is tied, and else what the config says.
     """
+    weights = found.weights
+    mine, rest = _sides(found)
     head = tuple(weight for weight in weights.last if weight.name == HEAD)
     stored = tuple(weight for weight in weights.last if weight.name != HEAD)
-    before, after = ({key_of(weight.name) for weight in block} for block in (weights.first, weights.last))
-    named = {keys_of(tensor.name)[0] for tensor in tensors}
-    nameless = [weight.shape for weight in weights.first if key_of(weight.name) not in named]
-    mine: list[Tensor] = []
-    rest: list[Tensor] = []
-    for tensor in tensors:
-        key = keys_of(tensor.name)[0]
-        by_shape = key not in before | after and tensor.shape in nameless
-        if by_shape:
-            nameless.remove(tensor.shape)
-        (mine if by_shape or key in before else rest).append(tensor)
     first = _fitted(weights.first, mine)
     if weights.tied:
         return first, (*_fitted(stored, rest), *(_like_embedding(weight, first) for weight in head))
-    if head and not any(_is_head(tensor, head[0]) for tensor in rest):
+    if head and not any(_is_head(one, head[0]) for one in rest):
         return first, (*_fitted(stored, rest), *head)
     return first, _fitted(weights.last, rest)
 
@@ -111,22 +114,21 @@ def _held(block: Block) -> int:
     return sum(weight.bytes_on_rank(ONE_GPU) for weight in block)
 
 
-def _fitted(block: Block, tensors: Iterable[Tensor]) -> Block:
+def _fitted(block: Block, pieces: Sequence[Piece]) -> Block:
     """The block with exactly the bytes of its tensors; as it is where it has those, whatever the tensors are called."""
-    tensors = tuple(tensors)
-    if tensor_bytes(tensors) == _held(block):
+    if pieces_bytes(pieces) == _held(block):
         return block
     places: dict[Key, list[int]] = defaultdict(list)
     for index, weight in enumerate(block):
         places[key_of(weight.name)].append(index)
     sizes: dict[tuple[int, ...], int] = defaultdict(int)
     unnamed = []
-    for tensor in tensors:
-        found = tuple(dict.fromkeys(index for key in keys_of(tensor.name) for index in places.get(key, ())))
-        if found:
-            sizes[found] += tensor.bytes
+    for one in pieces:
+        group = tuple(dict.fromkeys(index for key in one.module.keys for index in places.get(key, ())))
+        if group:
+            sizes[group] += one.tensor.bytes
         else:
-            unnamed.append(tensor)
+            unnamed.append(one.tensor)
     left = _of_same_shape(block, unnamed, sizes)
     result = list(block)
     taken = {index for group in sizes for index in group}
@@ -135,7 +137,7 @@ def _fitted(block: Block, tensors: Iterable[Tensor]) -> Block:
         sizes[free] += left
         left = 0
     for group, size in _disjoint(sizes).items():
-        _store(result, group, size)
+        left += _store(result, group, size)
     if left:
         result.append(Weight("unlisted", (left,), "norm", Storage("as stored", 8)))
     return tuple(result)
@@ -173,24 +175,23 @@ def _disjoint(sizes: Mapping[tuple[int, ...], int]) -> dict[tuple[int, ...], int
     return {tuple(sorted(members)): total for members, total in merged}
 
 
-def _store(block: list[Weight], group: tuple[int, ...], size: int) -> None:
-    """Give the weights of `group` formats that add up to `size` bytes: their own, where those explain the bytes."""
+def _store(block: list[Weight], group: tuple[int, ...], size: int) -> int:
+    """Give the weights of `group` formats that add up to `size` bytes: their own, where those explain the bytes.
+
+    Returns bytes that copies of the largest can't have equal shares of.
+    """
     elements = sum(block[index].parameters for index in group)
     bits = size * 8 // elements if elements else 0
-    largest = max(group, key=lambda index: block[index].parameters)
     surplus = size - sum(block[index].bytes_on_rank(ONE_GPU) for index in group)
-    if surplus >= 0 and all(block[index].stored.bits == bits for index in group):
-        if surplus:
-            block[largest] = replace(block[largest], stored=_with(block[largest], block[largest].stored, surplus * 8))
-        return
-    scales = {index: _scales(block[index], bits) for index in group}
-    each, more = divmod(size * 8 - bits * elements, sum(scales.values()) or 1)
-    if not any(scales.values()):
-        each, more = 0, each
-    for index in group:
-        weight = block[index]
-        form = _as_filed(weight.stored, bits, each)
-        block[index] = replace(weight, stored=_with(weight, form, more) if index == largest else form)
+    if surplus < 0 or any(block[index].stored.bits != bits for index in group):
+        counts = {index: _scales(block[index], bits) for index in group}
+        each = (size * 8 - bits * elements) // (sum(counts.values()) or 1) if any(counts.values()) else 0
+        for index in group:
+            block[index] = replace(block[index], stored=_as_filed(block[index].stored, bits, each))
+    largest = max(group, key=lambda index: block[index].parameters)
+    others = sum(block[index].bytes_on_rank(ONE_GPU) for index in group if index != largest)
+    block[largest], left = _with(block[largest], size - others)
+    return left
 
 
 def _scales(weight: Weight, bits: int) -> int:
@@ -211,14 +212,20 @@ def _as_filed(known: Storage, bits: int, scale: int) -> Storage:
     return replace(known, group_bits=grouped, row_bits=by_row, column_bits=0, tensor_bits=0)
 
 
-def _with(weight: Weight, form: Storage, more: int) -> Storage:
-    """The same format with `more` bits in all copies together, shared out along the dimension that ranks split."""
-    per_copy, odd = divmod(more, weight.copies)
+def _with(weight: Weight, size: int) -> tuple[Weight, int]:
+    """A weight whose copies share `size` bytes, what its format doesn't explain shared out along the dimension that ranks split.
+
+    Returns the bytes that aren't enough for one more in each copy, too.
+    """
+    form, (rows, columns) = weight.stored, matrix(weight.shape)
+    each, left = divmod(size, weight.copies)
+    more = each * 8 - form.bits_of(rows, columns)
     by_columns = weight.split == 1 or len(weight.shape) == 1
-    each, once = divmod(per_copy, matrix(weight.shape)[by_columns])
-    return replace(
+    share, once = divmod(more, columns if by_columns else rows)
+    stored = replace(
         form,
-        row_bits=form.row_bits + (0 if by_columns else each),
-        column_bits=form.column_bits + (each if by_columns else 0),
-        tensor_bits=form.tensor_bits + once + -(-odd // weight.copies),
+        row_bits=form.row_bits + (0 if by_columns else share),
+        column_bits=form.column_bits + (share if by_columns else 0),
+        tensor_bits=form.tensor_bits + once,
     )
+    return replace(weight, stored=stored), left

@@ -7,6 +7,7 @@ Source of the answers: RFC 9110, sections 14.4 and 15.3.7 (206 and Content-Range
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,28 @@ FIRST_BYTES = 100_001
 CHUNK = 65_536
 PARTIAL = 206
 _PLACE = re.compile(r"bytes (?P<first>\d{1,19})-(?P<last>\d{1,19})/(?P<size>\d{1,19}|\*)", re.ASCII)
+
+
+TRIES = 4
+BUSY = (429, 503)
+"""Answers that ask to come again later. Source: RFC 6585, section 4; RFC 9110, section 15.6.4."""
+WAIT_S, MOST_WAIT_S = 2, 8
+"""Seconds to wait where the answer says none, and at most: hub_headers gives up after three times as many without any file."""
+
+
+class _Busy(Exception):
+    """The server asks to come again in `wait_s` seconds."""
+
+    def __init__(self, wait_s: int) -> None:
+        self.wait_s = wait_s
+
+
+def _wait_s(status: int, retry_after: str | None) -> int | None:
+    """Seconds after which to ask again; None for an answer that isn't worth waiting, or too long."""
+    if status not in BUSY:
+        return None
+    said = int(retry_after) if retry_after is not None and re.fullmatch(r"\d{1,9}", retry_after, re.ASCII) else WAIT_S
+    return said if said <= MOST_WAIT_S else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +70,22 @@ class Remote:
 
         Raises: Unreachable where the answer is another one; what the HTTP library raises.
         """
+        for _ in range(TRIES - 1):
+            try:
+                return self._part(first, count)
+            except _Busy as busy:
+                time.sleep(busy.wait_s)
+        return self._part(first, count, patient=False)
+
+    def _part(self, first: int, count: int, *, patient: bool = True) -> Part:
+        """One request. patient: whether an answer that asks for patience may be waited out, and raises _Busy."""
         from huggingface_hub.utils import hf_raise_for_status  # type: ignore[attr-defined]
 
         asked = {**self.headers, "range": f"bytes={first}-{first + count - 1}"}
         with _stream(self.url, asked) as (answer, chunks):
+            wait_s = _wait_s(answer.status_code, answer.headers.get("retry-after")) if patient else None
+            if wait_s is not None:
+                raise _Busy(wait_s)
             hf_raise_for_status(answer)
             data = _at_most(chunks, count + 1)
             if answer.status_code == PARTIAL:

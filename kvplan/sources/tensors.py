@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from typing import NamedTuple
 
 from kvplan.errors import UsageError
 from kvplan.sources.shards import WHOLE
@@ -46,13 +47,23 @@ class Headers:
         return sum(tensor.bytes for tensor in self.tensors)
 
 
-_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|blk|layer)\.(\d+)\.")
+_LAYER = re.compile(r"(?:^|\.)(?:h|blk|\w*layers?|\w*blocks?)\.(\d+)\.")
 
 
-def layer_of(name: str) -> int | None:
-    """Number of the layer that a tensor belongs to; None outside the layers."""
+class Numbered(NamedTuple):
+    """A tensor's name in its parts. stem: up to the layer's number, "" outside the layers. inner: what follows it."""
+
+    stem: str
+    number: int | None
+    inner: str
+
+
+def numbered(name: str) -> Numbered:
+    """`model.layers.3.mlp.gate.weight` as model.layers, 3 and mlp.gate.weight: the first number of a layer counts."""
     found = _LAYER.search(name)
-    return None if found is None else int(found[1])
+    if found is None:
+        return Numbered("", None, name)
+    return Numbered(name[: found.start(1) - 1], int(found[1]), name[found.end() :])
 
 
 def joined(parts: Iterable[Headers], source: str, read: int = 0) -> Headers:

@@ -6,15 +6,20 @@ copy of them in the cache.
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kvplan.errors import BadFile, KvplanError, UsageError
-from kvplan.sources.complete import contradictions, lacking
+from kvplan.errors import BadFile, KvplanError, Unsupported, UsageError
+from kvplan.sources.complete import HINT, lacking
+from kvplan.sources.contradictions import contradictions
 from kvplan.sources.files import CONFIG_NAMES
 from kvplan.sources.headers import Progress, folder_headers, hub_headers
 from kvplan.sources.measured import accounts_for, lacks_head, measured
+from kvplan.sources.places import places
 from kvplan.sources.shards import INDEX, WHOLE, Incomplete
 from kvplan.units import format_bytes
 
@@ -33,38 +38,67 @@ TOLD_WHOLE = (INDEX, WHOLE)
 def weigh(model: Model, *, offline: bool = False, progress: Progress | None = None) -> Model:
     """The model with bytes from its checkpoint's headers; itself, with a note where it matters, when they can't be had.
 
-    Raises: BadFile, Unsupported for a local file that isn't what its name says or contradicts itself.
+    Raises: BadFile for a local file that isn't what its name says or contradicts itself.
     """
     if model.weights is None:
         return model
+    with _uncollected():
+        return _weighed(model, model.weights, progress, offline=offline)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the garbage collector, which walks over hundreds of thousands of tensors again and again: none is garbage."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _weighed(model: Model, weights: Weights, progress: Progress | None, *, offline: bool) -> Model:
     if model.origin.source.startswith(HUB):
         found = _of_hub(model, progress, offline=offline)
     else:
         found = _beside(model.origin.source, progress)
     if found is None:
         return model
-    why = found if isinstance(found, str) else _unbelieved(model.weights, found)
-    if isinstance(found, str) or why is not None:
-        return replace(model, notes=(*model.notes, f"weights are those of the config's formula: {why}"))
-    unlike = contradictions(model.weights, found)
-    weights = replace(measured(model.weights, found), contradicted=bool(unlike))
-    said = f"{CONTRADICTED}: they have {' and '.join(unlike)}; bytes are the files', give the checkpoint's own config.json for the rest"
-    return replace(model, weights=weights, notes=(*model.notes, said) if unlike else model.notes)
+    weighed = found if isinstance(found, str) else judged(weights, found)
+    if isinstance(weighed, str):
+        return replace(model, notes=(*model.notes, f"weights are those of the config's formula: {weighed}"))
+    return replace(model, weights=weighed.weights, notes=(*model.notes, *weighed.notes))
 
 
 CONTRADICTED = "the files contradict the config"
 
 
-def _unbelieved(weights: Weights, found: Headers) -> str | None:
-    """Why the config's formula is better than what the files have; None where they have all of it."""
-    lacks = lacking(weights, found)
+class Judged(NamedTuple):
+    """Weights as the files have them, and what is to be said about it."""
+
+    weights: Weights
+    notes: tuple[str, ...]
+
+
+def judged(weights: Weights, headers: Headers) -> Judged | str:
+    """Weights as files have them; why the config's formula is better, where they don't have all of it."""
+    found = places(weights, headers)
+    lacks = lacking(found)
     if lacks is not None:
         return lacks
-    if accounts_for(measured(weights, found), found):
-        return None
-    if lacks_head(weights, found):
+    if lacks_head(found):
         return "the files have no lm_head, and the config doesn't say that it is the embedding (tie_word_embeddings)"
-    return f"the files' tensors, {format_bytes(found.bytes)}, can't be told apart by their names"
+    weighed = measured(found)
+    if not accounts_for(weighed, found):
+        if weights.towers and not found.towers:
+            return f"no file has the towers for images, sound or an encoder that the config describes; {HINT}"
+        return f"the files' tensors, {format_bytes(headers.bytes)}, can't be told apart by their names"
+    unlike = contradictions(found)
+    if not unlike:
+        return Judged(weighed, ())
+    said = f"{CONTRADICTED}: they have {' and '.join(unlike)}; bytes are the files', give the checkpoint's own config.json for the rest"
+    return Judged(replace(weighed, contradicted=True), (said,))
 
 
 def _beside(source: str, progress: Progress | None) -> Headers | str | None:
@@ -74,7 +108,7 @@ def _beside(source: str, progress: Progress | None) -> Headers | str | None:
         return None
     try:
         return folder_headers(path.parent, progress)
-    except (Incomplete, UsageError) as error:
+    except (Incomplete, Unsupported, UsageError) as error:
         return _words(error)
 
 

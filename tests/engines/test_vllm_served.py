@@ -106,7 +106,7 @@ def test_a_draft_s_class_is_asked_too():
 
 def test_a_type_that_nobody_has_code_for():
     """transformers_utils/config.py get_config; with auto_map the checkpoint's own code is asked."""
-    strange = {"model_type": "gated_deltanet", "num_hidden_layers": 6, **LAYERS}
+    strange = {"model_type": "never_heard_of", "num_hidden_layers": 6, **LAYERS}
     for config, read_by in ((strange, False), ({**strange, "auto_map": {"AutoConfig": "configuration.Own"}}, True)):
         model = read(config, Origin("a checkpoint", "a test"))
         if read_by:

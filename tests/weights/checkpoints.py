@@ -99,6 +99,15 @@ def checkpoint(folder: Path, config: Mapping[str, object], files: Mapping[str, M
     return folder
 
 
+def typed(folder: Path, config: Mapping[str, object], parts: Mapping[tuple[str, int], Mapping[str, Shape]]) -> Path:
+    """A folder with a config.json and a file for the tensors of each dtype, of elements of so many bytes."""
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    for (dtype, width), shapes in parts.items():
+        (folder / f"{dtype.lower()}.safetensors").write_bytes(filed(shapes, dtype, width))
+    return folder
+
+
 def single(folder: Path, config: Mapping[str, object], shapes: Mapping[str, Shape]) -> Path:
     """A folder with a config.json and one model.safetensors."""
     return checkpoint(folder, config, {"model.safetensors": shapes})

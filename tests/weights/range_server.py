@@ -22,12 +22,13 @@ File = tuple[bytes, int]
 
 
 class RangeServer:
-    """The server; `sent` counts bytes of files, `ranges` the requests for a part of one."""
+    """The server; `sent` counts bytes of files, `ranges` the requests for a part of one, of which the first `busy` are refused."""
 
     def __init__(self, repos: Mapping[str, Mapping[str, File]]) -> None:
         self.repos = repos
         self.sent = 0
         self.ranges = 0
+        self.busy = 0
         self.lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -77,6 +78,11 @@ class _Handler(Handler):
         body = start[begin : end + 1] + bytes(max(0, end + 1 - max(begin, len(start))))
         with self.server_of.lock:
             self.server_of.ranges += 1
+            busy = self.server_of.busy > 0
+            self.server_of.busy -= busy
+        if busy:
+            self._say(429, {"Retry-After": "0"}, b"")
+            return
         self._say(206, {**about, "Content-Range": f"bytes {begin}-{end}/{size}"}, body)
 
     def _say(self, code: int, headers: Mapping[str, str], body: bytes, length: int | None = None) -> None:

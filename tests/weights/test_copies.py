@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import struct
+
 import pytest
 from weights.checkpoints import ALL, LLAMA, checkpoint, filed, index, llama, shards, single
 
@@ -61,3 +64,23 @@ def test_two_copies_of_which_none_is_the_model_are_not_chosen_from(tmp_path):
     assert "model.fp16.safetensors" in note
     assert "model.fp32.safetensors" in note
     assert "keep one" in note
+
+
+def test_gguf_files_of_unknown_types_leave_the_config_s_formula(tmp_path):
+    """Type 99 is nothing that ggml has; 40 and 41 are NVFP4 (64 elements in 36 B) and Q1_0 (128 in 18 B)."""
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    (tmp_path / "model.gguf").write_bytes(gguf_of(99, 256))
+    model = weigh(load_model(str(tmp_path)))
+    assert (model.weights.basis, model.weights.bytes) == ("config", 2 * ALL)
+    (note,) = (note for note in model.notes if "formula" in note)
+    assert "ggml type 99" in note
+    for kind, size in ((40, 144), (41, 36)):
+        (tmp_path / "model.gguf").write_bytes(gguf_of(kind, 256))
+        assert folder_headers(tmp_path).bytes == size
+
+
+def gguf_of(kind: int, elements: int) -> bytes:
+    """A GGUF file of one vector of this ggml type, and its data. Source: ggml/docs/gguf.md."""
+    name = b"blk.0.attn_q.weight"
+    start = b"GGUF" + struct.pack("<IQQQ", 3, 1, 0, len(name)) + name + struct.pack("<IQIQ", 1, elements, kind, 0)
+    return start.ljust(-(-len(start) // 32) * 32, bytes(1)) + bytes(elements * 4)

@@ -17,6 +17,7 @@ from kvplan.families import read
 from kvplan.sources import gguf, safetensors
 from kvplan.sources.headers import folder_headers, gguf_headers
 from kvplan.sources.measured import measured
+from kvplan.sources.places import places
 
 DATA = Path(__file__).parents[1] / "data" / "headers"
 LLAMA_LAYER = 32 * 32 + 2 * 16 * 32 + 32 * 32 + 3 * 48 * 32 + 2 * 32
@@ -53,7 +54,7 @@ def test_a_tied_head_is_stored_once():
 def test_formula_and_headers_agree_on_every_rank(folder):
     formula = model(folder).weights
     found = folder_headers(DATA / folder)
-    weights = measured(formula, found)
+    weights = measured(places(formula, found))
     assert weights.bytes == found.bytes == formula.bytes == weights.formula_bytes
     assert weights.total == formula.total
     for parallel in (Parallel(tp=2), Parallel(pp=2), Parallel(tp=2, pp=2)):
@@ -66,7 +67,7 @@ def test_measured_bytes_win_over_the_formula(tmp_path):
     tensors = {f"model.layers.{layer}.self_attn.q_proj.weight_scale": entry("F32", (32, 1), (0, 128)) for layer in (0,)}
     written(folder / "extra.safetensors", tensors, 128)
     formula = model("tied").weights
-    weights = measured(formula, folder_headers(folder))
+    weights = measured(places(formula, folder_headers(folder)))
     assert weights.bytes == formula.bytes + 128
     assert weights.formula_bytes == formula.bytes
     assert weights.bytes_fullest(Parallel(tp=2)) == formula.bytes_fullest(Parallel(tp=2)) + 64
@@ -196,7 +197,7 @@ def test_blocks_of_scales_stay_known_where_files_give_the_bytes(tmp_path):
         end += length
     written(file, filed, end)
     formula = read(config, Origin("tied", "a test")).weights
-    weights = measured(formula, folder_headers(folder))
+    weights = measured(places(formula, folder_headers(folder)))
     blocks = {weight.name: (weight.stored.group_rows, weight.stored.group) for weight in weights.layers[0]}
     assert blocks["self_attn.q_proj"] == blocks["mlp.down_proj"] == (16, 16)
     assert weights.bytes == end

@@ -112,3 +112,17 @@ def test_a_tensor_that_contradicts_itself_is_refused(tmp_path):
     raw = json.dumps({"w": {"dtype": "BF16", "shape": [2**40], "data_offsets": [0, 4]}}).encode()
     with RangeServer({"org/odd": {"model.safetensors": (struct.pack("<Q", len(raw)) + raw, 10**6)}}) as hub:
         assert ask(hub, "org/odd", tmp_path)["answer"]["error"] == "BadFile"
+
+
+def test_a_hub_that_asks_to_come_again_is_asked_again(tmp_path):
+    with RangeServer({"org/busy": {"model.safetensors": sized(header(4, 8), 4, 8)}}) as hub:
+        hub.busy = 3
+        assert ask(hub, "org/busy", tmp_path)["answer"]["bytes"] == 4 * 8 * 2
+        assert hub.ranges == 4
+
+
+def test_a_hub_that_never_has_time_is_given_up(tmp_path):
+    with RangeServer({"org/busy": {"model.safetensors": sized(header(4, 8), 4, 8)}}) as hub:
+        hub.busy = 100
+        assert ask(hub, "org/busy", tmp_path)["answer"] == {"error": "Unreachable", "cause": "it answered 429"}
+        assert hub.ranges == 4

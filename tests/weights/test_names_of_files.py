@@ -12,6 +12,7 @@ from kvplan.arch.weights import ONE_GPU, Weights
 from kvplan.engines.vllm.layout.views import vllm
 from kvplan.families import read
 from kvplan.sources.measured import accounts_for, lacks_head, measured
+from kvplan.sources.places import places
 from kvplan.sources.tensors import Headers, Tensor
 
 HIDDEN, INNER, VOCABULARY, LAYERS = 256, 512, 1024, 2
@@ -62,7 +63,7 @@ def test_embeddings_and_norms_are_found_by_shape():
         bf16("backbone.embeddings.weight", VOCABULARY, HIDDEN), bf16("backbone.norm_f.weight", HIDDEN),
         bf16("lm_head.weight", VOCABULARY, HIDDEN), bf16("model.layers.0.self_attn.q_proj.scale", 2),
     ]  # fmt: skip
-    found = measured(weights(), headers(*BODY, *renamed))
+    found = measured(places(weights(), headers(*BODY, *renamed)))
     ends = {weight.name: weight.bytes_on_rank(ONE_GPU) for weight in (*found.first, *found.last)}
     assert ends == {"model.embed_tokens": TABLE, "model.norm": NORM, "lm_head": TABLE}
 
@@ -72,25 +73,25 @@ def test_buffers_are_no_weights():
     mask = Tensor("h.0.attn.bias", "F32", (1, 1, 1024, 1024), 4 << 20)
     frequencies = Tensor("model.layers.1.self_attn.rotary_emb.inv_freq", "F32", (32,), 128)
     files = headers(*BODY, *ENDS, mask, frequencies)
-    found = measured(weights(), files)
+    found = measured(places(weights(), files))
     assert found.bytes == files.bytes - (4 << 20) - 128 == weights().bytes
-    assert accounts_for(found, files)
+    assert accounts_for(found, places(weights(), files))
 
 
 def test_a_head_beside_the_embedding_that_it_is_isnt_counted():
     tied = weights(tie_word_embeddings=True)
     files = headers(*BODY, *ENDS)
-    found = measured(tied, files)
+    found = measured(places(tied, files))
     assert found.bytes == files.bytes - TABLE == tied.bytes
-    assert accounts_for(found, files)
+    assert accounts_for(found, places(tied, files))
 
 
 def test_a_head_that_the_config_says_and_the_files_lack_is_doubted():
     """vLLM builds it all the same, so the config's formula is used."""
     files = headers(*BODY, *ENDS[:2])
-    found = measured(weights(), files)
+    found = measured(places(weights(), files))
     assert found.bytes == files.bytes + TABLE
-    assert not accounts_for(found, files)
+    assert not accounts_for(found, places(weights(), files))
 
 
 def test_scales_of_rows_are_copied_to_ranks_that_share_the_inputs():
@@ -106,7 +107,7 @@ def test_scales_of_rows_are_copied_to_ranks_that_share_the_inputs():
             body += [replace(tensor, bytes=tensor.bytes // 2), bf16(f"{tensor.name}_scale", tensor.shape[0], 1)]
         else:
             body.append(tensor)
-    found = measured(weights(quantization_config=block), headers(*body, *ENDS))
+    found = measured(places(weights(quantization_config=block), headers(*body, *ENDS)))
     output = next(weight for weight in found.layers[0] if weight.name.endswith("o_proj"))
     assert output.bytes_on_rank(Parallel(tp=2)) == HIDDEN * HIDDEN // 2 + 2 * HIDDEN
     assert output.bytes_on_rank(Parallel(tp=2), vllm("llama")) == HIDDEN * HIDDEN // 2 + 4 * HIDDEN
@@ -132,7 +133,7 @@ def test_bitsandbytes_names_its_scales_after_the_weight():
             ]
         else:
             body.append(tensor)
-    found = measured(weights(quantization_config=block), headers(*body, *ENDS))
+    found = measured(places(weights(quantization_config=block), headers(*body, *ENDS)))
     query = next(weight for weight in found.layers[0] if weight.name.endswith("q_proj"))
     assert query.bytes_on_rank(ONE_GPU) == HIDDEN * HIDDEN // 2 + HIDDEN * HIDDEN // 16 + 64 + 83
     assert query.bytes_on_rank(Parallel(tp=2)) == pytest.approx(query.bytes_on_rank(ONE_GPU) / 2, abs=150)
@@ -145,8 +146,24 @@ def test_a_head_by_another_name_is_no_second_embedding():
         bf16("transformer.output_layer.weight", VOCABULARY, HIDDEN), bf16("model.layers.0.self_attn.q_proj.scale", 2),
     ]  # fmt: skip
     files = headers(*BODY, *renamed)
-    found = measured(weights(), files)
+    found = measured(places(weights(), files))
     ends = {weight.name: weight.bytes_on_rank(ONE_GPU) for weight in (*found.first, *found.last)}
     assert ends == {"model.embed_tokens": TABLE, "model.norm": NORM, "lm_head": TABLE}
-    assert not lacks_head(weights(), files)
-    assert lacks_head(weights(), headers(*BODY, *renamed[:2]))
+    assert not lacks_head(places(weights(), files))
+    assert lacks_head(places(weights(), headers(*BODY, *renamed[:2])))
+
+
+def test_experts_hold_exactly_the_bytes_of_their_files():
+    """Eight of 384 elements and 5 bytes beside: no eighth of them is a whole byte, and none is added."""
+    moe = {"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "decoder_sparse_step": 1, "mlp_only_layers": [], "head_dim": 64}  # fmt: skip
+    known = weights(**moe)
+    ends = {weight.name for weight in (*known.first, *known.last)}
+    tensors = [bf16(f"{weight.name}.weight", *weight.shape) for weight in (*known.first, *known.last)]
+    for number, block in enumerate(known.layers):
+        for weight in block:
+            names = [weight.name.replace("experts.0", f"experts.{expert}") for expert in range(weight.copies)]
+            tensors += [bf16(f"model.layers.{number}.{name}.weight", *weight.shape) for name in names]
+    tensors.append(Tensor("model.layers.0.mlp.experts.3.up_proj.weight_scale", "U8", (5,), 5))
+    assert ends == {"model.embed_tokens", "model.norm", "lm_head"}
+    files = headers(*tensors)
+    assert measured(places(known, files)).bytes == files.bytes == known.bytes + 5

@@ -20,6 +20,7 @@ from kvplan.families import read
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.measured import measured
 from kvplan.sources.models import load_model
+from kvplan.sources.places import places
 from kvplan.sources.tensors import Headers, Tensor
 
 MOE = {
@@ -112,7 +113,7 @@ def both(kind: str):
     quantization, parts_of = KINDS[kind]
     model = read({**MOE, "quantization_config": quantization}, Origin("a model", "a test"))
     found = tuple(tensors(model.weights, parts_of))
-    return model, measured(model.weights, Headers(found, 3, 0, "a test"))
+    return model, measured(places(model.weights, Headers(found, 3, 0, "a test")))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -184,6 +185,6 @@ def test_experts_in_mxfp4_are_padded_as_the_gpu_wants_beside_headers_too(router_
     found = [Tensor(name, "BF16", (size,), size) for name, size in ends.items()]
     found += [tensor for number in range(36) for tensor in gpt_oss(number, router_bytes)]
     view = view_of("vllm", model, load_gpu(gpu))
-    weights = measured(model.weights, Headers(tuple(found), 15, 0, "a test"))
+    weights = measured(places(model.weights, Headers(tuple(found), 15, 0, "a test")))
     wider = 36 * 128 * 2881 * (router_bytes - 2)
     assert weights.bytes_fullest(parallel, view) == model.weights.bytes_fullest(parallel, view) + wider

@@ -7,7 +7,7 @@ from math import isqrt
 
 from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent, Layer, Recurrent
 from kvplan.arch.storage import Storage
-from kvplan.arch.weights import UNSURE_HEAD, Block, Weight, Weights
+from kvplan.arch.weights import BEYOND_LLAMA, UNSURE_HEAD, Block, Weight, Weights
 from kvplan.errors import MissingField
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
@@ -60,7 +60,7 @@ class _Reader:
         self.missing: list[str] = []
         self.hollow = False
         if not known:
-            self.missing.append(f"what {fields.model_type or 'this model'} has beyond Llama's tensors")
+            self.missing.append(f"what {fields.model_type or 'this model'} has {BEYOND_LLAMA}")
         if family.unsure is not None:
             self.missing.append(family.unsure)
         base = ConfigSymbols(fields, dict(family.given), dict(family.fallback))

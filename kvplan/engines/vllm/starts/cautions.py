@@ -25,6 +25,7 @@ def cautions(model: Model, gpu: Gpu | None, settings: Settings, rules: Rules, op
         _guesses(model, settings),
         _uncached(model, options, rules),
         _crowded(model, gpu, settings, rules, options),
+        _absent(model, settings),
     )
     return tuple(f"{each}." for each in said if each is not None)
 
@@ -59,6 +60,23 @@ def _uncached(model: Model, options: Options, rules: Rules) -> str | None:
     return (
         f"vLLM {text(rules.version)} turns prefix caching off for {model.origin.id}, whose recurrent state it can't cache yet: "
         "planned without"
+    )
+
+
+def _absent(model: Model, settings: Settings) -> str | None:
+    """Whoever trains a model further often saves it without its prediction layers, and with the config that has them."""
+    weights = model.weights
+    if (
+        not settings.drafted
+        or weights is None
+        or weights.basis != "headers"
+        or weights.draft
+        or not draft_layers(model)
+    ):
+        return None
+    return (
+        f"no file of {model.origin.id} has the prediction layers that its config announces: leave --speculative-tokens out, or "
+        "name a model that drafts with --draft"
     )
 
 

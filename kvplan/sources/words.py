@@ -1,0 +1,28 @@
+"""Numbers of layers in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+MOST_RUNS = 2
+"""Runs of numbers that need no commas."""
+
+
+def layers_text(numbers: Sequence[int]) -> str:
+    """`layer 3`, `layers 0 and 3`, `layers 4 to 7, 9 and 12`."""
+    runs = [f"{first} to {last}" if last > first + 1 else " and ".join(map(str, range(first, last + 1))) for first, last in _runs(numbers)]  # fmt: skip
+    text = " and ".join(runs) if len(runs) <= MOST_RUNS else f"{', '.join(runs[:-1])} and {runs[-1]}"
+    return f"layer{'s' * (len(numbers) > 1)} {text}"
+
+
+def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    first = last = -1
+    for number in sorted(numbers):
+        if last >= 0 and number == last + 1:
+            last = number
+            continue
+        if last >= 0:
+            yield first, last
+        first = last = number
+    if last >= 0:
+        yield first, last
