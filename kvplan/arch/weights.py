@@ -74,6 +74,9 @@ class View:
 UNSURE_HEAD = "head of its own, if the checkpoint has one"
 """What is missing where only the checkpoint says whether the head is the embedding."""
 
+UNLISTED = "modules that quantization_config names and kvplan doesn't know"
+"""What is missing where a list of exceptions has names that no tensor of the inventory goes by."""
+
 PLAIN = View()
 
 
