@@ -24,6 +24,7 @@ Not fitting is an answer, not an error: see kvplan.plan.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,11 @@ class KvplanError(Exception):
     def __init__(self, what: str, *, cause: str | None = None, hint: str | None = None) -> None:
         super().__init__(what)
         self.problem = Problem(what, cause, hint)
+
+    def about(self, name: str) -> Self:
+        """The same error, beginning with what it is about: a flag, a field, an argument."""
+        problem = self.problem
+        return type(self)(f"{name}: {problem.what}", cause=problem.cause, hint=problem.hint)
 
 
 class UsageError(KvplanError):

@@ -18,24 +18,79 @@ _BYTE_UNITS = {
     "b": 1, "kb": KB, "mb": MB, "gb": GB, "tb": TB, "kib": KIB, "mib": MIB, "gib": GIB, "tib": TIB,
 }  # fmt: skip
 _TOKEN_UNITS = {"": 1, "k": 2**10, "m": 2**20}
-_NUMBER = re.compile(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([A-Za-z/]*)\s*", re.ASCII)
-_GROUP = re.compile(r"0[0-9]+", re.ASCII)
-"""What follows a thousands separator and can't be a length of its own; `8,128` may be two lengths."""
-_SEPARATOR = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))", re.ASCII)
-_LARGEST = 2**63 - 1
+NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*)(?:\.[0-9]+)?"
+"""How a number is written, everywhere: a comma stands only before each three digits of a whole part."""
+_NUMBER = re.compile(rf"\s*({NUMBER})\s*([A-Za-z/]*)\s*", re.ASCII)
+_DECIMAL_COMMA = re.compile(r"(\s*[0-9]+),([0-9]+\s*[A-Za-z/]*\s*)", re.ASCII)
+_THOUSANDS = re.compile(r"(?<![0-9])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])", re.ASCII)
+"""In a list, one length with thousands separators or several of three digits: nobody can tell."""
+LARGEST = 2**63 - 1
+"""Most bytes or tokens."""
+MOST = 2**31 - 1
+"""Most of anything else that is counted: sequences, ranks, tokens of a block."""
 
 
 def _split(text: str, what: str, example: str) -> tuple[Decimal, str]:
     match = _NUMBER.fullmatch(text)
     if match is None:
+        comma = _DECIMAL_COMMA.fullmatch(text)
+        if comma is not None:
+            meant = f"{comma[1]}.{comma[2]}".strip()
+            raise BadSize(
+                f"{text!r} is not {what}",
+                cause="a comma stands before three digits of a whole number, as in 1,024, and for nothing else",
+                hint=f"{meant}?",
+            )
         raise BadSize(f"{text!r} is not {what}", hint=f"write it like {example}")
     return Decimal(match[1].replace("_", "").replace(",", "")), match[2].lower()
 
 
 def _whole(number: Decimal, text: str, what: str) -> int:
-    if number != int(number) or number > _LARGEST:
+    if number != int(number) or number > LARGEST:
         raise BadSize(f"{text!r} is not {what}", cause="it is not a whole number below 2^63")
     return int(number)
+
+
+def whole(value: object, *, least: int = 1, most: int = MOST) -> int:
+    """The value, where it is a whole number within bounds.
+
+    Raises: BadSize.
+    """
+    if type(value) is not int or not least <= value <= most:
+        hint = None if isinstance(value, int) else "write it like 8"
+        raise BadSize(f"{value!r} is not a whole number from {least:,} to {most:,}", hint=hint)
+    return value
+
+
+def parse_whole(text: str, *, least: int = 1) -> int:
+    """A number of things from its digits.
+
+    Raises: BadSize.
+    """
+    bare = text.strip()
+    return whole(int(bare) if bare.isascii() and bare.isdigit() and len(bare) < 20 else text, least=least)
+
+
+def share(value: object) -> float:
+    """The value, where it is a share of something: more than 0, at most 1.
+
+    Raises: BadSize.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+        raise BadSize(f"{value!r} is not a share of the memory", hint="write it like 0.92")
+    return value
+
+
+def parse_share(text: str) -> float:
+    """A share from `0.92` or `92%`.
+
+    Raises: BadSize.
+    """
+    bare = text.strip()
+    try:
+        return share(float(bare.removesuffix("%")) / (100 if bare.endswith("%") else 1))
+    except (ValueError, BadSize):
+        raise BadSize(f"{text!r} is not a share of the memory", hint="write it like 0.92 or 92%") from None
 
 
 def parse_bytes(text: str) -> int:
@@ -81,16 +136,18 @@ def parse_tokens(text: str) -> int:
 def parse_token_list(text: str) -> tuple[int, ...]:
     """Lengths from `8k`, a list `8k,32k` or a doubling range `8k..128k`.
 
-    Raises: BadSize.
+    Raises: BadSize, also for `8,192`, which is one length to some and two to others.
     """
+    either = _THOUSANDS.search(text)
+    if either is not None:
+        one, several = either[0].replace(",", ""), either[0].replace(",", ", ")
+        raise BadSize(
+            f"{text!r} may be one length with thousands separators, or several",
+            cause="a list has commas between lengths",
+            hint=f"write {one} for one length, or '{several}' for {len(several.split())}",
+        )
     lengths: list[int] = []
     for part in text.split(","):
-        if _GROUP.fullmatch(part):
-            raise BadSize(
-                f"{text!r} has thousands separators, which aren't taken",
-                cause="a comma stands between two lengths",
-                hint=f"write it like {_SEPARATOR.sub('', text)}",
-            )
         first, dots, last = part.partition("..")
         if not dots:
             lengths.append(parse_tokens(part))

@@ -26,6 +26,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+EXAMPLE = "docs/examples/platform/kvplan-budget.yaml"
+"""A budget with a lock beside it, whose numbers are printed output too."""
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"```console\n\$ kvplan (?P<words>.*)\n(?P<output>(?:(?!```).*\n)*)```")
 REGION = re.compile(r"<!-- table: (?P<name>[\w-]+) -->\n(?P<body>(?:(?!<!-- /table -->).*\n)*)<!-- /table -->")
@@ -94,6 +96,7 @@ def main(words: list[str]) -> int:
         for path in behind:
             sys.stderr.write(f"{path.relative_to(ROOT)} is behind: run python tools/docs.py\n")
         return 1 if behind else 0
+    printed(f"check {EXAMPLE} --offline --update")
     for path in DOCUMENTS:
         path.write_text(refreshed(path.read_text(encoding="utf-8")), encoding="utf-8")
     return 0

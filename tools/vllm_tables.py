@@ -1,9 +1,9 @@
-"""Remakes kvplan/engines/vllm/tables/registered.py, unadapted.py, adapted_ends.py and flags.py: what each release of vLLM takes.
+"""Remakes kvplan/engines/vllm/tables/{releases,registered,unadapted,adapted_ends,flags,capabilities}.py: what each release of vLLM takes.
 
     python tools/vllm_tables.py FOLDER
 
 FOLDER holds one folder a release, named by its version, with the release's `vllm` package in it (a wheel unpacks; of it
-only config*, engine/arg_utils.py, model_executor/models, models and layers/quantization/__init__.py are read). Nothing is imported:
+only config*, engine/arg_utils.py, model_executor/models, models and layers/quantization are read). Nothing is imported:
 names are taken from the syntax trees. Names of classes, flags and formats are facts; no other text is kept.
 """
 
@@ -34,27 +34,25 @@ from __future__ import annotations
 
 
 def main(folder: Path) -> None:
-    """Write both modules."""
+    """Write every module."""
     releases = sorted((parsed(path.name), path / "vllm") for path in folder.iterdir() if (path / "vllm").is_dir())
+    write_releases(releases)
     classes = spans(releases, classes_of)
     write(
         "registered.py",
         "Model classes that vLLM registers, and the releases that do.\n\nSource: model_executor/models/registry.py of each",
-        releases,
         (("CLASSES", "Class that a config names: releases.", classes),),
     )
     write(
         "unadapted.py",
         "Model classes that vLLM registers without room for LoRA adapters, and the releases that do.\n\n"
         "Source: model_executor/models/registry.py and the modules it names, of each",
-        releases,
         (("WITHOUT_ADAPTERS", "Class that a config names: releases.", spans(releases, unadapted_of)),),
     )
     write(
         "adapted_ends.py",
         "Model classes whose embedding or head vLLM makes room for adapters of, and the releases that do.\n\n"
         "Source: embedding_modules of the classes of model_executor/models, and of those that they build, of each",
-        releases,
         (
             (
                 "EMBEDDING",
@@ -73,7 +71,6 @@ def main(folder: Path) -> None:
         "flags.py",
         "Flags of vLLM's engine and their values, and the releases that take them.\n\n"
         "Source: engine/arg_utils.py, config/cache.py, config/lora.py and layers/quantization/__init__.py of each",
-        releases,
         (
             ("FLAGS", "Flag without its dashes: releases.", spans(releases, flags_of)),
             ("NEGATED", "Switch that may be turned off with --no-: releases.", spans(releases, negated_of)),
@@ -82,6 +79,19 @@ def main(folder: Path) -> None:
             ("BLOCKS", "Value of --block-size, where a release lists them: releases.", spans(releases, blocks_of)),
             ("DRAFT_METHODS", "Method of --speculative-config: releases.", spans(releases, methods_of)),
             ("QUANTIZATIONS", "Method that a checkpoint is quantized by: releases.", spans(releases, quantizations_of)),
+        ),
+    )
+    write(
+        "capabilities.py",
+        "The least compute capability that vLLM's methods of quantization take, as 10 x major + minor, and the releases that say so.\n\n"
+        "Source: get_min_capability of the classes of layers/quantization of each",
+        (
+            ("METHODS", "Method: least compute capability: releases.", numbered(spans(releases, least_of_methods))),
+            (
+                "SCHEMES",
+                "Class of a linear layer's scheme: least compute capability: releases.",
+                numbered(spans(releases, least_of_schemes)),
+            ),
         ),
     )
 
@@ -112,13 +122,38 @@ def spans(releases: list[tuple[Version, Path]], names: Callable[[Path], set[str]
     return {name: " ".join("-".join(map(text, span)) for span in each) for name, each in sorted(found.items())}
 
 
-def write(file: str, about: str, releases: Iterable[tuple[Version, Path]], tables: Iterable[tuple]) -> None:
+def write_releases(releases: Iterable[tuple[Version, Path]]) -> None:
+    """The module that names the releases."""
+    known = ", ".join(f'"{text(version)}"' for version, _ in releases)
+    (HERE / "releases.py").write_text(
+        '"""Releases of vLLM whose files the tables beside this one were made from.\n\n'
+        'Made by tools/vllm_tables.py; not written by hand.\n"""\n\nfrom __future__ import annotations\n\n'
+        f"RELEASES = ({known})  # fmt: skip\n",
+        encoding="utf-8",
+    )
+
+
+def numbered(table: dict[str, str]) -> dict[str, dict[int, str]]:
+    """Names that end in a number, taken apart."""
+    found: dict[str, dict[int, str]] = {}
+    for key, value in table.items():
+        name, _, number = key.rpartition(" ")
+        found.setdefault(name, {})[int(number)] = value
+    return found
+
+
+def written(value: str | dict[int, str]) -> str:
+    """A value as Python has it, strings in double quotes."""
+    if isinstance(value, str):
+        return f'"{value}"'
+    return f"{{{', '.join(f'{number}: {written(spans)}' for number, spans in sorted(value.items()))}}}"
+
+
+def write(file: str, about: str, tables: Iterable[tuple]) -> None:
     """One module of tables."""
     lines = [HEAD.format(about=about + ".")]
-    known = ", ".join(f'"{text(version)}"' for version, _ in releases)
-    lines.append(f'RELEASES = ({known})  # fmt: skip\n"""Releases that were read."""\n\n')
     for name, says, table in tables:
-        rows = "\n".join(f'    "{key}": "{value}",' for key, value in table.items())
+        rows = "\n".join(f'    "{key}": {written(value)},' for key, value in table.items())
         lines.append(f'{name} = {{\n{rows}\n}}\n"""{says}"""\n\n')
     (HERE / file).write_text("".join(lines).rstrip("\n") + "\n", encoding="utf-8")
 
@@ -406,6 +441,53 @@ def quantizations_of(folder: Path) -> set[str]:
         if isinstance(value, ast.List):
             return {str(each) for each in constants(value)}
     return set()
+
+
+def least_of_methods(folder: Path) -> set[str]:
+    """`fp8 75`: each method of the table that gives methods their classes, and the least its class takes."""
+    least, found = least_capabilities(folder), set()
+    for node in trees(folder, "model_executor/layers/quantization/__init__.py"):
+        for key, value in zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ():
+            if isinstance(key, ast.Constant) and getattr(value, "id", None) in least:
+                found.add(f"{key.value} {least[value.id]}")
+    return found
+
+
+def least_of_schemes(folder: Path) -> set[str]:
+    """The same of the classes that compressed-tensors and Quark choose among for a linear layer."""
+    least = least_capabilities(folder)
+    schemes = {
+        node.name
+        for node in trees(folder, "model_executor/layers/quantization/*/schemes/*.py")
+        if isinstance(node, ast.ClassDef)
+    }
+    return {f"{name} {least[name]}" for name in schemes & set(least)}
+
+
+@cache
+def least_capabilities(folder: Path) -> dict[str, int]:
+    """What get_min_capability returns, of each class that has it or inherits it; the least of several."""
+    said: dict[str, ast.AST] = {}
+    bases: dict[str, list[str]] = {}
+    for node in trees(folder, "model_executor/layers/quantization/**/*.py"):
+        if isinstance(node, ast.ClassDef):
+            bases[node.name] = [getattr(base, "id", "") for base in node.bases]
+            for each in (each for each in node.body if getattr(each, "name", "") == "get_min_capability"):
+                said[node.name] = each
+
+    def of(name: str) -> int | None:
+        if name in said:
+            returned = [each.value for each in ast.walk(said[name]) if isinstance(each, ast.Return)]
+            known = [each.value if isinstance(each, ast.Constant) else of(called_on(each)) for each in returned]
+            return min((each for each in known if each is not None), default=None)
+        return next((least for base in bases.get(name, ()) if (least := of(base)) is not None), None)
+
+    return {name: least for name in bases if (least := of(name)) is not None}
+
+
+def called_on(node: ast.AST | None) -> str:
+    """`Name` of `Name.method()`."""
+    return getattr(getattr(getattr(node, "func", None), "value", None), "id", "")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import numpy as np
 from bench.accuracy.rows import Row
 from kvplan.arch.model import Model
 from kvplan.engines.vllm.memory.overhead import COSTS, amounts, kept_rooms, widest_layer
-from kvplan.engines.vllm.memory.step import step
+from kvplan.engines.vllm.memory.step import steps
 from kvplan.engines.vllm.settings import Settings, settings
 from kvplan.engines.vllm.tables.versions import NEWEST, Rules, rules
 from kvplan.hardware.gpu import Gpu
@@ -70,7 +70,7 @@ class Case:
     def amounts(self) -> Rates:
         """Units of each rate."""
         found: Rates = dict(amounts(self.model, self.gpu, self.flags, self.held, self.row.options))
-        counted = step(self.model, self.flags, self.held)
+        counted = steps(self.model, self.flags, self.held).likely
         name = f"logits {self.held.sampler}"
         if counted.words * COSTS[name].likely >= widest_layer(counted, self.gpu, self.held):
             found[name] = counted.words
@@ -79,7 +79,7 @@ class Case:
     @cached_property
     def fixed(self) -> float:
         """GiB that are counted, not fitted."""
-        counted = step(self.model, self.flags, self.held)
+        counted = steps(self.model, self.flags, self.held).likely
         stays = counted.hidden + counted.towers + kept_rooms(counted, self.gpu, self.held)
         if not any(name.startswith("logits") for name in self.amounts):
             stays += widest_layer(counted, self.gpu, self.held)

@@ -24,6 +24,7 @@ from kvplan.engines.base import Options
 from kvplan.errors import KvplanError, UsageError
 from kvplan.plan.request import NO_FLAGS, ONE_GPU
 from kvplan.report import schema
+from kvplan.units import LARGEST
 
 if TYPE_CHECKING:
     from kvplan.arch.formats import KvFormat
@@ -66,6 +67,10 @@ def size(
     from kvplan.plan.size import size as plan
     from kvplan.report.assemble.size import size_report
 
+    for tokens in contexts:
+        given.check_whole("contexts", tokens, most=LARGEST)
+    given.check_whole("prompt", prompt, most=LARGEST)
+    given.check_whole("batch", batch)
     known = given.stored(given.model(model), weight_dtype)
     lengths = tuple(contexts) or (default_length(known),)
     request = SizeRequest(
@@ -133,6 +138,7 @@ def compare(
     from kvplan.plan.size import default_length
     from kvplan.report.assemble.compare import compare_report
 
+    given.check_whole("context", context, most=LARGEST)
     known = [given.model(model) for model in compared]
     if not known:
         raise UsageError("nothing to compare", hint="kvplan compare llama-3-8b deepseek-v3")
@@ -141,17 +147,26 @@ def compare(
     return compare_report(plan(known, tokens, formats, tuple(attentions), parallel), parallel)
 
 
-def models(names: Iterable[str] | None = None) -> schema.ModelsReport:
-    """The bundled models, or those named.
+def models(names: Sequence[str] = (), *, offline: bool = False) -> schema.ModelsReport:
+    """The bundled models; or those named, bundled or not, each with its description.
 
-    Raises: UnknownName.
+    Raises: UnknownName, and what loading a model raises.
     """
     from kvplan.report.assemble.lists import listed_model
     from kvplan.sources.bundled import bundled_models
 
     known = {record.name: record for record in bundled_models()}
-    listed = (listed_model(model, known[name].aliases, known[name].source) for name, model in given.bundled(names))
-    return schema.ModelsReport(schema.schema_id("models"), tuple(listed))
+    if not names:
+        listed = [listed_model(model, known[name].aliases, known[name].source) for name, model in given.bundled()]
+        return schema.ModelsReport(schema.schema_id("models"), tuple(listed))
+    from kvplan.sources.dump import dump
+
+    described = []
+    for model in (given.load_model(name, offline=offline) for name in names):
+        record = known.get(model.origin.id) if model.origin.bundled else None
+        aliases, source = (record.aliases, record.source) if record is not None else ((), model.origin.source)
+        described.append(listed_model(model, aliases, source, dump(model)))
+    return schema.ModelsReport(schema.schema_id("models"), tuple(described))
 
 
 def gpus(names: Sequence[str] = ()) -> schema.GpusReport:

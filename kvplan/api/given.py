@@ -10,8 +10,8 @@ from kvplan.arch.formats import KvFormat, parse_kv_format
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Engine
-from kvplan.errors import CannotSplit, UsageError
-from kvplan.units import format_bytes
+from kvplan.errors import BadSize, CannotSplit, UsageError
+from kvplan.units import LARGEST, MOST, format_bytes, whole
 
 if TYPE_CHECKING:
     from kvplan.arch.weights import Kept
@@ -63,6 +63,8 @@ def load_gpu(name: str, *, memory: int | None = None, bandwidth: int | None = No
     from kvplan.hardware.gpu import overrides
     from kvplan.sources.gpus import load_gpu as load
 
+    check_whole("memory", memory, most=LARGEST)
+    check_whole("bandwidth", bandwidth, most=LARGEST)
     return overrides(load(name), memory=memory, bandwidth=bandwidth)
 
 
@@ -93,12 +95,24 @@ def layout(parallel: Parallel, count: int | None, *, tp_given: bool) -> Parallel
     return replace(parallel, tp=count // others)
 
 
+def check_whole(name: str, value: int | None, *, most: int = MOST) -> None:
+    """Nothing, if an argument is left out or a whole number from 1.
+
+    Raises: BadSize, naming it.
+    """
+    try:
+        if value is not None:
+            whole(value, most=most)
+    except BadSize as error:
+        raise error.about(name) from None
+
+
 def model(model: Model | str) -> Model:
     """The model, loaded if it was named."""
     return load_model(model) if isinstance(model, str) else model
 
 
-def bundled(names: Iterable[str] | None) -> Iterator[tuple[str, Model]]:
+def bundled(names: Iterable[str] | None = None) -> Iterator[tuple[str, Model]]:
     """Bundled models by name: all of them, or those named.
 
     Raises: UnknownName.

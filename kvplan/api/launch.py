@@ -27,9 +27,7 @@ def launch(plan: Plan, question: FitQuestion, said: tuple[str, ...]) -> str | No
     if form not in EMITTED:
         raise UnknownName(f"nothing called {form!r} can be emitted", hint=f"known: {', '.join(EMITTED)}")
     if not isinstance(request.engine, Vllm):
-        raise UsageError(
-            f"--emit {form} needs a plan by vLLM's rules", cause=" ".join(said[:1]) or None, hint="--engine vllm"
-        )
+        raise UsageError(f"--emit {form} needs a plan by vLLM's rules", hint="--engine vllm")
     if not plan.fits:
         return None
     if question.weight_dtype is not None or question.weights is not None:
@@ -37,6 +35,12 @@ def launch(plan: Plan, question: FitQuestion, said: tuple[str, ...]) -> str | No
             "the plan's weights are a what-if: the checkpoint that vLLM would load has its own",
             cause="--weight-dtype and --weights change the arithmetic, not the files",
             hint="give the quantized checkpoint itself as the model, or leave them out",
+        )
+    if request.past_table:
+        raise UsageError(
+            f"{request.model.origin.id} can't be served with {request.context:,} tokens",
+            cause=f"its positions are looked up in a table of {request.exceeded:,}: vLLM would read past its end",
+            hint=f"--ctx {request.exceeded}",
         )
     from kvplan.sources.served import served_name
 

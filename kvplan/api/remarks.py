@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kvplan.engines.unstated import unstated
 from kvplan.plan.request import Request
 from kvplan.units import format_bytes
+
+if TYPE_CHECKING:
+    from kvplan.plan.fit import Plan
 
 ALL_OF_IT = 0.99
 """gpu_memory_utilization that leaves less than contexts take. Source: vLLM 0.33 v1/worker/utils.py request_memory."""
@@ -11,16 +18,17 @@ ALL_OF_IT = 0.99
 
 def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
     """What about a request deserves a word, whatever the answer. engine: as it was asked for."""
-    found, kv, own = [], request.kv_format, request.engine.longest_context(request.model)
+    found, kv = [], request.kv_format
     note = _note(engine)
     if note is not None:
         found.append(f"{note}.")
     found += _cautions(request)
-    if own is not None and request.context > own:
-        refused = ""
-        if request.engine.name == "vllm":
-            refused = ": vLLM refuses such a max_model_len without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
-        found.append(f"{request.context:,} tokens are more than the model's own maximum of {own:,}{refused}.")
+    found += _too_long(request)
+    found += _unstated(request)
+    if request.options.speculative_tokens:
+        found.append(
+            "Drafting and checking what was drafted isn't timed: a step's time is that of one token a sequence."
+        )
     if request.engine.name == "vllm" and (request.options.utilization or 0) >= ALL_OF_IT:
         found.append(
             f"gpu_memory_utilization {request.options.utilization:g}: vLLM doesn't start when less is free than it asks "
@@ -39,6 +47,42 @@ def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
             f"{request.gpu.id} shares its memory with the host, which was seen to keep {kept}: see --gpu-memory."
         )
     return tuple(found)
+
+
+def _too_long(request: Request) -> tuple[str, ...]:
+    """What a length beyond the model's own maximum means."""
+    own = request.exceeded
+    if own is None:
+        return ()
+    refused = ""
+    if request.past_table:
+        refused = ": its positions are looked up in a table that ends there, so nothing serves them"
+    elif request.engine.name == "vllm":
+        refused = ": vLLM refuses such a max_model_len without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+    return (f"{request.context:,} tokens are more than the model's own maximum of {own:,}{refused}.",)
+
+
+def _unstated(request: Request) -> Iterator[str]:
+    """Which fields would narrow what is wide, or stands on a guess, because nobody states them."""
+    model, options = request.model, request.options
+    where = "its description" if model.family == "kvplan" else "a description of it (docs/model-files.md)"
+    names = unstated(model, matrices=request.engine.name != "ideal")
+    if names and options.overhead is None and options.kv_memory is None:
+        listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+        yield (
+            f"{model.origin.id} states no {listed}: activations may be anything that published models take. "
+            f"Add what is missing to {where}, or give --overhead."
+        )
+    if model.hidden_size is None and request.parallel.tp > 1:
+        yield f"{model.origin.id} states no hidden_size: what ranks tell each other is a guess. Add it to {where}."
+
+
+def timed(plan: Plan) -> tuple[str, ...]:
+    """That the step timed is of more sequences than are admitted at once."""
+    batch = plan.request.batch
+    if batch is None or plan.decode is None or batch <= plan.max_sequences:
+        return ()
+    return (f"The step timed has {batch:,} sequences, of which {plan.max_sequences:,} are admitted at once.",)
 
 
 def length(request: Request) -> tuple[str, ...]:

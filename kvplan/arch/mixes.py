@@ -1,11 +1,15 @@
-"""llama.cpp's named mixes: which type each matrix of a model gets in a file called Q4_K_M.
+"""llama.cpp's named mixes: which type each matrix of a model gets in a file called Q4_K_M or Q8_0.
 
 A mix has a base type for every matrix. Some matrices get another one, by what they do and by where their layer lies:
 
     value       attention's values, and latents' kv_b_proj; another rule where at least 4 query heads share one
     down        the last matrix of an MLP, of experts and of shared experts
     out         attention's output projection; another rule with 8 experts
-    ends        the head q6_k and the embedding the base type; an embedding that is the head is kept as the head is
+    ends        the head q6_k, or the base type where that is q8_0, and the embedding the base type; an embedding that is the
+                head is kept as the head is
+
+Files with the name of a type (Q8_0, Q6_K, Q5_1, Q5_0, Q4_1, Q4_0) are mixes with rules for the head alone. Made with an importance
+matrix, Q4_0 and Q5_0 keep the last matrix of the first eighth of MLPs in q4_1 and q5_1, 0.3 % more, which isn't counted.
 
 With 8 experts keys and values are q8_0. With 80 layers and shared values (70B) those in 3 or 4 bits get q5_k. A row that no
 block of 256 divides takes an older type in blocks of 32. Vectors, routers and convolutions are fp32; towers are files of
@@ -56,7 +60,7 @@ EIGHT = 8
 SEVENTY = 80
 """Layers of the 70B models that one rule is for."""
 PLAIN = {"q2_k": "q3_k", "q3_k": "q3_k", "q4_k": "q4_k", "q5_k": "q5_k"}
-"""The plain type to ask for instead of a mix of that base."""
+"""The type to ask for instead of a mix of that base: of no file, but known for any linear layer."""
 RAISED = {"q3_k": "q5_k", "q4_k": "q5_k"}
 """Types of values that 70B models keep in more bits."""
 
@@ -65,17 +69,23 @@ RAISED = {"q3_k": "q5_k", "q4_k": "q5_k"}
 class Mix:
     """A named mix of types.
 
-    base: of what no rule is about. value, down, out: rules of these matrices. value_shared: instead of `value` where at
+    base: of what no rule is about. head: of the head. value, down, out: rules of these matrices. value_shared: instead of `value` where at
     least 4 query heads share one. out_of_eight: instead of `out` in models of 8 experts.
     """
 
     name: str
     base: str
+    head: str = "q6_k"
     value: Rule = ()
     value_shared: Rule | None = None
     down: Rule = ()
     out: Rule = ()
     out_of_eight: Rule = ()
+
+    @property
+    def one_type(self) -> bool:
+        """Whether it is a file with the name of a type: no rule but the head's asks what a matrix does."""
+        return self.name == self.base
 
     def chooser(self, weights: Weights) -> Callable[[Weight, int | None], Storage]:
         """The type of each weight, by the layer it is in."""
@@ -92,7 +102,7 @@ class Mix:
 
     def _type(self, role: Role, layer: int | None, seen: _Seen) -> str:
         if role == "head":
-            return "q6_k"
+            return self.head
         if role in ("key", "value") and seen.experts == EIGHT:
             return "q8_0"
         shared = self.value if self.value_shared is None or not seen.shared else self.value_shared
@@ -124,13 +134,19 @@ MIXES = {
         Mix("q4_k_m", "q4_k", value=(("more", "q6_k"),), down=(("more", "q6_k"),), out_of_eight=(("every", "q5_k"),)),
         Mix("q5_k_s", "q5_k"),
         Mix("q5_k_m", "q5_k", value=(("more", "q6_k"),), down=(("more", "q6_k"),)),
+        Mix("q8_0", "q8_0", head="q8_0"),
+        Mix("q6_k", "q6_k"),
+        Mix("q5_1", "q5_1"),
+        Mix("q5_0", "q5_0"),
+        Mix("q4_1", "q4_1"),
+        Mix("q4_0", "q4_0"),
     )
 }  # fmt: skip
-"""Mixes that --weight-dtype knows, beside the plain types."""
+"""Files that --weight-dtype knows by name, beside formats of linear layers."""
 
 
 def kept_named(name: str) -> Kept:
-    """The plain type or the mix of that name, other spellings included.
+    """The format or the mix of that name, other spellings included.
 
     Raises: UnknownName.
     """
@@ -143,6 +159,8 @@ FUSED = frozenset((
     "jais", "mpt", "phi", "phi-msft", "phi3", "qwen",
 ))  # fmt: skip
 """Families whose queries, keys and values are one matrix in a GGUF file, whose rules changed from year to year."""
+HEAD_OF_ITS_OWN = frozenset(("falcon", "RefinedWeb", "RefinedWebModel"))
+"""Those whose head has a rule of its own."""
 OWN = frozenset(("gpt_oss",))
 """Families that GGUF keeps in the checkpoint's own format whatever mix is asked for."""
 KNOWN = {
@@ -164,21 +182,29 @@ def check(mix: Mix, model: Model) -> None:
     """
     weights = model.weights
     blocks = () if weights is None else (weights.first, weights.last, *(block for block, _ in weights.distinct))
-    unknown = next((name for name in _unknown(blocks)), None)
-    if unknown is None and model.family not in FUSED | OWN:
+    unknown = next((name for name in _unknown(blocks, one_type=mix.one_type)), None)
+    if unknown is None and model.family not in OWN | (HEAD_OF_ITS_OWN if mix.one_type else FUSED):
         return
     raise Unsupported(
         f"what {mix.name} makes of {model.origin.id} isn't known",
         cause=f"llama.cpp has rules of its own for its {unknown}"
         if unknown
         else f"llama.cpp has rules of its own for {model.family}",
-        hint=f"a plain type for every linear layer: --weight-dtype {PLAIN[mix.base]}, or --weights with the file's size",
+        hint=f"{_instead(mix)}--weights with the file's size",
     )
 
 
-def _unknown(blocks: tuple[Block, ...]) -> Iterator[str]:
-    """Names of matrices that no rule is about."""
+def _instead(mix: Mix) -> str:
+    """What else to ask for."""
+    plain = PLAIN.get(mix.base)
+    return "" if plain is None else f"one type for every linear layer: --weight-dtype {plain}, or "
+
+
+def _unknown(blocks: tuple[Block, ...], *, one_type: bool) -> Iterator[str]:
+    """Names of matrices that no rule is about; in files of one type, of tables beside the embedding alone."""
     for weight in (weight for block in blocks for weight in block):
+        if one_type and not (weight.linear and weight.component in ("embedding", "head")):
+            continue
         named = _last(weight) in KNOWN.get(weight.component, frozenset())
         if (weight.linear and not named) or (len(weight.shape) > 1 and not weight.linear):
             yield weight.name

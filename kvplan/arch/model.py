@@ -25,6 +25,11 @@ class Default:
     source: str
 
 
+FEED_FORWARD = ("mlp", "shared_experts", "experts")
+"""Components whose matrices tensor ranks share by elements."""
+ROWS = 64
+"""Rows that engines pad vocabularies to, before ranks share them."""
+
 BUNDLED = "bundled: "
 """How the source of a model begins that came with kvplan."""
 
@@ -84,6 +89,7 @@ class Model:
     branch on, by name: "image_prefix" (image tokens attend to each other both ways). attention_heads: query heads as the
     config states them, also where no layer has any: some engines split by that number alone. quantized: what the
     checkpoint's quantization block states. draft_longest: tokens that a draft model serves, None without one or a limit.
+    intermediate_size: width of dense feed-forward layers as stated, for a model whose matrices aren't known.
     """
 
     origin: Origin
@@ -103,6 +109,7 @@ class Model:
     attention_heads: int | None = None
     quantized: Quantized | None = None
     draft_longest: int | None = None
+    intermediate_size: int | None = None
 
     @property
     def kv_auto(self) -> KvFormat:
@@ -174,11 +181,23 @@ class Model:
         if self._splits(parallel.tp):
             return
         heads = self.query_heads
-        works = [size for size in divisors(max(heads, default=0) or 64) if self._splits(size)]
+        works = [size for size in divisors(max(heads, default=0) or 64) if self.splits_evenly(size)]
         raise CannotSplit(
             f"--tp {parallel.tp} can't split {self.origin.id}",
             cause=f"its heads are {self._heads_text()}",
             hint=f"tensor parallel sizes that work: {', '.join(map(str, works))}",
+        )
+
+    def splits_evenly(self, tp: int) -> bool:
+        """Whether so many tensor ranks get equal shares of heads, of the padded vocabulary and of every feed-forward."""
+        rows = self.vocabulary
+        if not self._splits(tp) or (rows is not None and -(-rows // ROWS) * ROWS % tp):
+            return False
+        shared = (weight for layer, _ in (self.weights.distinct if self.weights else ()) for weight in layer)
+        return not any(
+            (weight.units or weight.shape[weight.split]) % tp
+            for weight in shared
+            if weight.component in FEED_FORWARD and weight.split is not None
         )
 
     def _counted(self, layers: tuple[Layer, ...] | None) -> tuple[tuple[Cache, int], ...]:

@@ -24,7 +24,7 @@ class Parallel:
 
     def __post_init__(self) -> None:
         for name, size in (("tp", self.tp), ("pp", self.pp), ("dp", self.dp), ("ep", self.ep), ("dcp", self.dcp)):
-            if size < 1:
+            if type(size) is not int or size < 1:
                 raise UsageError(
                     f"--{name} is {size}", cause="a parallel size is at least 1", hint=f"leave --{name} out for 1"
                 )

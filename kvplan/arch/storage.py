@@ -102,13 +102,13 @@ GGML = {
     )
 }  # fmt: skip
 """Types of a GGUF file's tensors."""
-MIXED = "q2_k"
-"""The type whose name is a mix's: no file has it for every matrix."""
+FILES = frozenset(("q8_0", "q6_k", "q5_1", "q5_0", "q4_1", "q4_0", "q2_k"))
+"""Types whose name is a file's too, which has rules for some matrices: kvplan/arch/mixes.py."""
 
 NAMED: dict[str, Storage] = {
     **DTYPES, "fp8": FP8_ROW, "fp8_block": FP8_BLOCK, "fp8_tensor": FP8_TENSOR, "int8": INT8_ROW, "int4": INT4, "nvfp4": NVFP4,
     "mxfp4": MXFP4, "mxfp8": MXFP8, "nf4": NF4,
-    **{name: storage for name, storage in GGML.items() if name != MIXED},
+    **{name: storage for name, storage in GGML.items() if name not in FILES},
 }  # fmt: skip
 """Formats that --weight-dtype knows, llama.cpp's mixes aside."""
 

@@ -174,6 +174,10 @@ class Kept(Protocol):
 ONE_GPU = Parallel()
 
 
+POSITION_TABLES = ("embed_positions", "position_embeddings", "wpe")
+"""What tables of a decoder's positions are called, learned or fixed."""
+
+
 @dataclass(frozen=True)
 class Weights:
     """Every tensor of a model.
@@ -185,7 +189,8 @@ class Weights:
     missing: components that couldn't be derived from the config, by name; then every count is a lower bound.
     method: the quantization method, or the format that was asked about. files: checkpoint files whose headers gave the
     bytes. formula_bytes: what the config's formula gives, when headers gave the bytes. contradicted: whether those headers
-    have other shapes than the config, whose counts aren't the files' then.
+    have other shapes than the config, whose counts aren't the files' then. rounding: parameters that a rounded count may
+    be off by, either way.
     """
 
     first: Block
@@ -200,11 +205,18 @@ class Weights:
     files: int = 0
     formula_bytes: int | None = None
     contradicted: bool = False
+    rounding: int = 0
+
+    @property
+    def positions(self) -> int | None:
+        """Rows of the table that positions are looked up in, past which there is nothing to read; None where there is none."""
+        found = (weight for weight in self.first if weight.component == "embedding")
+        return next((weight.shape[0] for weight in found if weight.name.rpartition(".")[2] in POSITION_TABLES), None)
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is missing, and no file says otherwise."""
-        return not self.missing and not self.contradicted
+        """Whether nothing is missing or rounded, and no file says otherwise."""
+        return not self.missing and not self.contradicted and not self.rounding
 
     @property
     def basis(self) -> Basis:

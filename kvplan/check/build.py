@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
 from functools import partial
 from typing import Any, TypeVar
 
 from kvplan.arch.parallel import Parallel
 from kvplan.check.budget import Deployment, Limit, Place, Question, Remark, Starts
-from kvplan.check.flags import options_of, switch
-from kvplan.check.merge import Key, Placed
+from kvplan.check.flags import ADAPTERS, OF_ADAPTERS, RESIDENT, read_flag, switch
+from kvplan.check.merge import Given, Key, Placed
 from kvplan.check.messages import fault
 from kvplan.check.metrics import METRICS
 from kvplan.check.tree import Tree, beside
@@ -37,8 +36,9 @@ def deployment(
         if (key,) not in layer:
             raise fault(place, f"{name} names no {key}", hint=f"add `{hint}` to it or to defaults")
     engine = _value(layer, "engine") or DEFAULT_ENGINE
-    flags = {key[1]: placed for key, placed in layer.items() if key[0] == "flags"}
+    flags = _adapters({key[1]: placed for key, placed in layer.items() if key[0] == "flags"})
     stretched = flags.pop(STRETCHED, None)
+    options = dict(_on(placed.place, partial(read_flag, engine, flag, placed.value)) for flag, placed in flags.items())
     question = Question(
         model=_model(layer[("model",)], tree),
         gpu=_gpu(layer[("gpu",)], tree),
@@ -49,13 +49,11 @@ def deployment(
         experts=_experts(layer),
         context=_value(layer, "context"),
         kv_dtype=_value(layer, "kv_dtype") or "auto",
-        options=options_of(engine, ()),
+        options=_on(place, lambda: Options(**options)),
         concurrency=_value(layer, "concurrency") or 1,
+        draft=_model(layer[("draft",)], tree) if ("draft",) in layer else None,
         stretched=stretched is not None and _on(stretched.place, partial(switch, stretched.value)),
     )
-    for flag, placed in flags.items():
-        one = partial(options_of, engine, [(flag, placed.value)])
-        question = replace(question, options=_both(question.options, _on(placed.place, one)))
     return Deployment(
         name=name,
         question=question,
@@ -70,6 +68,24 @@ def deployment(
     )
 
 
+def _adapters(flags: Mapping[str, Placed]) -> dict[str, Placed]:
+    """The flags as vLLM takes those of adapters: one is resident where nobody says, none where they aren't switched on.
+
+    Raises: BudgetFault for a budget's own word about adapters that aren't there; of a serve command vLLM passes over it.
+    """
+    found = dict(flags)
+    on = found.pop(ADAPTERS, None)
+    if on is not None and _on(on.place, partial(switch, on.value)):
+        return {RESIDENT: Placed(1, on.place), **found}
+    for name in OF_ADAPTERS:
+        idle = found.pop(name, None)
+        if idle is not None and not isinstance(idle, Given):
+            raise fault(
+                idle.place, f"flags.{name}: there are no adapters", hint="add `enable_lora: true`, or leave it out"
+            )
+    return found
+
+
 def _value(layer: Mapping[Key, Placed], key: str) -> Any:
     placed = layer.get((key,))
     return None if placed is None else placed.value
@@ -82,17 +98,6 @@ def _on(place: Place, build: Callable[[], T]) -> T:
     except KvplanError as error:
         problem = error.problem
         raise fault(place, problem.what, cause=problem.cause, hint=problem.hint) from None
-
-
-def _both(first: Options, second: Options) -> Options:
-    """The options of both; they never set the same one."""
-    plain = Options()
-    changed = {
-        field.name: getattr(second, field.name)
-        for field in fields(second)
-        if getattr(second, field.name) != getattr(plain, field.name)
-    }
-    return replace(first, **changed)
 
 
 def _parallel(layer: Mapping[Key, Placed], place: Place) -> Parallel:

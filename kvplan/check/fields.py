@@ -24,7 +24,7 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from kvplan.check.metrics import METRICS
 from kvplan.errors import KvplanError
-from kvplan.units import parse_bytes, parse_tokens
+from kvplan.units import NUMBER, parse_bytes, parse_tokens
 
 KEY = "kvplan-budget"
 """The key that makes a YAML file a budget; its value is the version of this layout."""
@@ -33,7 +33,7 @@ VERSION = 1
 _SECONDS = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|us)", re.ASCII)
 _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%", re.ASCII)
 _SCALES = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
-_BYTES_PATTERN = r"^[0-9][0-9_,]*(\.[0-9]+)? ?([kKmMgGtT][iI]?)?[bB]$"
+_BYTES_PATTERN = rf"^{NUMBER} ?([kKmMgGtT][iI]?)?[bB]$"
 
 
 def _refused(error: KvplanError) -> PydanticCustomError:
@@ -103,7 +103,7 @@ class Shorthand:
 
 
 _SIZE = {"type": "string", "pattern": _BYTES_PATTERN, "examples": ["24GiB", "160KiB"]}
-_LENGTH = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": r"^[0-9][0-9_,.]*[kKmM]?$"}]}
+_LENGTH = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": rf"^{NUMBER} ?[kKmM]?$"}]}
 
 _TIME = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?(ms|s|us)$", "examples": ["30ms"]}
 _ROOM = {"type": "string", "pattern": rf"{_BYTES_PATTERN}|^[0-9]+(\.[0-9]+)? ?%$", "examples": ["10%", "4GiB"]}
@@ -233,6 +233,10 @@ class Plannable(Strict):
         None, description="A bundled name, a Hub id (org/name[@revision]), or a path relative to this file."
     )
     revision: Text | None = Field(None, description="Branch, tag or commit on the Hub.")
+    draft: Text | None = Field(
+        None,
+        description="A model that drafts for it, named like the model; flags.num_speculative_tokens says how many.",
+    )
     gpu: GpuName | None = Field(None, description="An accelerator: h100, mi300x, h100:3g.40gb, or a YAML file.")
     gpu_memory: Bytes | None = Field(None, description="Memory of one GPU instead of the known one.")
     parallel: Sizes | None = None

@@ -5,13 +5,14 @@ Values come from YAML (true, 8192, 0.9) or as words of a command line ("8192", "
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from kvplan import units
 from kvplan.engines.base import Options
 from kvplan.errors import BadSize, KvplanError, UnknownName, UsageError
-from kvplan.units import parse_bytes, parse_some_bytes
+from kvplan.units import parse_bytes, parse_some_bytes, parse_whole
 
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -45,7 +46,7 @@ def natural(value: object) -> int:
 
     Raises: BadSize.
     """
-    return 0 if str(value).strip() == "0" else whole(value)
+    return parse_whole(str(value), least=0)
 
 
 def whole(value: object) -> int:
@@ -53,24 +54,18 @@ def whole(value: object) -> int:
 
     Raises: BadSize.
     """
-    text = str(value).strip()
-    if isinstance(value, bool) or not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**31:
-        raise BadSize(f"{text!r} is not a whole number from 1")
-    return int(text)
+    return parse_whole(str(value))
 
 
 def share(value: object) -> float:
-    """A share of the memory.
+    """A share of the memory; vLLM reads no per cent.
 
     Raises: BadSize.
     """
     try:
-        number = float(str(value)) if not isinstance(value, bool) else -1.0
+        return units.share(float(value) if isinstance(value, str) else value)
     except ValueError:
-        number = -1.0
-    if not 0 < number <= 1:
-        raise BadSize(f"{value!r} is not a share between 0 and 1", hint="write it like 0.92")
-    return number
+        return units.share(value)
 
 
 def switch(value: object) -> bool:
@@ -87,6 +82,23 @@ def switch(value: object) -> bool:
 
 def _not(value: object) -> bool:
     return not switch(value)
+
+
+def _rank(value: object) -> int:
+    """A rank of adapters that some release of vLLM takes.
+
+    Raises: BadSize.
+    """
+    from kvplan.engines.vllm.tables.flags import LORA_RANKS
+
+    if str(value).strip() not in LORA_RANKS:
+        raise BadSize(f"{value!r} is no rank that vLLM takes", hint=f"one of {', '.join(sorted(LORA_RANKS, key=int))}")
+    return whole(value)
+
+
+def _modules(value: object) -> tuple[str, ...]:
+    """Names of modules, apart by commas or blanks."""
+    return tuple(str(value).replace(",", " ").split())
 
 
 def _size(value: object) -> int:
@@ -124,7 +136,15 @@ VLLM: Mapping[str, Flag] = {
     "async_scheduling": Flag("async_scheduling", switch),
     "disable_hybrid_kv_cache_manager": Flag("hybrid_manager", _not),
     "num_speculative_tokens": Flag("speculative_tokens", natural),
+    "enable_lora": Flag("max_loras", switch),
+    "max_loras": Flag("max_loras", whole),
+    "max_lora_rank": Flag("max_lora_rank", _rank),
+    "lora_target_modules": Flag("lora_targets", _modules),
 }
+
+ADAPTERS, RESIDENT = "enable_lora", "max_loras"
+"""The switch without which vLLM has no adapters, whatever else is said of them, and how many there then are, one by default."""
+OF_ADAPTERS = (RESIDENT, "max_lora_rank", "lora_target_modules")
 
 ENGINES: Mapping[str, Mapping[str, Flag]] = {"vllm": VLLM, "ideal": {}}
 """Engines whose flags are known; another engine takes the common names."""
@@ -142,23 +162,19 @@ def engine_name(engine: str) -> str:
     return engine.partition("@")[0].strip().lower()
 
 
-def options_of(engine: str, given: Iterable[tuple[str, object]]) -> Options:
-    """Options from flags of an engine.
+def read_flag(engine: str, name: str, value: object) -> tuple[str, Any]:
+    """The field of Options that a flag of an engine sets, and what it sets it to.
 
     Raises: UnknownName for a flag the engine doesn't have; BadSize or UsageError naming the flag.
     """
     known = known_flags(engine)
-    values: dict[str, Any] = {}
-    for name, value in given:
-        flag = known.get(name.replace("-", "_"))
-        if flag is None:
-            raise _unknown(name, engine, known)
-        try:
-            values[flag.option] = flag.read(value)
-        except KvplanError as error:
-            problem = error.problem
-            raise type(error)(f"flags.{name}: {problem.what}", cause=problem.cause, hint=problem.hint) from None
-    return Options(**values)
+    flag = known.get(name.replace("-", "_"))
+    if flag is None:
+        raise _unknown(name, engine, known)
+    try:
+        return flag.option, flag.read(value)
+    except KvplanError as error:
+        raise error.about(f"flags.{name}") from None
 
 
 def known_flags(engine: str) -> Mapping[str, Flag]:

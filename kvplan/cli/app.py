@@ -141,16 +141,13 @@ class Read(click.ParamType[Any]):
 
         Raises: what the row's reader raises, naming the place.
         """
-        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         if isinstance(self.row, Argument):
             return text
         try:
             return self.row.parse(text)
         except KvplanError as error:
-            problem = error.problem
-            raise type(error)(
-                f"{place(self.row, ctx)}: {problem.what}", cause=problem.cause, hint=problem.hint
-            ) from None
+            raise error.about(place(self.row, ctx)) from None
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """What could stand there."""
@@ -199,7 +196,12 @@ def _from_files(ctx: click.Context, _param: click.Parameter, config: str | None)
 
         command = ctx.command
         assert isinstance(command, Runnable)  # noqa: S101 - only these have the option
-        found = settings.read(command.command, None if config is None else Path(config))
+        try:
+            found = settings.read(command.command, None if config is None else Path(config))
+        except KvplanError:
+            if not command.command.reports_settings:
+                raise
+            found = {}
         ctx.default_map = {name: value for name, (value, _) in found.items()}
         ctx.meta[PLACES] = {name: file for name, (_, file) in found.items()}
     return config

@@ -20,7 +20,10 @@ class Answer(NamedTuple):
 
 
 class Command(NamedTuple):
-    """One command. about: a sentence. examples: command lines. more: what the help says at its end."""
+    """One command. about: a sentence. examples: command lines. more: what the help says at its end.
+
+    reports_settings: whether it tells of settings that can't be read, and so runs without them.
+    """
 
     name: str
     about: str
@@ -29,6 +32,7 @@ class Command(NamedTuple):
     arguments: tuple[Argument, ...] = ()
     options: tuple[Option[Any], ...] = ()
     more: str = ""
+    reports_settings: bool = False
 
 
 MODULES = {

@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import click
 from click.core import ParameterSource
 
-from kvplan.errors import UsageError
+from kvplan.units import parse_whole
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -102,37 +102,12 @@ def switch(text: str) -> bool:
     return bool(text)
 
 
-def whole(text: str) -> int:
-    """A whole number from 1.
-
-    Raises: UsageError.
-    """
-    if not text.strip().isascii() or not text.strip().isdigit() or not 0 < int(text) < 2**31:
-        raise UsageError(f"{text!r} is not a whole number from 1", hint="write it like 8")
-    return int(text)
-
-
 def natural(text: str) -> int:
     """A whole number from 0.
 
-    Raises: UsageError.
+    Raises: BadSize.
     """
-    return 0 if text.strip() == "0" else whole(text)
-
-
-def fraction(text: str) -> float:
-    """A share between 0 and 1: `0.92` or `92%`.
-
-    Raises: UsageError.
-    """
-    bare = text.strip()
-    try:
-        value = float(bare.removesuffix("%")) / (100 if bare.endswith("%") else 1)
-    except ValueError:
-        value = -1.0
-    if not 0 < value <= 1:
-        raise UsageError(f"{text!r} is not a share of the memory", hint="write it like 0.92 or 92%")
-    return value
+    return parse_whole(text, least=0)
 
 
 def words(text: str) -> tuple[str, ...]:

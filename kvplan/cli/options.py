@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvplan.arch.formats import KvFormat, parse_kv_format
-from kvplan.cli.option import Option, fraction, natural, switch, whole, words
-from kvplan.units import parse_bandwidth, parse_bytes, parse_some_bytes, parse_token_list, parse_tokens
+from kvplan.cli.option import Option, natural, switch, words
+from kvplan.units import (
+    parse_bandwidth,
+    parse_bytes,
+    parse_share,
+    parse_some_bytes,
+    parse_token_list,
+    parse_tokens,
+    parse_whole,
+)
 
 if TYPE_CHECKING:
     from kvplan.arch.weights import Kept
@@ -43,9 +51,9 @@ CTX_ONE = Option(
     "ctx", "tokens of one sequence, prompt and output: 8192, 8k, 1m", parse_tokens, "TOKENS", "the model's own maximum"
 )
 PROMPT = Option("prompt", "of those tokens, how many are the prompt (for --explain)", parse_tokens, "TOKENS", "half")
-CONCURRENCY = Option("concurrency", "sequences that must be admitted at once", whole, "N", "as many as fit")
-BATCH = Option("batch", "sequences of the decode step that is timed", whole, "N", "as many as fit")
-BATCH_READ = Option("batch", "sequences of the decode step whose reading of weights is shown", whole, "N", "1")
+CONCURRENCY = Option("concurrency", "sequences that must be admitted at once", parse_whole, "N", "as many as fit")
+BATCH = Option("batch", "sequences of the decode step that is timed", parse_whole, "N", "as many as fit")
+BATCH_READ = Option("batch", "sequences of the decode step whose reading of weights is shown", parse_whole, "N", "1")
 KV_DTYPE = Option(
     "kv_dtype", "cache format: bf16, fp8, int8, nvfp4, q8_0, q4_0 ..., or K:V", kv_dtype, "T", "auto",
     completes="dtypes",
@@ -65,29 +73,34 @@ SINKS = Option("sinks", "and this many first ones", natural, "TOKENS", "0")
 GPU = Option("gpu", "accelerator, h100 or h100x8, or auto for this machine's", str, "ID[xN]", completes="gpus")
 GPU_MEMORY = Option("gpu_memory", "memory of one GPU instead of the known one", parse_some_bytes, "80GB")
 GPU_BANDWIDTH = Option("gpu_bandwidth", "its bandwidth instead of the known one", parse_bandwidth, "3.35TB/s")
-TP = Option("tp", "tensor parallel size", whole, "N", "1")
-PP = Option("pp", "pipeline stages", whole, "N", "1")
-DP = Option("dp", "replicas (data parallel size)", whole, "N", "1")
-EP = Option("ep", "ranks that experts are dealt over", whole, "N", "1")
-DCP = Option("dcp", "tensor ranks that tokens are dealt over (decode context parallel)", whole, "N", "1")
+TP = Option("tp", "tensor parallel size", parse_whole, "N", "1")
+PP = Option("pp", "pipeline stages", parse_whole, "N", "1")
+DP = Option("dp", "replicas (data parallel size)", parse_whole, "N", "1")
+EP = Option("ep", "ranks that experts are dealt over", parse_whole, "N", "1")
+DCP = Option("dcp", "tensor ranks that tokens are dealt over (decode context parallel)", parse_whole, "N", "1")
 
 # the engine and its memory
 ENGINE = Option("engine", "whose rules decide: ideal, vllm, ..., or vllm@0.33", str, "NAME[@V]", completes="engines")
-UTILIZATION = Option("utilization", "share of the memory it may use", fraction, "F", "the engine's own")
+UTILIZATION = Option("utilization", "share of the memory it may use", parse_share, "F", "the engine's own")
 KV_MEMORY = Option("kv_memory", "cache memory per GPU; skips the budget", parse_some_bytes, "40GiB")
 WEIGHTS = Option("weights", "weights of the whole model instead of the computed ones", parse_some_bytes, "140GB")
 OVERHEAD = Option("overhead", "activations and runtime per GPU instead of the estimate", parse_bytes, "2GiB")
-BLOCK_SIZE = Option("block_size", "tokens of one cache block", whole, "N", "the engine's own")
-MAX_NUM_BATCHED_TOKENS = Option("max_num_batched_tokens", "tokens of one step", whole, "N", "the engine's own")
-MAX_NUM_SEQS = Option("max_num_seqs", "sequences of one step", whole, "N", "the engine's own")
+BLOCK_SIZE = Option("block_size", "tokens of one cache block", parse_whole, "N", "the engine's own")
+MAX_NUM_BATCHED_TOKENS = Option("max_num_batched_tokens", "tokens of one step", parse_whole, "N", "the engine's own")
+MAX_NUM_SEQS = Option("max_num_seqs", "sequences of one step", parse_whole, "N", "the engine's own")
 SPECULATIVE_TOKENS = Option(
     "speculative_tokens", "drafted each step, by a draft model or the model's own MTP layers", natural, "N", "0"
 )
 DRAFT = Option("draft", "a smaller model that drafts for it: a name, Hub id or path", str, "MODEL", completes="models")
 MAX_LORAS = Option("max_loras", "LoRA adapters resident at once", natural, "N", "0")
-MAX_LORA_RANK = Option("max_lora_rank", "the rank that each of them may have", whole, "R", "16")
+MAX_LORA_RANK = Option("max_lora_rank", "the rank that each of them may have", parse_whole, "R", "16")
 LORA_TARGETS = Option(
     "lora_targets", "modules they adapt: q_proj,v_proj", words, "M,M", "every linear layer, as vLLM makes room for"
+)
+ENABLE_PREFIX_CACHING = Option(
+    "enable_prefix_caching",
+    "prefix caching, also where the engine's default is off: recurrent state before vLLM 0.26",
+    switch,
 )
 NO_PREFIX_CACHING = Option("no_prefix_caching", "no prefix caching", switch)
 ENFORCE_EAGER = Option("enforce_eager", "no CUDA graphs", switch)
@@ -121,8 +134,8 @@ HELP = Option("help", "this text", switch, short="h", settable=False)
 FROM_HUB = (REVISION, OFFLINE)
 PARALLEL = (TP, PP, DP, EP, DCP)
 ENGINE_FLAGS = (
-    BLOCK_SIZE, MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS, SPECULATIVE_TOKENS, NO_PREFIX_CACHING, ENFORCE_EAGER,
-    NO_ASYNC_SCHEDULING, NO_HYBRID,
+    BLOCK_SIZE, MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS, SPECULATIVE_TOKENS, ENABLE_PREFIX_CACHING, NO_PREFIX_CACHING,
+    ENFORCE_EAGER, NO_ASYNC_SCHEDULING, NO_HYBRID,
 )  # fmt: skip
 BESIDE = (DRAFT, MAX_LORAS, MAX_LORA_RANK, LORA_TARGETS)
 PRINTING = (JSON, FORMAT, OUTPUT, COLOUR, DEBUG, CONFIG, NO_CONFIG, HELP)

@@ -3,6 +3,7 @@
     Engine.default_context, longest_context
                        the length it takes when none is given, and the longest it takes at all
     Engine.kv_format   the cache format this engine makes of `auto` or of what was asked
+    Engine.check       whether it serves the model there at all, before any memory is counted
     Engine.budget      memory -> what is left for the cache, term by term, each low / likely / high
     Engine.capacity    cache bytes of each stage -> blocks, tokens, concurrency, longest request; or its refusal
     Engine.reserved    bytes one GPU reserves for one sequence
@@ -15,9 +16,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from kvplan import units
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
+from kvplan.errors import BadSize, UsageError
 
 if TYPE_CHECKING:
     from kvplan.hardware.gpu import Gpu
@@ -51,11 +54,21 @@ class Term:
     parts: tuple[Term, ...] = ()
 
 
+LORA_RANK = 16
+"""Of adapters, unless somebody says. Source: vLLM 0.33 config/lora.py."""
+_COUNTED = (
+    ("kv_memory", 1, units.LARGEST), ("weights", 1, units.LARGEST), ("overhead", 0, units.LARGEST),
+    ("block_size", 1, units.MOST), ("max_num_batched_tokens", 1, units.LARGEST), ("max_num_seqs", 1, units.MOST),
+    ("speculative_tokens", 0, units.MOST), ("max_loras", 0, units.MOST), ("max_lora_rank", 1, units.MOST),
+)  # fmt: skip
+"""Fields of Options that are whole numbers, with their least and their most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """The engine's own flags by the engine's own names; None means its default.
 
-    utilization: share of memory it may use. kv_memory: cache bytes per GPU given by hand. weights, overhead: bytes per
+    utilization: share of memory it may use. prefix_caching: asked for, or switched off. kv_memory: cache bytes per GPU given by hand. weights, overhead: bytes per
     GPU that replace what kvplan would compute. graphs: whether CUDA graphs are captured. speculative_tokens: drafted by
     the model's own multi-token-prediction layers, or by the model called `draft`, each step; 0 leaves those layers out.
     max_loras, max_lora_rank: LoRA adapters resident at once, 0 for none, and the rank that each may have. lora_targets:
@@ -76,8 +89,26 @@ class Options:
     speculative_tokens: int = 0
     draft: str | None = None
     max_loras: int = 0
-    max_lora_rank: int = 16
+    max_lora_rank: int = LORA_RANK
     lora_targets: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Raises: BadSize, naming the field."""
+        name = "utilization"
+        try:
+            if self.utilization is not None:
+                units.share(self.utilization)
+            for name, least, most in _COUNTED:
+                value = getattr(self, name)
+                if value is not None:
+                    units.whole(value, least=least, most=most)
+        except BadSize as error:
+            raise error.about(name) from None
+        if not self.max_loras and (self.max_lora_rank != LORA_RANK or self.lora_targets is not None):
+            raise UsageError(
+                "max_loras: 0 adapters have neither a rank nor targets",
+                hint="max_loras 1 or more, or leave max_lora_rank and lora_targets out",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +186,12 @@ class Engine(Protocol):
 
     def kv_format(self, model: Model, asked: KvFormat | None, gpu: Gpu | None) -> KvFormat:
         """The cache format in use when `asked` (None: auto) is asked for."""
+
+    def check(self, model: Model, gpu: Gpu, parallel: Parallel, kv: KvFormat, options: Options, context: int) -> None:
+        """Nothing, if it would start with memory enough.
+
+        Raises: Unsupported for a model or a GPU that it doesn't serve; UsageError, CannotSplit for flags it doesn't take.
+        """
 
     def budget(self, model: Model, gpu: Gpu, parallel: Parallel, options: Options, context: int) -> Budget:
         """Memory left for the cache on the fullest GPU."""

@@ -20,6 +20,7 @@ from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Budget, Capacity, Options, Range, Refusal, Term
 from kvplan.engines.extras import beside, held
+from kvplan.engines.unstated import HIDDEN, VOCABULARIES
 from kvplan.errors import UsageError
 from kvplan.units import GIB, MIB, format_bytes
 
@@ -31,12 +32,6 @@ UTILIZATION = 0.9
 
 LARGE_GPU = 70 * GIB
 """From here on engines profile with bigger batches. Source: vLLM 0.33 engine/arg_utils.py get_batch_defaults."""
-
-VOCABULARIES = Range(32_000, 128_256, 262_144)
-"""Used when a config states no vocabulary: Llama-2's, Llama-3's, Gemma-3's."""
-
-HIDDEN = 8192
-"""Width of hidden states where a config states none: a 70B model's."""
 
 UNKNOWN_PARTS = 10
 """Per cent added to the high end when parts of a model (a vision tower) can't be counted from its config."""
@@ -78,6 +73,9 @@ class Ideal:
     def kv_format(self, model: Model, asked: KvFormat | None, gpu: Gpu | None) -> KvFormat:
         """What was asked, or the checkpoint's own format, or the model's 16 bit."""
         return asked or model.kv_auto
+
+    def check(self, model: Model, gpu: Gpu, parallel: Parallel, kv: KvFormat, options: Options, context: int) -> None:
+        """Nothing: arithmetic serves everything."""
 
     def budget(self, model: Model, gpu: Gpu, parallel: Parallel, options: Options, context: int) -> Budget:
         """Memory left for the cache on the fullest GPU, term by term.
@@ -169,7 +167,7 @@ def weights_term(model: Model, parallel: Parallel, options: Options) -> Term:
         return Term("weights", Range.exactly(size), f"{options.weights:,} B per GPU", _GIVEN, more)
     if model.weights is None:
         if options.kv_memory is not None:
-            return Term("weights", Range.exactly(0), "not needed: the cache's memory is given", _GIVEN)
+            return Term("weights", Range.exactly(0), "not counted: the cache's memory is given", _GIVEN)
         raise UsageError(
             f"the weights of {model.origin.id} aren't known",
             cause="its description doesn't say enough to count its parameters",
@@ -180,6 +178,10 @@ def weights_term(model: Model, parallel: Parallel, options: Options) -> Term:
     if model.weights.whole:
         source = model.weights.found_by if model.weights.basis == "headers" else _COUNTED
         return Term("weights", Range.exactly(size), _layout(own, model, parallel), source, parts)
+    if not model.weights.missing and model.weights.rounding:
+        off = -(-size * model.weights.rounding * parallel.ep // model.weights.total)
+        said = f"{_layout(own, model, parallel)}, a rounded count: {off:,} B less or more"
+        return Term("weights", Range(size - off, size, size + off), said, _COUNTED, parts)
     missing = ", ".join(model.weights.missing)
     spare = Range(size, size, size + size * UNKNOWN_PARTS // 100)
     layout = f"{_layout(own, model, parallel)}, up to {UNKNOWN_PARTS} % more for {missing}"
@@ -206,9 +208,14 @@ def _overhead(model: Model, gpu: Gpu, parallel: Parallel, options: Options) -> t
         return Term("activation", Range.exactly(0), "part of the overhead given", _GIVEN), given
     rows, tokens = (1024, 8192) if gpu.memory.value >= LARGE_GPU else (256, 2048)
     words = VOCABULARIES if model.vocab_size is None else Range.exactly(model.vocab_size)
-    step = tokens * (model.hidden_size or HIDDEN) * 2
-    activation = _each(lambda logits, copies, size: logits * rows * size + copies * step, _LOGITS, _STEP, words)
-    formula = f"4..12..39 B x {rows} rows x {words.likely:,} words + 3..6..8 x {tokens:,} tokens x {model.hidden_size or HIDDEN:,} x 2 B"
+    hidden = HIDDEN if model.hidden_size is None else Range.exactly(model.hidden_size)
+    activation = _each(
+        lambda logits, copies, size, wide: logits * rows * size + copies * tokens * wide * 2,
+        _LOGITS, _STEP, words, hidden,
+    )  # fmt: skip
+    formula = (
+        f"4..12..39 B x {rows} rows x {words.likely:,} words + 3..6..8 x {tokens:,} tokens x {hidden.likely:,} x 2 B"
+    )
     runtime = _RUNTIME
     graphs = "0.25..0.75..1.5 GiB"
     if parallel.tp * parallel.pp > 1:

@@ -61,7 +61,7 @@ def _about_ideal() -> About:
 
 def _vllm(version: str | None) -> Found:
     from kvplan.engines.vllm.policy import Vllm
-    from kvplan.engines.vllm.tables.flags import RELEASES
+    from kvplan.engines.vllm.tables.releases import RELEASES
     from kvplan.engines.vllm.tables.versions import NEWEST, OLDEST, early, parse, text
 
     if version is None:

@@ -60,8 +60,26 @@ def kinds(fields: Fields, count: int) -> tuple[str, ...]:
     for rule in RULES:
         found = rule(fields, count)
         if found is not None:
-            return found
+            return tuple(WITHOUT_WINDOW.get(kind, kind) for kind in found) if _windows_off(fields) else found
     return (FULL,) * count
+
+
+WITHOUT_WINDOW = {SLIDING: FULL, BOTH_SLIDING: BOTH}
+
+
+def _windows_off(fields: Fields) -> bool:
+    """Whether the config has no window whatever it calls its layers: by a null, or by the switch of a class that has one.
+
+    Source: transformers 5.23 models/qwen2, sliding_window if use_sliding_window else None; vLLM 0.33 models/exaone4.py.
+    """
+    if fields.whole(*WINDOWS, least=-1) is None and fields.stated_null(WINDOWS[0]):
+        return True
+    switched = "use_sliding_window" in fields.defaults.values.get("derived", {}).get("sliding_window", ())
+    return switched and fields.flag("use_sliding_window") is False
+
+
+WINDOWS = ("sliding_window", "sliding_window_size", "window_size")
+"""Fields that say how long a window is."""
 
 
 def _listed(fields: Fields, count: int) -> tuple[str, ...] | None:
@@ -223,7 +241,7 @@ def _windows(fields: Fields, count: int) -> tuple[str, ...] | None:
     """Models with a sliding window: switched off, after max_window_layers, by a pattern, or everywhere."""
     if window(fields) is None:
         return (FULL,) * count
-    gate = fields.flag("use_sliding_window")
+    gate = fields.flag("use_sliding_window") if fields.defaults.reads("use_sliding_window") else None
     if gate is False:
         return (FULL,) * count
     if gate is True and _class_counts_windows(fields):
@@ -249,7 +267,7 @@ def window(fields: Fields) -> int | None:
     """
     if fields.stated_null("sliding_window"):
         return None
-    stated = fields.whole("sliding_window", "sliding_window_size", "window_size", least=-1)
+    stated = fields.whole(*WINDOWS, least=-1)
     knows = not fields.defaults.known or fields.defaults.own_name("sliding_window") in fields.defaults.values
     if stated is not None:
         return stated if stated > 0 and (knows or fields.has("use_sliding_window")) else None

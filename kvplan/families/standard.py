@@ -133,9 +133,9 @@ def _own_heads(fields: Fields, count: int) -> tuple[int, ...]:
 
 
 def _window(fields: Fields) -> int:
-    size = fields.whole("sliding_window", "sliding_window_size", "window_size") or patterns.window(fields)
+    size = fields.whole(*patterns.WINDOWS) or patterns.window(fields)
     if size is None:
-        size = fields.whole_or_default("sliding_window", "sliding_window_size", "window_size")
+        size = fields.whole_or_default(*patterns.WINDOWS)
     if size is None:
         raise MissingField(f"{fields.path}sliding_window", cause="some layers see a window whose size isn't stated")
     return size

@@ -146,16 +146,16 @@ def _decode(step: Decode, plan: Plan) -> Node:
             source,
         ),
         Node("cache read", step.kv_read_s, "s", f"{step.kv_bytes:,} B / {bandwidth:,} B/s", (), source),
-        Node("compute", step.compute_s, "s", "FLOP of the batch / dense FLOP/s", (), "datasheet"),
+        Node("compute", step.compute_s, "s", step.compute_how, (), "datasheet"),
         Node(
             "communication",
             step.communication_s,
             "s",
-            "all-reduces: latency + bytes / link",
+            step.communication_how,
             (),
             COLLECTIVE_SOURCE,
         ),
-        Node("overhead", step.overhead_s, "s", "per step + per layer", (), reached.source),
+        Node("overhead", step.overhead_s, "s", step.overhead_how, (), reached.source),
     )
     return Node(
         "decode step, likely",

@@ -19,6 +19,7 @@ from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Lat
 from kvplan.arch.model import Model
 from kvplan.arch.search import smallest
 from kvplan.arch.weights import Reads
+from kvplan.engines.unstated import HIDDEN
 from kvplan.plan.achieved import Achieved, achieved, collective_s
 from kvplan.plan.request import Request
 
@@ -35,7 +36,8 @@ class Decode:
     weight_read_s, kv_read_s: bytes of one rank over the datasheet's bandwidth, all pipeline stages in turn; for experts
     the expected number of distinct ones if routing is uniform (weight_read_s_low: those of one token). kv_share: of the
     two. crossover_batch, crossover_context: smallest at which the cache is read longer than the weights, the other held.
-    weight_fraction: of the bandwidth that reading such weights reaches.
+    weight_fraction: of the bandwidth that reading such weights reaches. compute_how, communication_how, overhead_how: their
+    formulas, numbers in.
     """
 
     batch: int
@@ -56,6 +58,9 @@ class Decode:
     tokens_per_s: float
     weight_fraction: float
     achieved: Achieved
+    compute_how: str
+    communication_how: str
+    overhead_how: str
 
 
 def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
@@ -74,10 +79,10 @@ def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
     kv_bytes = micro * sum(curve.bytes_at(request.context) for curve in reads)
     peak = gpu.bandwidth.value
     bits = _weight_bits(request.model)
-    compute = _compute_s(request, micro, bits)
-    talking = _communication_s(request, micro)
+    compute, compute_how = _compute_s(request, micro, bits)
+    talking, communication_how = _communication_s(request, micro)
     reached = _reached(request)
-    overhead = _overhead_s(request, reached)
+    overhead, overhead_how = _overhead_s(request, reached)
     fraction = reached.weights(bits)
     moving = weights.likely / (peak * fraction) + kv_bytes / (peak * reached.cache)
     likely = max(moving, (compute or 0.0) / reached.compute) + talking + overhead
@@ -102,6 +107,9 @@ def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
         tokens_per_s=batch / max(low, likely),
         weight_fraction=fraction,
         achieved=reached,
+        compute_how=compute_how,
+        communication_how=communication_how,
+        overhead_how=overhead_how,
     )
 
 
@@ -171,15 +179,16 @@ def _weight_bits(model: Model) -> int:
     return max(sizes, key=lambda bits: sizes[bits], default=model.dtype.bits)
 
 
-def _compute_s(request: Request, micro: int, bits: int) -> float | None:
-    """Time of the multiplications of one micro-batch at the datasheet's rate; None when either is unknown."""
+def _compute_s(request: Request, micro: int, bits: int) -> tuple[float | None, str]:
+    """Time of the multiplications of one micro-batch at the datasheet's rate, and how; None when either is unknown."""
     weights, rate = request.model.weights, _flop_per_s(request, bits)
     if weights is None or rate is None:
-        return None
+        return None, f"unknown without the {'weights' if weights is None else 'datasheet'}'s FLOP"
     looked_up = 0 if weights.tied else sum(each.parameters for each in weights.first if each.component == "embedding")
     attention = sum(count * _attention_flop(cache, request.context) for cache, count in request.model.distinct)
     per_token = 2 * (weights.active - looked_up) + attention
-    return micro * per_token / (request.parallel.tp * rate)
+    formula = f"{micro:,} sequences x {per_token:,} FLOP / ({request.parallel.tp} x {rate:,} FLOP/s)"
+    return micro * per_token / (request.parallel.tp * rate), formula
 
 
 def _flop_per_s(request: Request, bits: int) -> int | None:
@@ -191,43 +200,53 @@ def _flop_per_s(request: Request, bits: int) -> int | None:
 
 
 def _attention_flop(cache: Cache, tokens: int) -> int:
-    """Multiplications and additions of one token's scores and sums, over the tokens it reads."""
+    """Multiplications and additions of one token's scores and sums, over the tokens it reads.
+
+    Query heads that nobody states are at least as many as heads of keys.
+    """
     if isinstance(cache, Attention):
         seen = min(tokens, cache.topk or tokens, tokens if cache.cap is None else cache.cap)
-        return 2 * (cache.heads or 0) * (cache.k_dim + cache.v_dim) * seen
+        return 2 * (cache.heads or cache.kv_heads) * (cache.k_dim + cache.v_dim) * seen
     if isinstance(cache, Latent):
-        return 2 * (cache.heads or 0) * (2 * cache.rank + cache.rope_dim) * min(tokens, cache.topk or tokens)
+        return 2 * (cache.heads or 1) * (2 * cache.rank + cache.rope_dim) * min(tokens, cache.topk or tokens)
     if isinstance(cache, Compressed):
-        return 4 * (cache.heads or 0) * cache.dim * min(tokens, cache.window)
+        return 4 * cache.heads * cache.dim * min(tokens, cache.window)
     if isinstance(cache, CrossAttention):
-        return 2 * (cache.heads or 0) * (cache.k_dim + cache.v_dim) * cache.tokens
+        return 2 * cache.heads * (cache.k_dim + cache.v_dim) * cache.tokens
     return 0
 
 
-def _communication_s(request: Request, micro: int) -> float:
-    """Two all-reduces a layer among the tensor ranks, and one hand-over between stages, latency and bytes.
+def _communication_s(request: Request, micro: int) -> tuple[float, str]:
+    """The time, and how it comes about: two all-reduces a layer among the tensor ranks, and one hand-over between stages, latency and bytes.
 
     A ring moves 2 (n - 1) / n of the message through each link; half of a link's figure is one direction.
     """
     parallel, gpu, model = request.parallel, request.gpu, request.model
-    message = micro * (model.hidden_size or 0) * 2
+    message = micro * (HIDDEN.likely if model.hidden_size is None else model.hidden_size) * 2
     one_way = gpu.link.value / 2 if gpu.link is not None else None
-    total = 0.0
+    total, terms, link = 0.0, [], f" / {one_way:,.0f} B/s" if one_way else ""
     if parallel.tp > 1:
-        wire = 2 * (parallel.tp - 1) / parallel.tp * message / one_way if one_way else 0.0
-        total += 2 * len(model.layers) * (collective_s(gpu, parallel.tp) + wire)
+        moved = 2 * (parallel.tp - 1) / parallel.tp * message
+        latency, wire = collective_s(gpu, parallel.tp), moved / one_way if one_way else 0.0
+        total += 2 * len(model.layers) * (latency + wire)
+        sent = f" + {moved:,.0f} B{link}" if link else ""
+        terms.append(f"2 x {len(model.layers)} all-reduces x ({latency * 1e6:g} us{sent})")
     if parallel.pp > 1:
-        total += (parallel.pp - 1) * (collective_s(gpu, 2) + (message / one_way if one_way else 0.0))
-    return total
+        latency, wire = collective_s(gpu, 2), message / one_way if one_way else 0.0
+        total += (parallel.pp - 1) * (latency + wire)
+        sent = f" + {message:,} B{link}" if link else ""
+        terms.append(f"{parallel.pp - 1} x a hand-over between stages ({latency * 1e6:g} us{sent})")
+    return total, " + ".join(terms) or "nobody to talk to"
 
 
-def _overhead_s(request: Request, reached: Achieved) -> float:
-    """Launches and gaps that no bandwidth explains."""
+def _overhead_s(request: Request, reached: Achieved) -> tuple[float, str]:
+    """Launches and gaps that no bandwidth explains, and how they add up."""
     model, split = request.model, request.parallel.tp > 1
-    layers = len(model.layers)
-    routed = _routed_layers(model)
-    microseconds = reached.step_us + layers * (reached.layer_us + (2 * reached.slot_us if split else 0.0))
-    return (microseconds + routed * reached.expert_us) * 1e-6
+    layers, routed = len(model.layers), _routed_layers(model)
+    each = reached.layer_us + (2 * reached.slot_us if split else 0.0)
+    formula = f"{reached.step_us:g} us a step + {layers} layers x {each:g} us"
+    formula += f" + {routed} layers of experts x {reached.expert_us:g} us" if routed else ""
+    return (reached.step_us + layers * each + routed * reached.expert_us) * 1e-6, formula
 
 
 def _routed_layers(model: Model) -> int:

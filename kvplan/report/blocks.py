@@ -1,6 +1,6 @@
 """What a page is made of, before anyone decides whether it is text or markdown.
 
-Block = Heading | Verdict | Facts | Table | Bar | Tree | Note
+Block = Heading | Verdict | Facts | Table | Bar | Tree | Note | Code
 """
 
 from __future__ import annotations
@@ -68,4 +68,11 @@ class Note(NamedTuple):
     text: str
 
 
-Block = Heading | Verdict | Facts | Table | Bar | Tree | Note
+class Code(NamedTuple):
+    """Lines to copy as they are. language: as a fence of markdown names it."""
+
+    text: str
+    language: str
+
+
+Block = Heading | Verdict | Facts | Table | Bar | Tree | Note | Code

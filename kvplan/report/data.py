@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from kvplan.report import schema
 from kvplan.report.schema import DOCUMENTS, schema_id
@@ -78,7 +78,8 @@ def _flat(value: object, prefix: str) -> Iterator[tuple[str, object]]:
     if is_dataclass(value) and not isinstance(value, type):
         for field in fields(value):
             if field.name not in NOT_IN_CSV:
-                yield from _flat(getattr(value, field.name), f"{prefix}.{field.name}" if prefix else field.name)
+                name, inner = f"{prefix}.{field.name}" if prefix else field.name, getattr(value, field.name)
+                yield from _flat(inner, name) if inner is not None else _empty(type(value), field.name, name)
     elif isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _flat(inner, f"{prefix}.{key}")
@@ -86,3 +87,16 @@ def _flat(value: object, prefix: str) -> Iterator[tuple[str, object]]:
         yield prefix, " ".join(str(inner) for inner in value if not is_dataclass(inner))
     else:
         yield prefix, value
+
+
+def _empty(owner: type, field: str, prefix: str) -> Iterator[tuple[str, object]]:
+    """The columns of a part that isn't there: the same as when it is."""
+    kind = get_type_hints(owner)[field]
+    within = (kind,) if get_origin(kind) in {None, tuple} else get_args(kind)
+    parts = [part for part in within if isinstance(part, type) and is_dataclass(part)]
+    if not parts:
+        yield prefix, None
+    for part in parts:
+        for inner in fields(part):
+            if inner.name not in NOT_IN_CSV:
+                yield from _empty(part, inner.name, f"{prefix}.{inner.name}")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kvplan.report.blocks import Bar, Block, Facts, Heading, Note, Table, Tree, Verdict
+from kvplan.report.blocks import Bar, Block, Code, Facts, Heading, Note, Table, Tree, Verdict
 from kvplan.report.views.words import amount
 
 if TYPE_CHECKING:
@@ -38,6 +38,10 @@ def _lines(block: Block) -> Iterator[str]:
             yield from _tree(root, 0)
         case Note(text):
             yield escape(text)
+        case Code(text, language):
+            yield f"```{language}"
+            yield from text.rstrip("\n").split("\n")
+            yield "```"
 
 
 def _tree(node: Explained, depth: int) -> Iterator[str]:

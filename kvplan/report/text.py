@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from kvplan.report import columns
-from kvplan.report.blocks import Bar, Block, Facts, Heading, Note, Table, Tree, Verdict
+from kvplan.report.blocks import Bar, Block, Code, Facts, Heading, Note, Table, Tree, Verdict
 from kvplan.report.canvas import Canvas
 from kvplan.report.views.words import amount, inputs
 
@@ -47,10 +47,8 @@ def _belongs(block: Block, before: Block) -> bool:
 
 def _drawn(block: Block, width: int, *, ascii_only: bool) -> RenderableType:
     match block:
-        case Heading(text) | Note(text):
-            return Text(text, "bold" if isinstance(block, Heading) else "")
-        case Verdict(text, good):
-            return Text(text, "bold green" if good else "bold red")
+        case Heading() | Note() | Verdict() | Code():
+            return _text(block)
         case Facts(pairs):
             return _facts(pairs)
         case Table():
@@ -59,6 +57,20 @@ def _drawn(block: Block, width: int, *, ascii_only: bool) -> RenderableType:
             return _bar(block, width, 1 if ascii_only else 0)
         case Tree(root):
             return _tree(root)
+
+
+def _text(block: Heading | Note | Verdict | Code) -> RenderableType:
+    match block:
+        case Heading(text):
+            return Text(text, "bold")
+        case Verdict(text, good):
+            return Text(text, "bold green" if good else "bold red")
+        case Code(text, _):
+            return Group(
+                Text(text.rstrip("\n"), no_wrap=True, overflow="ignore")
+            )  # alone, a console wraps it all the same
+        case Note(text):
+            return Text(text)
 
 
 def _facts(pairs: Sequence[tuple[str, str]]) -> Grid:

@@ -50,6 +50,7 @@ def dump(model: Model) -> str:
         lines += ["draft_layers:", *_groups([drafts.index(layer) for layer in model.draft_layers], drafts)]
     rest = {
         "hidden_size": model.hidden_size,
+        "intermediate_size": model.intermediate_size,
         "vocab_size": model.vocab_size,
         "max_context": model.context.tokens,
         "dtype": model.dtype.name,

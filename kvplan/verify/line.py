@@ -30,10 +30,18 @@ class Line:
         return dict(self.intercepts)[batch]
 
 
+_OWN_POINTS = 3
+"""Other steps of a batch from which on they make a line of their own."""
+
+
 def held_out(points: Sequence[Point], left_out: Point) -> float | None:
-    """The time of a step by the line through all the others; None if they don't make one, or none shares its batch."""
+    """The time of a step by the line through the others; None if they don't make one, or none shares its batch.
+
+    The others of its own batch where they are enough: another batch may have another kernel, and so another slope.
+    """
     others = [point for point in points if point is not left_out]
-    found = fit(others)
+    own = [point for point in others if point.batch == left_out.batch]
+    found = fit(own if len(own) >= _OWN_POINTS else others)
     if found is None or left_out.batch not in dict(found.intercepts):
         return None
     return found.intercept(left_out.batch) + left_out.kv_bytes / found.kv_bytes_per_s

@@ -52,6 +52,12 @@ def test_every_command_of_it_runs(example: Path, line: str):
     assert (found.code, found.err) == (0, "")
 
 
+def test_it_is_as_its_lock_has_it(example: Path):
+    """A lock that nobody updates shows warnings to whoever copies it: `python tools/docs.py` updates it."""
+    found = json.loads(check("--json").out)
+    assert [result["status"] for result in found["results"]] == ["pass"] * len(found["results"])
+
+
 def test_gitlabs_outputs_agree_with_each_other(example: Path):
     (line,) = COMMANDS["gitlab"]
     assert ran(line).code == 0

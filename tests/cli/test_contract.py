@@ -130,3 +130,14 @@ def test_the_api_gives_what_the_command_prints():
     question = kvplan.FitQuestion(context=8192, parallel=kvplan.Parallel(tp=8))
     plan = kvplan.fit("llama-3-70b", "h100", question)
     assert json.loads(kvplan.to_json(plan)) == run_json(*COMMANDS["fit"])
+
+
+@pytest.mark.parametrize("name", ["gpt-oss-20b", "deepseek-v4-flash", "qwen3-next-80b", "mamba2-2.7b"])
+def test_a_model_s_page_ends_with_a_description_of_the_same_caches(name, tmp_path):
+    page = run("models", name)
+    assert page.code == 0
+    description = tmp_path / "relative.yaml"
+    description.write_text(page.out[page.out.index("kvplan: 1") :])
+    assert run_json("models", name)["models"][0]["description"] == description.read_text()
+    own, relative = (run_json("size", model, "--ctx", "1,5000") for model in (name, str(description)))
+    assert relative["sequences"] == own["sequences"]

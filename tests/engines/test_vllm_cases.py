@@ -12,7 +12,7 @@ from kvplan.engines.base import Capacity, Options
 from kvplan.engines.registry import engine
 from kvplan.engines.vllm.blocks.groups import Cached, layout
 from kvplan.engines.vllm.blocks.specs import Demand, Spec
-from kvplan.engines.vllm.memory.step import step
+from kvplan.engines.vllm.memory.step import steps
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.tables.versions import NEWEST, rules
 from kvplan.sources.gpus import load_gpu
@@ -213,7 +213,7 @@ def test_what_sparse_attention_gathers_keys_in():
     for name, size in GATHERED.items():
         model = load_model(name)
         made = Vllm().plan(model, H100, Parallel(tp=8), parse_kv_format("fp8"), Options(), 65_536).settings
-        assert step(model, made, rules(NEWEST)).keys == size
+        assert steps(model, made, rules(NEWEST)).likely.keys == size
 
 
 def test_compressed_attention_pads_its_outputs_and_keeps_four_streams():
@@ -222,7 +222,7 @@ def test_compressed_attention_pads_its_outputs_and_keeps_four_streams():
     made = Vllm().plan(model, H100, Parallel(tp=8), parse_kv_format("fp8"), Options(), 65_536).settings
     attention = 512 * MIB + 2 * 8192 * (2 * 4 * 4096 + (8 + 64) * 512)
     assert made.tokens == 8192
-    assert step(model, made, rules(NEWEST)).layer == attention
+    assert steps(model, made, rules(NEWEST)).likely.layer == attention
 
 
 @pytest.mark.parametrize(("name", "gpu", "tp"), [("deepseek-v4-flash", "h200", 4), ("deepseek-v4-pro", "h200", 8)])
@@ -238,4 +238,4 @@ def test_what_a_step_holds_does_not_depend_on_the_length():
         Vllm().plan(model, H100, ONE, Vllm().kv_format(model, None, H100), Options(), n).settings for n in (8192, 65536)
     ]
     held = rules(NEWEST)
-    assert step(model, made[0], held) == step(model, replace(made[1], length=8192), held)
+    assert steps(model, made[0], held) == steps(model, replace(made[1], length=8192), held)

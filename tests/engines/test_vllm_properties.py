@@ -62,8 +62,16 @@ def ask(name: str, context: int, memory: int) -> Capacity | Refusal:
     return Vllm().capacity(model_of(name), H100, ONE, kv_of(name), Options(), context, memory)
 
 
-def test_most_bundled_models_are_served():
-    assert len(SERVED) > 0.8 * len(list(model_names()))
+NOT_SERVED = {
+    "baichuan2-7b", "falcon-40b", "minimax-text-01", "qwen-14b", "qwen-72b",  # by earlier releases
+    "llama-3.2-11b-vision", "recurrentgemma-2b", "rwkv-5-3b",  # the Transformers backend can't run their layers
+    "minimax-m3", "step-3.7-flash",  # no release has a class of the name in their config
+}  # fmt: skip
+"""Bundled models that vLLM 0.33 has no class for. Source: its models/registry.py."""
+
+
+def test_all_other_bundled_models_are_served():
+    assert set(model_names()) - set(SERVED) == NOT_SERVED
 
 
 def formula_in_its_formats(model: Model, kv: KvFormat, parallel: Parallel = ONE) -> Curve:

@@ -18,6 +18,7 @@ from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.families import read
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
+from kvplan.units import GIB
 
 LLAMA = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "intermediate_size": 8192,
@@ -230,6 +231,38 @@ def test_a_draft_model_limits_the_length():
     assert Vllm().default_context(model).tokens == 512
 
 
+def eagle(hidden: int, inner: int, heads: int, kv_heads: int, **fields) -> Model:
+    """A draft of one layer on the target's positions."""
+    config = {
+        "architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "hidden_size": hidden, "intermediate_size": inner,
+        "num_hidden_layers": 1, "num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": 128,
+        "tie_word_embeddings": False, "torch_dtype": "bfloat16", **fields,
+    }  # fmt: skip
+    return read(config, Origin("a draft", "a test"))
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "tp", "context", "blocks", "tokens"),
+    [
+        (  # chunks are kept whole beside a draft
+            "llama-4-scout", eagle(5120, 32768, 40, 8, vocab_size=202048, max_position_embeddings=131072), 8, 131072,
+            106_997, 1_711_952,
+        ),
+        (  # latents beside a draft of heads
+            "deepseek-v2-lite", eagle(2048, 10944, 16, 16, vocab_size=102400, max_position_embeddings=163840), 1, 4096, 68_311, 1_092_976,
+        ),
+    ],
+    ids=["chunks", "latents"],
+)  # fmt: skip
+def test_drafts_by_a_head(target, draft, tp, context, blocks, tokens):
+    """With 40 GiB on an H100 and three tokens drafted, from vLLM 0.33's planner."""
+    model = with_draft(load_model(target), draft)
+    engine, card, options = Vllm(), load_gpu("h100"), Options(speculative_tokens=3)
+    made = engine.plan(model, card, Parallel(tp=tp), engine.kv_format(model, None, card), options, context)
+    found = allocate.pool(made, 40 * GIB)
+    assert (found.blocks, found.tokens) == (blocks, tokens)
+
+
 INKLING = {
     "architectures": ["InklingForConditionalGeneration"], "model_type": "inkling_mm_model",
     "text_config": {
@@ -248,3 +281,41 @@ def test_convolutions_in_pages_are_windows():
     made = started(read(INKLING, Origin("a checkpoint", "a test")), "h100")
     streams = {spec for group in made.layout.groups for spec in group.specs if spec.span == 4}
     assert {spec.state / spec.block for spec in streams} == {16 * 512 * 2, 8 * 512 * 2}
+
+
+QWEN_35_4B = {
+    "model_type": "qwen3_5", "architectures": ["Qwen3_5ForConditionalGeneration"], "tie_word_embeddings": True,
+    "text_config": {
+        "hidden_size": 2560, "num_hidden_layers": 32, "num_attention_heads": 16, "num_key_value_heads": 4, "head_dim": 256,
+        "intermediate_size": 9216, "vocab_size": 248320, "linear_num_key_heads": 16, "linear_key_head_dim": 128,
+        "linear_num_value_heads": 32, "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4, "mamba_ssm_dtype": "float32",
+        "max_position_embeddings": 262144, "layer_types": ["linear_attention"] * 3 + ["full_attention"], "attn_output_gate": True,
+    },
+}  # fmt: skip
+QWEN_35_4B["text_config"]["layer_types"] *= 8
+
+
+@pytest.mark.parametrize(
+    ("gpu", "version", "context", "tokens", "concurrency"),
+    [
+        # two public logs of vLLM 0.20.1 on an Arc B580, with 500 MiB for the cache; 0.33's platforms/xpu.py says the same
+        ("arc-b580", (0, 20, 1), 5120, 11520, 2.25),
+        ("arc-b580", (0, 20, 1), 1024, 5529, 5.40),
+    ],
+)
+def test_blocks_beside_gated_delta_nets_on_intel(gpu, version, context, tokens, concurrency):
+    loaded, engine, card = read(QWEN_35_4B, Origin("qwen3.5-4b", "a test")), Vllm(version), load_gpu(gpu)
+    kv = engine.kv_format(loaded, None, card)
+    found = engine.capacity(loaded, card, Parallel(), kv, Options(), context, 500 * 2**20)
+    assert found.kv_tokens == tokens
+    assert round(found.max_concurrency, 2) == concurrency
+
+
+@pytest.mark.parametrize(
+    ("gpu", "version", "block"),
+    [("arc-b580", (0, 19, 1), 528), ("arc-b580", (0, 20, 0), 576), ("h100", (0, 20, 0), 528)],
+)
+def test_only_intels_kernel_wants_multiples_of_64(gpu, version, block):
+    """A state is 49,152 + 2,097,152 B, a token of attention 4,096 B: 524 tokens, in blocks of 16 on NVIDIA and before 0.20."""
+    loaded, engine, card = read(QWEN_35_4B, Origin("qwen3.5-4b", "a test")), Vllm(version), load_gpu(gpu)
+    assert engine.plan(loaded, card, Parallel(), engine.kv_format(loaded, None, card), Options(), 5120).block == block

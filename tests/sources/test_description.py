@@ -245,3 +245,20 @@ def test_mutated_descriptions_answer_or_are_refused() -> None:
                 model_from_description({**config, key: value}, Origin("x", "x"))
             except KvplanError as error:
                 assert len(error.problem.what) < 250  # noqa: PT017 - either an answer or this
+
+
+@pytest.mark.parametrize(
+    ("text", "rounding"),
+    [
+        ("8.03B", 5_000_000),
+        ("8B", 500_000_000),
+        ("1.50T", 5_000_000_000),
+        ("361M", 500_000),
+        ("8030261248", 0),
+        ("{total: 671B, active: 37.0B, experts: 256, experts_per_token: 8}", 550_000_000),
+    ],
+)
+def test_a_rounded_count_is_off_by_half_a_unit_of_its_last_digit(text: str, rounding: int) -> None:
+    weights = described(f"{FIVE_LINES}parameters: {text}\n").weights
+    assert weights is not None
+    assert (weights.rounding, weights.missing) == (rounding, ())

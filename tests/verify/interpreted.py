@@ -58,7 +58,7 @@ def attention() -> list[float]:
             ("fp32", torch.float32),
             ("fp16", torch.float16),
             ("fp8", torch.float16),
-            ("int8_per_token_head", torch.float32),
+            ("int8_per_token_head", torch.float16),
         )
     ):
         layout = Layout((None, 16)[place % 2])

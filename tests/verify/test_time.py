@@ -28,19 +28,19 @@ def llama() -> Predicted:
     return Predicted(reduced(model, tuple(range(32))), 1, parse_kv_format("fp8"))
 
 
-def rows(seconds: Callable[[int, int], float]) -> dict[str, Row]:
-    """Rows of a run whose steps took `seconds(weight bytes, cache bytes)`."""
+def rows(seconds: Callable[..., float]) -> dict[str, Row]:
+    """Rows of a run whose steps took `seconds(weight bytes, cache bytes, batch)`."""
     predicted = llama()
     times = Times(COPY, floor_s=1e-6, kernels=500)
     for batch, context in LADDER:
         weights, cache = predicted.weights_read(batch) or 0, batch * predicted.reads(context)
-        times.points.append(Point(batch, context, weights, cache, seconds(weights, cache)))
+        times.points.append(Point(batch, context, weights, cache, seconds(weights, cache, batch)))
     times.line = fit(times.points)
     return {row.what: row for row in judged(predicted, times, load_gpu("h200"), cuda=True)}
 
 
 def test_a_machine_that_reads_what_is_predicted():
-    found = rows(lambda weights, cache: weights / (0.88 * COPY) + cache / (0.95 * COPY) + OVERHEAD)
+    found = rows(lambda weights, cache, _: weights / (0.88 * COPY) + cache / (0.95 * COPY) + OVERHEAD)
     assert {row.verdict for row in found.values()} == {"confirmed", "reported"}
     assert found["reading the cache, share of the copy"].measured == pytest.approx(0.95)
     assert found["reading the weights, share of the copy"].measured == pytest.approx(0.88)
@@ -49,22 +49,40 @@ def test_a_machine_that_reads_what_is_predicted():
     assert step.error == pytest.approx(0, abs=1e-9)
     # Weights: 16.06 GB without 1.05 GB of embedding, of which a row is read; cache: 65,536 B a token in fp8.
     crossover = next(row for what, row in found.items() if what.startswith("context at which"))
-    assert crossover.predicted == pytest.approx((16.06e9 - 1.05e9) / 65_536 / 16, rel=0.01)
-    assert crossover.measured == pytest.approx(crossover.predicted * 0.95 / 0.88, rel=0.01)
+    by_bytes = (16.06e9 - 1.05e9) / 65_536 / 16
+    assert f"by bytes alone {by_bytes:,.0f}"[:18] in crossover.rule
+    assert crossover.predicted == crossover.measured == pytest.approx(by_bytes * 0.95 / 0.88, rel=0.01)
 
 
 @pytest.mark.parametrize(
     ("seconds", "refuted"),
     [
-        (lambda weights, cache: weights / COPY + cache / (0.7 * COPY) + OVERHEAD, "reading the cache"),
-        (lambda weights, cache: weights / COPY + cache / (2 * COPY) + OVERHEAD, "fastest step"),  # half was never read
-        (lambda weights, cache: weights / COPY + (cache / COPY) ** 2 * 40 + OVERHEAD, "step of"),  # no line
-        (lambda weights, cache: weights / (0.5 * COPY) + cache / COPY + OVERHEAD, "context at which"),
+        (lambda weights, cache, _: weights / COPY + cache / (0.7 * COPY) + OVERHEAD, "reading the cache"),
+        (
+            lambda weights, cache, _: weights / COPY + cache / (2 * COPY) + OVERHEAD,
+            "fastest step",
+        ),  # half was never read
+        (lambda weights, cache, _: weights / COPY + (cache / COPY) ** 2 * 40 + OVERHEAD, "step of"),  # no line
+        # The large batch reads its weights twice.
+        (
+            lambda weights, cache, batch: weights * (1 + batch // 16) / COPY + cache / COPY + OVERHEAD,
+            "context at which",
+        ),
     ],
 )
 def test_machines_that_do_not(seconds, refuted):
     found = rows(seconds)
     assert any(row.verdict == "refuted" and row.what.startswith(refuted) for row in found.values()), found
+
+
+def test_batches_may_have_speeds_of_their_own():
+    """Another batch, another kernel: each step is held against its own batch where that has enough others."""
+    found = rows(
+        lambda weights, cache, batch: weights / COPY + cache / ((0.88 if batch == 1 else 0.98) * COPY) + OVERHEAD
+    )
+    steps = [row for what, row in found.items() if what.startswith("step of")]
+    assert len(steps) == len(LADDER)
+    assert all(row.verdict == "confirmed" and abs(row.error or 0.0) < 1e-6 for row in steps), steps
 
 
 def test_steps_that_launches_fill_are_not_judged():
@@ -74,6 +92,53 @@ def test_steps_that_launches_fill_are_not_judged():
     times.line = fit(times.points)
     steps = [row for row in judged(predicted, times, None, cuda=True) if row.what.startswith("step")]
     assert [row.verdict for row in steps] == ["reported", "reported"]
+
+
+def test_steps_that_python_launches_are_not_judged():
+    predicted = llama()
+    times = Times(COPY, floor_s=1e-6, kernels=500, graphs=False)
+    times.points = [Point(1, context, 10**9, context, 0.06) for context in (1000, 2000, 3000, 40_000)]
+    times.line = fit(times.points)
+    steps = [row for row in judged(predicted, times, None, cuda=True) if row.what.startswith("step")]
+    assert {row.verdict for row in steps} == {"reported"}
+
+
+def test_a_reader_that_fails_is_no_candidate(monkeypatch):
+    """On a GPU where nothing compiles the plain one still reads; where one works, it is the one."""
+    from kvplan.verify.live import readers
+
+    def unused(_):
+        raise AssertionError
+
+    able = [readers.Named(name, unused) for name in ("first", "second", "plain")]
+    monkeypatch.setattr(readers, "candidates", lambda *_, **__: able)
+    works: list[str] = []
+
+    def seconds(self, named, query):
+        if named.name not in works:
+            raise RuntimeError("out of resources: shared memory")
+        return 1.0
+
+    monkeypatch.setattr(readers.Fastest, "_seconds", seconds)
+    fastest = readers.Fastest(torch.device("cuda"), triton=True)
+    assert fastest._pick(None).name == "plain"
+    works.append("second")
+    assert fastest._pick(None).name == "second"
+
+
+def test_the_allocator_is_asked_for_what_was_asked_of_it(monkeypatch):
+    """Not for what it keeps: 33 MiB have a segment of 34, and the last MiB is too little to be split off."""
+    from kvplan.verify.live.check_bytes import Taken
+
+    device = torch.device("cuda")
+    for name in ("synchronize", "empty_cache"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_: None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (1, 2))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 34 * 2**20)
+    monkeypatch.setattr(torch.cuda, "memory_stats", lambda _: {"requested_bytes.all.current": 33 * 2**20})
+    assert Taken.now(device).allocated == 33 * 2**20
+    monkeypatch.setattr(torch.cuda, "memory_stats", lambda _: {})
+    assert Taken.now(device).allocated == 34 * 2**20
 
 
 def test_graphs_and_counts_are_left_alone_on_a_cpu():

@@ -156,7 +156,7 @@ def test_a_share_of_a_rank(tmp_path):
 def test_the_page_and_the_schema(tmp_path):
     import jsonschema
 
-    words = ("verify", write(tmp_path, "shared"), "--device", "cpu", "--batch", "1", "--ctx", "64,128")
+    words = ("verify", write(tmp_path, "shared"), "--device", "cpu", "--batch", "1", "--ctx", "64, 128")
     page = run(*words, "-o", str(tmp_path / "receipt.json"), "--format", "table")
     assert page.code == 0
     assert page.err == ""
@@ -183,7 +183,7 @@ torch.set_num_threads(1)
 from kvplan.cli import main
 from kvplan.verify.live import procedure
 procedure._CPU_POOL = 2**20
-sys.exit(main(["verify", {config!r}, "--device", "cpu", "--tp", "2", "--batch", "1", "--ctx", "64,128", "--json"]))
+sys.exit(main(["verify", {config!r}, "--device", "cpu", "--tp", "2", "--batch", "1", "--ctx", "64, 128", "--json"]))
 """
 
 

@@ -7,7 +7,7 @@ from weights.conftest import bundled, described
 from weights.test_parameters import LLAMA_8B
 
 from kvplan.arch.mixes import kept_named
-from kvplan.arch.storage import FP8_BLOCK, FP8_ROW, INT4, MXFP4, NAMED, NVFP4, integer
+from kvplan.arch.storage import FP8_BLOCK, FP8_ROW, GGML, INT4, MXFP4, NAMED, NVFP4, integer
 from kvplan.errors import BadField, UnknownName
 
 MATRICES = 32 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
@@ -44,7 +44,7 @@ def formats(block: dict, **fields) -> dict[str, set[str]]:
         ),  # GPTQ, one group, reordered
         (integer(3, 128, zero_bits=3), 128, 128, 128 * 128 * 3 // 8 + 128 * 19 // 8),
         (NAMED["q4_k"], 256, 512, 256 * 2 * 144),
-        (NAMED["q8_0"], 256, 512, 256 * 16 * 34),
+        (GGML["q8_0"], 256, 512, 256 * 16 * 34),
         (NAMED["bf16"], 3, 5, 30),
     ],
 )

@@ -70,6 +70,23 @@ BENCH = {
     # 64 experts beside a shared one
     "hunyuan-a13b": {"q4_k_m": 45.43},
 }
+ONE_TYPE = {
+    # 8,030,261,248 numbers: 34 B for 32 of all matrices in q8_0; the others' head, 128,256 x 4,096, in q6_k
+    "llama-3.1-8b": {"q8_0": 7.95, "q4_0": 4.33, "q4_1": 4.77, "q5_1": 5.64},
+    "llama-2-7b": {"q8_0": 6.67, "q4_0": 3.56, "q4_1": 3.95, "q5_1": 4.72},
+    "llama-3.2-3b": {"q4_0": 1.78},
+    "qwen3-8b": {"q8_0": 8.11, "q6_k": 6.26},
+    "qwen2.5-7b": {"q8_0": 7.54},
+    # queries, keys and values in one matrix
+    "phi-4": {"q8_0": 14.51},
+    "qwen3-30b-a3b": {"q8_0": 30.25, "q4_1": 17.87},
+    # latents
+    "deepseek-v3": {"q8_0": 664.29},
+    # gated delta nets; the head is the embedding, in q6_k
+    "qwen3.5-35b-a3b": {"q8_0": 34.36},
+    "gemma-3-27b": {"q4_0": 14.49},
+}
+"""The same of files with a type's name, from public logs of 2024 to 2026; those made with an importance matrix left out."""
 """GiB of tensors that llama-bench prints as `size`, to two digits."""
 
 
@@ -77,6 +94,31 @@ BENCH = {
 def test_sizes_that_llama_bench_prints(model, mix):
     size = bundled(model).weights.stored_as(MIXES[mix]).bytes / 2**30
     assert size == pytest.approx(BENCH[model][mix], abs=0.006)
+
+
+@pytest.mark.parametrize(("model", "name"), [(model, name) for model, names in ONE_TYPE.items() for name in names])
+def test_files_of_one_type(model, name):
+    """Towers are files of their own."""
+    weights = bundled(model).weights.stored_as(MIXES[name])
+    towers = sum(weight.bytes_on_rank(Parallel()) for weight in weights.towers)
+    assert (weights.bytes - towers) / 2**30 == pytest.approx(ONE_TYPE[model][name], abs=0.006)
+
+
+def test_a_file_that_was_published_to_the_byte():
+    """Qwen/Qwen3-8B-GGUF, Qwen3-8B-Q6_K.gguf: 6,725,899,040 B, of which some 6 MB are the vocabulary."""
+    assert 0 < 6_725_899_040 - bundled("qwen3-8b").weights.stored_as(MIXES["q6_k"]).bytes < 7_000_000
+
+
+@pytest.mark.parametrize("model", ["qwen3-next-80b", "falcon-h1-7b"])
+def test_a_file_of_one_type_needs_no_rules_for_a_models_matrices(model):
+    assert run("size", model, "--weight-dtype", "q8_0").code == 0
+
+
+@pytest.mark.parametrize("model", ["falcon-40b", "gemma-3n-e4b", "gpt-oss-20b"])
+def test_heads_and_tables_with_rules_of_their_own_are_refused(model):
+    refused = run("size", model, "--weight-dtype", "q8_0")
+    assert refused.code == 2
+    assert "--weights" in refused.err
 
 
 QWEN_SMALL = {

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from kvplan.cli import options as o
 from kvplan.cli import settings
 from kvplan.cli.command import MODULES, Answer, Command
 from kvplan.cli.option import Values
+from kvplan.errors import KvplanError
 from kvplan.report.schema import Setting
 
 HUB = ("HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_HUB_DISABLE_IMPLICIT_TOKEN")
@@ -31,9 +33,24 @@ def _settings() -> Iterator[Setting]:
             yield Setting(name, "set, not shown", "environment")
     for path in (settings.project_file(), settings.user_file(os.environ)):
         if path is not None:
-            yield Setting("settings", str(path), "file")
+            yield Setting("settings", _file(path), "file")
+
+
+def _file(path: Path) -> str:
+    """The file, and why it can't be read where it can't."""
+    try:
+        settings.read(COMMAND, path)
+    except KvplanError as error:
+        problem = error.problem
+        return f"broken: {problem.what}{': ' + problem.cause if problem.cause else ''}"
+    return str(path)
 
 
 COMMAND = Command(
-    name="env", about=MODULES["env"], run=run, examples=("kvplan env", "kvplan env --json"), options=o.PRINTING
+    name="env",
+    about=MODULES["env"],
+    run=run,
+    examples=("kvplan env", "kvplan env --json"),
+    options=o.PRINTING,
+    reports_settings=True,
 )

@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING
 from kvplan.cli import asked
 from kvplan.cli import options as o
 from kvplan.cli.command import MODULES, Answer, Command
-from kvplan.cli.option import Argument, Option, Values, natural, switch, whole, words
+from kvplan.cli.option import Argument, Option, Values, natural, switch, words
 from kvplan.cli.streams import destinations
 from kvplan.errors import BadFile, UsageError
-from kvplan.units import parse_some_bytes, parse_token_list
+from kvplan.units import parse_some_bytes, parse_token_list, parse_whole
 
 if TYPE_CHECKING:
     from kvplan.verify import Options
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(whole(word) for word in words(text))
+    return tuple(parse_whole(word) for word in words(text))
 
 
 DEVICE = Option("device", "auto, cpu, cuda or cuda:1", str, "DEVICE", "a GPU where there is one")
 RANK = Option("rank", "which rank's share of --tp, with one process", natural, "N", "0; torchrun's under torchrun")
-LAYERS = Option("layers", "build at most so many layers", whole, "N", "as many as fit")
+LAYERS = Option("layers", "build at most so many layers", parse_whole, "N", "as many as fit")
 MEMORY = Option("memory", "most bytes to take on the device", parse_some_bytes, "40GiB", "90 % of what a GPU has free")
 BATCHES = Option("batch", "batches to time", _numbers, "N,N", "a ladder that fits")
 CONTEXTS = Option("ctx", "contexts to time: 8k, 8k,32k or 8k..128k", parse_token_list, "TOKENS", "a ladder that fits")
-BUDGET_S = Option("budget_s", "about how many seconds it may take", whole, "S", "60")
-PAGE = Option("block_size", "tokens of one cache page", whole, "N", "caches in one piece")
+BUDGET_S = Option("budget_s", "about how many seconds it may take", parse_whole, "S", "60")
+PAGE = Option("block_size", "tokens of one cache page", parse_whole, "N", "caches in one piece")
 BUILDING = (DEVICE, o.TP, RANK, o.KV_DTYPE, PAGE, LAYERS, BATCHES, CONTEXTS, MEMORY, BUDGET_S)
 META = Option("meta", "compare with transformers on the meta device instead: no GPU, no weights", switch)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields
 from typing import TYPE_CHECKING, TypeVar
 
@@ -40,7 +41,7 @@ def model_info(model: Model) -> schema.ModelInfo:
         defaulted=tuple(
             schema.Defaulted(default.field, _scalar(default.value), default.source) for default in model.defaulted
         ),
-        notes=model.notes + ((_missing(weights),) if weights is not None and weights.missing else ()),
+        notes=model.notes + (() if weights is None else tuple(_doubts(weights))),
     )
 
 
@@ -80,9 +81,13 @@ def explained(node: Node) -> schema.Explained:
     return schema.Explained(node.name, node.value, node.unit, node.formula, dict(node.inputs), node.source, children)
 
 
-def _missing(weights: Weights) -> str:
-    what = "parameters" if weights.whole else "weights"
-    return f"{what} are a lower bound: {', '.join(weights.missing)} can't be counted from the config"
+def _doubts(weights: Weights) -> Iterator[str]:
+    """What of the counts had to be left open."""
+    if weights.missing:
+        what = "parameters" if weights.whole else "weights"
+        yield f"{what} are a lower bound: {', '.join(weights.missing)} can't be counted from the config"
+    if weights.rounding:
+        yield f"parameters are rounded: {weights.rounding:,} more or less of {weights.total:,}"
 
 
 def _scalar(value: object) -> schema.Scalar:

@@ -10,8 +10,10 @@ from kvplan.report.assemble.common import by_field, parameters
 from kvplan.report.schema import lists as schema
 
 
-def listed_model(model: Model, aliases: tuple[str, ...], source: str) -> schema.ListedModel:
-    """One bundled model."""
+def listed_model(
+    model: Model, aliases: tuple[str, ...], source: str, description: str | None = None
+) -> schema.ListedModel:
+    """One model."""
     curve = model.curve(model.kv_auto)
     return schema.ListedModel(
         id=model.origin.id,
@@ -23,6 +25,7 @@ def listed_model(model: Model, aliases: tuple[str, ...], source: str) -> schema.
         fixed_bytes_per_sequence=curve.bytes_at(0),
         parameters=parameters(model),
         source=source,
+        description=description,
     )
 
 

@@ -13,6 +13,9 @@ from kvplan.report.schema.common import WeightReads
 
 RULE_OF_THUMB = "a GQA model of about 8B costs 100-150 KiB/token at 16 bit; add 15 % overhead"
 
+UNNAMED_GPU = "of the H100's class, with its kernels and defaults; on others a sequence may take more: --gpu names one"
+"""Source: vLLM 0.33 engine/arg_utils.py get_batch_defaults, v1/attention/backends."""
+
 
 def size_report(sizing: Sizing, prompt: int | None, batch: int = 1) -> schema.SizeReport:
     """The document of a sizing. prompt: tokens of the longest length that are the prompt, half when not said.
@@ -54,13 +57,19 @@ def size_report(sizing: Sizing, prompt: int | None, batch: int = 1) -> schema.Si
         ladder=tuple(schema.Rung(tokens, size) for tokens, size in sizing.ladder),
         same_shape=_same_shape(sizing, longest),
         work=_work(work, given, longest - given),
-        rule_of_thumb=RULE_OF_THUMB,
+        rule_of_thumb=RULE_OF_THUMB if _is_plain_gqa(sizing) else None,
         weight_reads=None if reads is None else WeightReads(batch, *reads),
         explain=explained(
             Node("size", tree.value, "bytes", "", children=(tree, work, *more)),
         ),
         verified=request.engine.verified,
+        assumed={} if request.gpu is not None or request.engine.name == "ideal" else {"gpu": UNNAMED_GPU},
     )
+
+
+def _is_plain_gqa(sizing: Sizing) -> bool:
+    """Whether the rule is about such a model: every layer keeps every token's heads."""
+    return sizing.attention == "gqa" and sizing.bytes_per_token == sizing.bytes_per_token_full
 
 
 def _cache(sizing: Sizing) -> schema.CacheInfo:

@@ -21,7 +21,7 @@ class GpuInfo:
 
 @dataclass
 class Memory:
-    """Terms of one GPU's memory; null where a term wasn't needed or isn't known."""
+    """Terms of one GPU's memory; null where a term isn't counted: weights that nobody knows, beside a cache as given."""
 
     memory_bytes: int
     usable_bytes: int
@@ -136,7 +136,8 @@ class FitReport:
 
     verified: whether the rules are those of the version asked for. engine_error: what the engine prints instead of
     starting. utilization_needed: the least share of memory with which the concurrency asked for fits; utilization_reason:
-    why there is none. launch: what to paste.
+    why there is none. launch: what to paste. exceeded: the longest that the model's config justifies by the engine's rules,
+    where context is more; else null.
     """
 
     schema: str
@@ -165,6 +166,7 @@ class FitReport:
     utilization_reason: str | None
     launch: str | None
     extras: tuple[Extra, ...]
+    exceeded: int | None
 
 
 @dataclass

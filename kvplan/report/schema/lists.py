@@ -10,7 +10,7 @@ from kvplan.report.schema.common import Parameters
 
 @dataclass
 class ListedModel:
-    """One bundled model."""
+    """One model. description: its caches as a kvplan YAML, which loads to the same ones; null in the list of all."""
 
     id: str
     aliases: tuple[str, ...]
@@ -21,6 +21,7 @@ class ListedModel:
     fixed_bytes_per_sequence: int
     parameters: Parameters
     source: str
+    description: str | None = None
 
 
 @dataclass

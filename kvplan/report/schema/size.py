@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kvplan.report.schema.common import EngineInfo, Explained, KvDtype, Layout, ModelInfo, WeightReads
@@ -93,7 +94,8 @@ class Work:
 class SizeReport:
     """`kvplan size`. verified: whether the rules are those of the engine's version asked for.
 
-    weight_reads: of one copy of the model; null where its weights aren't known.
+    weight_reads: of one copy of the model; null where its weights aren't known. rule_of_thumb: null for a model that it
+    isn't about. assumed: what nobody gave.
     """
 
     schema: str
@@ -106,7 +108,8 @@ class SizeReport:
     ladder: tuple[Rung, ...]
     same_shape: tuple[SameShape, ...]
     work: Work
-    rule_of_thumb: str
+    rule_of_thumb: str | None
     weight_reads: WeightReads | None
     explain: Explained
     verified: bool
+    assumed: Mapping[str, str]

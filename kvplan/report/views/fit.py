@@ -56,7 +56,8 @@ def _answer(report: schema.FitReport) -> str:
     if report.verdict == "fits":
         admitted = report.reserved.max_sequences if report.reserved is not None else report.ideal.max_sequences
         sequences = words.plural(admitted, "sequence")
-        return f"Fits: {sequences} of {report.context:,} tokens by {holder}; {BINDING[report.binding]}."
+        own = "" if report.exceeded is None else f" Beyond the model's own maximum of {report.exceeded:,} tokens."
+        return f"Fits: {sequences} of {report.context:,} tokens by {holder}; {BINDING[report.binding]}.{own}"
     short = f" by {format_bytes(report.short_by_bytes)} per GPU" if report.short_by_bytes else ""
     return f"Does not fit{short}, by {holder}: {(report.reason or BINDING[report.binding]).rstrip('.')}."
 
@@ -64,8 +65,9 @@ def _answer(report: schema.FitReport) -> str:
 def _bar(memory: schema.PerGpu) -> Bar:
     """What the plan counts on, and what the memory beyond it is left for."""
     scenario = _scenarios(memory)[0 if memory.decides == "low" else 1]
+    weights = scenario.weights_bytes
     spent = [
-        ("weights", scenario.weights_bytes or 0),
+        *(() if weights is None else (("weights", weights),)),
         ("activations", scenario.activation_bytes),
         ("runtime", scenario.runtime_bytes),
         ("KV cache", max(scenario.kv_bytes, 0)),
@@ -92,11 +94,16 @@ def _memory(memory: schema.PerGpu) -> Table:
         ("= KV cache", "kv_bytes"),
     )
     columns = _scenarios(memory)
-    rows = [(label, *(words.size(getattr(column, name)) for column in columns)) for label, name in names]
+    rows = [(label, *(_counted(getattr(column, name)) for column in columns)) for label, name in names]
     safe, likely = ("safe (decides)", "likely") if memory.decides == "low" else ("safe", "likely (decides)")
     if memory.low == memory.high:
         return Table((Column("", right=False), Column("per GPU")), tuple(row[:2] for row in rows))
     return Table((Column("", right=False), Column(safe), Column(likely), Column("at best")), tuple(rows))
+
+
+def _counted(size: int | None) -> str:
+    """Bytes; weights that nobody knows are asked for unless the cache's memory is given, and then stay out."""
+    return "not counted" if size is None else format_bytes(size)
 
 
 def _weights(report: schema.FitReport) -> Iterator[tuple[str, str]]:

@@ -31,7 +31,9 @@ def _blocks(report: schema.SizeReport) -> Iterator[Block]:
         yield Heading(f"The same shape under another attention, at {report.sequences[-1].tokens:,} tokens")
         yield _same_shape(report)
     yield from (Note(text) for text in notes(report.model))
-    yield Note(f"Rule of thumb: {report.rule_of_thumb}.")
+    yield from (Note(f"Assumed: {name} {value}.") for name, value in report.assumed.items())
+    if report.rule_of_thumb is not None:
+        yield Note(f"Rule of thumb: {report.rule_of_thumb}.")
 
 
 def notes(model: ModelInfo) -> Iterator[str]:

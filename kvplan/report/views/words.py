@@ -16,7 +16,8 @@ def model_line(model: schema.ModelInfo) -> str:
     total, active = model.parameters.total, model.parameters.active
     if total is None:
         return f"{model.id} ({model.family})"
-    about = "" if model.parameters.exact else "at least "
+    least = model.weights is not None and model.weights.missing
+    about = "" if model.parameters.exact else "at least " if least else "about "
     text = f"{about}{parameter_text(total)} parameters"
     if active is not None and active != total:
         text += f", {parameter_text(active)} active"

@@ -56,6 +56,7 @@ def model_from_description(config: Mapping[str, object], origin: Origin, lines: 
         weights=weights(top, len(layers), dtype or BF16),
         defaulted=tuple(reader.defaulted),
         attention_heads=top.optional_whole("heads"),
+        intermediate_size=top.optional_whole("intermediate_size"),
     )
 
 

@@ -19,8 +19,8 @@ KINDS: Mapping[str, frozenset[str]] = {
 
 CACHE_FIELDS = frozenset().union(*KINDS.values()) - {"shares_with"}
 TOP = frozenset({
-    "kvplan", "name", "source", "layers", "pattern", "draft_layers", "kind", "hidden_size", "vocab_size", "parameters",
-    "max_context", "dtype", "kv_dtype", "weight_dtype",
+    "kvplan", "name", "source", "layers", "pattern", "draft_layers", "kind", "hidden_size", "intermediate_size", "vocab_size",
+    "parameters", "max_context", "dtype", "kv_dtype", "weight_dtype",
 })  # fmt: skip
 INDEXER = frozenset({"dim", "dtype", "pool"})
 TENSOR = frozenset({"role", "rows", "widths", "dtype", "usual_dtype"})

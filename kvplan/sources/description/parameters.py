@@ -13,7 +13,6 @@ from kvplan.sources.strict import Path
 _COUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([mbtMBT])", re.ASCII)
 _UNITS = {"m": 10**6, "b": 10**9, "t": 10**12}
 MOST_PARAMETERS = 10**15
-_ROUNDED = "digits that a rounded count leaves out"
 
 
 def weights(top: Node, layers: int, dtype: Format) -> Weights | None:
@@ -26,20 +25,20 @@ def weights(top: Node, layers: int, dtype: Format) -> Weights | None:
         return None
     stored = _storage(top.format("weight_dtype") or dtype)
     if not isinstance(value, Mapping):
-        total, exact = _parameters(top, path, value)
-        return _spread(total, None, layers, stored, exact=exact)
+        total, rounding = _parameters(top, path, value)
+        return _spread(total, None, layers, stored, rounding)
     node = top.child(path, value)
     node.only(frozenset({"total", "active", "experts", "experts_per_token"}), "parameters")
-    total, exact = _count(node, "total")
+    total, rounding = _count(node, "total")
     if node.values.get("active") is None:
-        return _spread(total, None, layers, stored, exact=exact)
-    active, active_exact = _count(node, "active")
+        return _spread(total, None, layers, stored, rounding)
+    active, active_rounding = _count(node, "active")
     experts = node.whole("experts")
     picked = node.whole("experts_per_token", most=experts - 1 or 1)
     if not total * picked <= active * experts <= total * experts:
         least = -(-total * picked // experts)
         raise node.bad((*path, "active"), active, f"from {least:,} (no shared weights) to the total of {total:,}")
-    return _spread(total, (active, experts, picked), layers, stored, exact=exact and active_exact)
+    return _spread(total, (active, experts, picked), layers, stored, rounding + active_rounding)
 
 
 def _storage(dtype: Format) -> Storage:
@@ -47,7 +46,7 @@ def _storage(dtype: Format) -> Storage:
     return Storage(dtype.name, dtype.bits, group=group, group_bits=dtype.scale_bits, source=dtype.source)
 
 
-def _spread(total: int, routing: tuple[int, int, int] | None, layers: int, stored: Storage, *, exact: bool) -> Weights:
+def _spread(total: int, routing: tuple[int, int, int] | None, layers: int, stored: Storage, rounding: int) -> Weights:
     each: list[Weight] = []
     left = total
     if routing is not None:
@@ -60,25 +59,25 @@ def _spread(total: int, routing: tuple[int, int, int] | None, layers: int, store
     if share:
         each.append(Weight("all", (share,), "mlp", stored, 0, linear=True))
     last = (Weight("rest", (rest,), "norm", stored),) if rest else ()
-    missing = () if exact else (_ROUNDED,)
-    return Weights((), (tuple(each),) * layers, last, missing=missing, method="the description's parameters")
+    return Weights((), (tuple(each),) * layers, last, method="the description's parameters", rounding=rounding)
 
 
-def _count(node: Node, key: str) -> tuple[int, bool]:
+def _count(node: Node, key: str) -> tuple[int, int]:
     if node.values.get(key) is None:
         raise node.missing(key)
     return _parameters(node, (*node.path, key), node.values[key])
 
 
-def _parameters(node: Node, path: Path, value: object) -> tuple[int, bool]:
-    """A number of parameters, and whether it is exact: 8030261248 is, 8.03B isn't."""
+def _parameters(node: Node, path: Path, value: object) -> tuple[int, int]:
+    """A number of parameters, and by how many it may be off: none of 8030261248, half a unit of its last digit of 8.03B."""
     from decimal import Decimal
 
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_PARAMETERS:
-        return value, True
+        return value, 0
     match = _COUNT.fullmatch(value) if isinstance(value, str) else None
     if match is not None:
-        number = int(Decimal(match[1]) * _UNITS[match[2].lower()])
+        unit, written = _UNITS[match[2].lower()], Decimal(match[1])
+        number, last = int(written * unit), unit // 10 ** len(match[1].partition(".")[2])
         if 0 < number <= MOST_PARAMETERS:
-            return number, False
+            return number, -(-last // 2)
     raise node.bad(path, value, "a number of parameters like 8030261248 or 8.03B")

@@ -7,11 +7,13 @@ All readers take queries [batch, heads, k_dim] and the first `slots` rows of key
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from kvplan.verify.live.rows import Rows
 
@@ -78,12 +80,17 @@ def _span(query: Query, start: int, stop: int, exact: torch.dtype) -> tuple[Tens
 
 
 def by_sdpa(query: Query) -> Tensor:
-    """Fused attention of torch with grouped heads; for contiguous caches in 16 or 32 bit with separate values."""
+    """Fused attention of torch with grouped heads; for contiguous caches in 16 or 32 bit with separate values.
+
+    Raises: RuntimeError on a GPU whose flash attention doesn't take them: what torch would fall back to repeats K and V
+    for every query head.
+    """
     if query.values is None:
         raise ValueError("values are part of the keys")
     key, value = query.keys.read(0, query.slots), query.values.read(0, query.slots)
     asked = query.queries.unsqueeze(2)
-    found = functional.scaled_dot_product_attention(asked, key, value, scale=query.scale, enable_gqa=True)
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION) if asked.is_cuda else nullcontext():
+        found = functional.scaled_dot_product_attention(asked, key, value, scale=query.scale, enable_gqa=True)
     return found.squeeze(2)
 
 

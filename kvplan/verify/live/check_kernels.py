@@ -61,7 +61,11 @@ def _readers(
     chosen = None
     if isinstance(part, LatentPart) and part.topk is not None:
         chosen = torch.stack([torch.randperm(SLOTS, device=device)[: SLOTS // 2] for _ in range(BATCH)])
-    query = Query(queries, keys, values, SLOTS if chosen is None else SLOTS // 2, v_dim, keys.dim**-0.5, chosen=chosen)
+    sink = None
+    if isinstance(part, AttentionPart) and part.sink_logits:
+        sink = torch.randn(part.heads, device=device, generator=ledger.random).bfloat16()
+    slots = SLOTS if chosen is None else SLOTS // 2
+    query = Query(queries, keys, values, slots, v_dim, keys.dim**-0.5, sink, chosen)
     plain = by_spans(query)
     for named in candidates(query, triton=triton)[:-1]:
         what = f"{part.name}, {named.name} against plain torch"

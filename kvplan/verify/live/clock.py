@@ -69,11 +69,12 @@ def graphed(work: Work, device: torch.device) -> tuple[Work, bool]:
 
 def copy_bandwidth(device: torch.device, room: int) -> float:
     """Bytes per second of a large copy, read and written bytes together; uses at most `room` bytes."""
-    wanted, repeats = (_GPU_COPY, 15) if device.type == "cuda" else (_CPU_COPY, 5)
+    # A GPU that was idle takes a moment to raise its clocks: dozens of copies of a millisecond each don't count.
+    wanted, repeats, warm = (_GPU_COPY, 15, 60) if device.type == "cuda" else (_CPU_COPY, 5, 2)
     size = max(2**20, min(wanted, room // 2))
     source = torch.ones(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    seconds = median(lambda: target.copy_(source), device, repeats)
+    seconds = median(lambda: target.copy_(source), device, repeats, warm)
     return 2 * size / seconds
 
 

@@ -88,7 +88,8 @@ def _single_rank(options: Options) -> None:
 @contextmanager
 def _manners(device: torch.device) -> Iterator[None]:
     """Whatever happens, Ctrl-C included, the device has its memory back and torch its defaults."""
-    threads = torch.get_num_threads()
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")  # an environment may ask for TF32, which is off by 0.001
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -100,6 +101,7 @@ def _manners(device: torch.device) -> Iterator[None]:
     finally:
         fused.use_triton(on=False)
         torch.set_num_threads(threads)
+        torch.set_float32_matmul_precision(precision)
         if device.type == "cuda":
             gc.collect()
             torch.cuda.empty_cache()

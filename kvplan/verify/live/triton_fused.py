@@ -41,6 +41,7 @@ def _store(projected, query, key, value, key_scale, value_scale, table, cos, sin
     if PAGE > 0:
         outer = tl.load(table + batch * pages_each + slot // PAGE).to(tl.int64)
         inner = slot % PAGE
+    inner = inner.to(tl.int64)
     row = projected + batch.to(tl.int64) * width
     if head < HEADS + KV_HEADS:
         here = lane < K_DIM

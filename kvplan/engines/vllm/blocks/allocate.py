@@ -73,14 +73,15 @@ def plan(model: Model, gpu: Gpu | None, kv: KvFormat, settings: Settings, rules:
 
     Raises: UsageError, CannotSplit where vLLM would not start whatever the memory.
     """
-    refusals.check(model, settings, rules, capability(gpu))
+    refusals.check(model, settings, rules, gpu)
     cells.cache_name(kv)
     refusals.check_format(model, kv, rules)
-    place = Place(settings, rules, kv, capability(gpu))
+    place = Place(settings, rules, kv, capability(gpu), None if gpu is None else gpu.vendor)
     specs = layer_specs(model, place)
     stage_of = stages(model, settings)
     cached = [Cached(spec, stage_of(index)) for index, layer in enumerate(specs) for spec in layer]
-    manager = settings.hybrid_manager and rules.groups and (rules.chunk_groups or not _chunks(cached))
+    grouped = not _chunks(cached) or (rules.chunk_groups and not _drafts_by_a_head(model, settings))
+    manager = settings.hybrid_manager and rules.groups and grouped
     found = layout(cached, rules, hybrid_manager=manager, packed=compresses(model))
     per_block = tuple(found.bytes_per_block(stage) for stage in range(settings.parallel.pp))
     return Plan(
@@ -179,6 +180,14 @@ def _unpadded(cached: list[Cached], rules: Rules) -> tuple[tuple[Spec, int], ...
 
 def _chunks(cached: list[Cached]) -> bool:
     return any(layer.spec.kind == "chunked" for layer in cached)
+
+
+def _drafts_by_a_head(model: Model, settings: Settings) -> bool:
+    """Whether tokens are drafted from the model's own positions, beside which chunks are kept whole.
+
+    Source: vLLM 0.33 config/vllm.py, need_disable_hybrid_kv_cache_manager.
+    """
+    return settings.drafted > 0 and model.draft_longest is None
 
 
 def _block(found: Layout) -> int:

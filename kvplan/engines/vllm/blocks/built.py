@@ -15,6 +15,7 @@ from kvplan.engines.vllm.tables.architectures import (
     named,
     wider_window,
 )
+from kvplan.errors import MissingField
 
 PAGED = "convolution in pages"
 """Law of convolutions whose last inputs are kept as windows are."""
@@ -26,7 +27,10 @@ def is_state(cache: Cache) -> TypeGuard[Recurrent]:
 
 
 def as_served(model: Model) -> Model:
-    """The model as vLLM's own classes build it: wider windows, latents cached as heads, caches not shared."""
+    """The model as vLLM's own classes build it: wider windows, latents cached as heads, caches not shared.
+
+    Raises: MissingField for latents whose heads nobody states.
+    """
     if named(model, ALTERNATES):
         model = _alternating(model)
     streams, indexed = named(model, PAGED_STREAMS), _shared_indexer(model)
@@ -45,8 +49,13 @@ def as_served(model: Model) -> Model:
         if isinstance(cache, Latent) and cache.topk is not None and cache.indexer is None and indexed is not None:
             return replace(cache, indexer=indexed)
         if isinstance(cache, Latent) and expanded:
-            heads, dim = cache.heads or 1, (cache.nope_dim or 0) + cache.rope_dim
-            return Attention(heads, heads, dim, dim)
+            if cache.heads is None or cache.nope_dim is None:
+                raise MissingField(
+                    "num_attention_heads" if cache.heads is None else "qk_nope_head_dim",
+                    cause=f"vLLM caches the heads that {model.architectures[0]} expands its latent to",
+                )
+            dim = cache.nope_dim + cache.rope_dim
+            return Attention(cache.heads, cache.heads, dim, dim)
         return cache
 
     layers = tuple(replace(layer, caches=tuple(served(cache) for cache in layer.caches)) for layer in model.layers)

@@ -14,12 +14,16 @@ from kvplan.engines.vllm.tables.versions import Rules
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the layers are to live: everything but the model."""
+    """Where the layers are to live: everything but the model.
+
+    gpu: compute capability, Hopper's for a GPU without one. vendor: of the GPU, None where none was named.
+    """
 
     settings: Settings
     rules: Rules
     kv: KvFormat
     gpu: Capability
+    vendor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

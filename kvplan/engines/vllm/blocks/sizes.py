@@ -46,8 +46,15 @@ def block_sizes(model: Model, layers: Sequence[Layer], place: Place, least: int 
         smallest = lcm(smallest, checkpoint_alignment(states, model, place))
     needed = smallest * -(-page // (smallest * token))
     block = max(block, aligned(needed, kernel_block(backends)))
-    padded = block * token
-    return Blocks(block, block if place.settings.aligned else place.settings.length, padded if padded > page else None)
+    padded = block * token > page
+    if place.vendor == INTEL and any(cache.law in DELTA_LAWS for cache in states):
+        block = aligned(block, place.rules.intel_delta_block)
+    return Blocks(block, block if place.settings.aligned else place.settings.length, block * token if padded else None)
+
+
+INTEL = "intel"
+DELTA_LAWS = ("gated delta net", "kimi delta")
+"""Recurrences whose kernel for Intel's GPUs wants blocks of its own. Source: platforms/xpu.py update_block_size_for_backend."""
 
 
 def without_attention(model: Model, layers: Sequence[Layer], place: Place) -> frozenset[int]:
@@ -93,7 +100,7 @@ def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
     if isinstance(cache, Attention | CrossAttention):
         uneven = isinstance(cache, Attention) and cache.k_dim != cache.v_dim
         table = "uneven attention" if uneven else "attention"
-        yield pick(table, need_of(cache, model, place, _largest_dim(model)), place.gpu, asked)
+        yield pick(table, need_of(cache, model, place, _largest_dim(model, cache)), place.gpu, asked)
         if isinstance(cache, Attention) and cache.indexer is not None:
             yield pick("block sparse", Need(cache.k_dim, name), place.gpu, None)
     elif isinstance(cache, Latent):
@@ -126,6 +133,10 @@ def need_of(cache: Attention | CrossAttention, model: Model, place: Place, dim: 
     )
 
 
-def _largest_dim(model: Model) -> int:
-    """Where head sizes differ, vLLM chooses kernels for the largest. Source: config/model_arch.py from_layers."""
-    return max(cache.k_dim for cache, _ in model.distinct if isinstance(cache, Attention | CrossAttention))
+def _largest_dim(model: Model, own: Attention | CrossAttention) -> int:
+    """Where head sizes differ, vLLM chooses kernels for the largest. Source: config/model_arch.py from_layers.
+
+    own: the layer itself, which counts alone where it drafts for a model without such heads.
+    """
+    dims = (cache.k_dim for cache, _ in model.distinct if isinstance(cache, Attention | CrossAttention))
+    return max(dims, default=own.k_dim)

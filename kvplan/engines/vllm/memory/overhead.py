@@ -9,12 +9,13 @@ far low and high lie from likely follows from how many independent logs show eac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvplan.arch.model import Model
 from kvplan.engines.base import Options, Range, Term
+from kvplan.engines.unstated import unstated
 from kvplan.engines.vllm.memory import doubt
-from kvplan.engines.vllm.memory.step import Step, step
+from kvplan.engines.vllm.memory.step import Step, steps
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.architectures import compresses
 from kvplan.engines.vllm.tables.versions import Rules
@@ -80,16 +81,25 @@ def amounts(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: O
 
 def activation(model: Model, gpu: Gpu, settings: Settings, rules: Rules) -> Term:
     """The peak of the profiled step above what stays."""
-    found = step(model, settings, rules)
-    kept, widest = kept_rooms(found, gpu, rules), widest_layer(found, gpu, rules)
+    low, found, high = steps(model, settings, rules)
     cost = COSTS[f"logits {rules.sampler}"]
-    stays, logits = found.hidden + found.towers + kept, found.words * cost.likely
-    unsure = doubt.of_cost(logits, cost.sources, gpu) if logits >= widest else doubt.of_counted(widest)
     formula = (
-        f"max({found.words:,} logits x {cost.likely:g} B, {widest:,} B of the widest layer) + {found.hidden:,} B of hidden "
-        f"states + {kept:,} B of experts' and sparse attention's rooms + {found.towers:,} B of embeddings"
+        f"max({found.words:,} logits x {cost.likely:g} B, {widest_layer(found, gpu, rules):,} B of the widest layer) + "
+        f"{found.hidden:,} B of hidden states + {kept_rooms(found, gpu, rules):,} B of experts' and sparse attention's "
+        f"rooms + {found.towers:,} B of embeddings"
     )
-    return Term("activation", _around(max(logits, widest) + stays, unsure + doubt.of_counted(stays)), formula, COUNTED)
+    if low != high:
+        formula += f"; a guess, as nobody states {' and '.join(unstated(model))}"
+    least, likely, most = (_peak(each, cost, gpu, rules) for each in (low, found, high))
+    return Term("activation", Range(least.low, likely.likely, most.high), formula, COUNTED)
+
+
+def _peak(found: Step, cost: Cost, gpu: Gpu, rules: Rules) -> Range:
+    """Bytes of one step at once."""
+    widest, logits = widest_layer(found, gpu, rules), found.words * cost.likely
+    stays = found.hidden + found.towers + kept_rooms(found, gpu, rules)
+    unsure = doubt.of_cost(logits, cost.sources, gpu) if logits >= widest else doubt.of_counted(widest)
+    return _around(max(logits, widest) + stays, unsure + doubt.of_counted(stays))
 
 
 def kept_rooms(found: Step, gpu: Gpu, rules: Rules) -> int:
@@ -112,12 +122,15 @@ def runtime(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: O
     """Libraries, what joins ranks, and CUDA graphs where the version takes them off."""
     found = {name: units for name, units in amounts(model, gpu, settings, rules, options).items() if units}
     costs = [(COSTS[name].likely * units, COSTS[name].sources) for name, units in found.items()]
-    formula = " + ".join(f"{units} x {COSTS[name].likely / MIB:,.0f} MiB {name}" for name, units in found.items())
+    formula = " + ".join(f"{units} x {COSTS[name].likely / MIB:,g} MiB {name}" for name, units in found.items())
     known = doubt.CLASSES.get(doubt.gpu_class(gpu), 0)
     unsure = doubt.of_machine(gpu, known) + sum(doubt.of_cost(cost, sources, gpu) for cost, sources in costs)
     if not (known and rules.read):
         unsure += doubt.unseen(gpu)
-    return Term("runtime", _around(sum(cost for cost, _ in costs), unsure), formula, LOGS)
+    size = _around(sum(cost for cost, _ in costs), unsure)
+    if model.weights is None:
+        size = replace(size, high=size.high + round(COSTS["towers"].likely))  # nobody says whether it has any
+    return Term("runtime", size, formula, LOGS)
 
 
 def _around(likely: float, unsure: float) -> Range:

@@ -7,10 +7,11 @@ of sparse attention layers/sparse_attn_indexer.py and models/deepseek_v4: attent
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvplan.arch.layers import Compressed, Latent
 from kvplan.arch.model import Model
-from kvplan.arch.weights import Weight
+from kvplan.engines.vllm.memory.dimensions import Dimensions, dimensions
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.versions import Rules
 from kvplan.units import MIB
@@ -50,34 +51,39 @@ class Step:
     keys: int = 0
 
 
-def step(model: Model, settings: Settings, rules: Rules) -> Step:
+class Steps(NamedTuple):
+    """The step at each end of the sizes that nobody states; one and the same where all are stated."""
+
+    low: Step
+    likely: Step
+    high: Step
+
+
+def steps(model: Model, settings: Settings, rules: Rules) -> Steps:
     """The profile's step: max_num_batched_tokens tokens of max_num_seqs sequences."""
-    hidden = model.hidden_size or 0
-    tokens, parallel = settings.tokens, settings.parallel
-    found = [weight for block, _ in model.weights.distinct for weight in block] if model.weights else []
-    dense = [weight for weight in found if weight.component == "mlp" and _widens(weight, hidden)]
-    routed = [weight for weight in found if weight.component == "experts" and _widens(weight, hidden)]
-    width = max((weight.on_rank(parallel)[0][0] for weight in dense), default=0)
-    picked = max((weight.picked or 0 for weight in routed), default=0)
-    expert = max((weight.on_rank(parallel)[0][0] for weight in routed), default=0)
-    gathered = HALF * tokens * picked
-    rooms = gathered * (max(expert, hidden) + max(2 * expert, hidden)) if picked else 0
-    words = -(-(model.vocab_size or 0) // ROW_PADDING) * ROW_PADDING
+    ends, keys = dimensions(model, settings.parallel), _keys(model, settings, rules)
+    found = {end: _step(end, model, settings, keys) for end in dict.fromkeys(ends)}
+    return Steps(*(found[end] for end in ends))
+
+
+def _step(sizes: Dimensions, model: Model, settings: Settings, keys: int) -> Step:
+    tokens, hidden, experts = settings.tokens, sizes.hidden, sizes.experts
+    gathered = HALF * tokens * experts.picked
+    widest = max(2 * experts.width, experts.inputs)
     return Step(
-        words=min(settings.sequences, tokens) * words,
+        words=min(settings.sequences, tokens) * -(-sizes.vocabulary // ROW_PADDING) * ROW_PADDING,
         hidden=HALF * tokens * hidden,
-        layer=max(HALF * tokens * (3 * width + 3 * hidden), _attention(model, settings)),
-        gathered=gathered * (max(2 * expert, hidden) + expert) + HALF * tokens * hidden,
-        experts=rooms,
-        towers=HALF * tokens * hidden if model.weights is not None and model.weights.towers else 0,
-        expert_bits=max((weight.stored.bits for weight in routed), default=0),
-        keys=_keys(model, settings, rules),
+        layer=max(HALF * tokens * (3 * sizes.width + 3 * hidden), _attention(sizes, model, settings)),
+        gathered=gathered * (widest + experts.width) + HALF * tokens * hidden,
+        experts=gathered * (max(experts.width, experts.inputs) + widest),
+        towers=HALF * tokens * hidden * sizes.towers,
+        expert_bits=experts.bits,
+        keys=keys,
     )
 
 
-def _attention(model: Model, settings: Settings) -> int:
+def _attention(sizes: Dimensions, model: Model, settings: Settings) -> int:
     """The widest layer of sparse attention: scores, streams before and after it, padded outputs beside queries."""
-    tokens, hidden = settings.tokens, model.hidden_size or 0
     found = [cache for cache, _ in model.distinct if isinstance(cache, Latent | Compressed)]
     scores = INDEX_SCORES if any(cache.indexer is not None for cache in found) else 0
     heads = max((cache.heads * cache.dim for cache in found if isinstance(cache, Compressed)), default=0)
@@ -86,14 +92,7 @@ def _attention(model: Model, settings: Settings) -> int:
     own = -(-heads // settings.parallel.tp)
     dim = max(cache.dim for cache in found if isinstance(cache, Compressed))
     padded = -(-own // (dim * KERNEL_HEADS)) * dim * KERNEL_HEADS
-    return scores + HALF * tokens * (2 * _streams(model) * hidden + own + padded)
-
-
-def _streams(model: Model) -> int:
-    """Copies of hidden states that hyper-connections keep."""
-    blocks = model.weights.distinct if model.weights else ()
-    mixers = (weight.shape for block, _ in blocks for weight in block if weight.name.endswith("attn_hc.fn"))
-    return next((shape[1] // (model.hidden_size or shape[1]) for shape in mixers), 1)
+    return scores + HALF * settings.tokens * (2 * sizes.streams * sizes.hidden + own + padded)
 
 
 def _keys(model: Model, settings: Settings, rules: Rules) -> int:
@@ -102,14 +101,11 @@ def _keys(model: Model, settings: Settings, rules: Rules) -> int:
     gathered = GATHERED if length <= LONG else rules.long_gathered
     sizes = [0]
     for cache in found:
-        ratio = (cache.ratio or 0) if isinstance(cache, Compressed) else 1
-        if cache.indexer is not None and ratio:
+        ratio = cache.ratio if isinstance(cache, Compressed) else 1
+        if ratio is None:
+            continue  # a window alone compresses nothing
+        if cache.indexer is not None:
             sizes.append(gathered * length // ratio * cache.indexer.stored.row_bytes(cache.indexer.dim))
-        if isinstance(cache, Compressed) and ratio:
+        if isinstance(cache, Compressed):
             sizes.append(PROMPTS * (-(-length // ratio) + cache.window + settings.tokens) * HALF * cache.dim)
     return max(sizes)
-
-
-def _widens(weight: Weight, hidden: int) -> bool:
-    """Whether it goes from the hidden size to the feed-forward's width."""
-    return len(weight.shape) == HALF and weight.linear and weight.shape[1] == hidden

@@ -64,16 +64,12 @@ def _vocabulary(model: Model, settings: Settings) -> None:
     ranks, rows = settings.parallel.tp, model.vocabulary
     padded = 0 if rows is None else -(-rows // VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE
     if padded % ranks:
-        works = [size for size in divisors(padded) if size <= max(ranks, 16) and not _uneven(model, size)]
+        works = [size for size in divisors(padded) if size <= max(ranks, 16) and model.splits_evenly(size)]
         raise CannotSplit(
             f"vLLM can't split the vocabulary of {model.origin.id} by --tp {ranks}",
             cause=f"{padded} is not divisible by {ranks}",
             hint=f"tensor parallel sizes that work: {', '.join(map(str, works))}",
         )
-
-
-def _uneven(model: Model, ranks: int) -> bool:
-    return any(heads % ranks for heads in model.query_heads)
 
 
 def _kv_heads(model: Model, settings: Settings) -> None:

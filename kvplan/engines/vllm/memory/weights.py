@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import HEAD, ONE_GPU, UNSURE_HEAD, Weights
@@ -41,7 +43,7 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, versio
     if model.weights is None:
         if options.kv_memory is not None:
             return Term(
-                "weights", Range.exactly(0), "not needed: the cache's memory is given", "given on the command line"
+                "weights", Range.exactly(0), "not counted: the cache's memory is given", "given on the command line"
             )
         raise UsageError(
             f"the weights of {model.origin.id} aren't known",
@@ -53,12 +55,15 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, versio
     size = found.bytes
     ranks = parallel.tp * parallel.pp
     formula = f"{model.weights.total:,} parameters, tensor by tensor, the fullest of {ranks} ranks"
-    if not model.weights.whole:
+    if model.weights.rounding:
+        formula += f", rounded to {2 * model.weights.rounding:,}"
+    if model.weights.missing and not model.weights.whole:
         formula += f"; without {', '.join(model.weights.missing)}, which the config doesn't describe"
-    high = round(size * (1 + _more(model.weights, gpu))) + _unsure_ends(model, options, version)
+    low = round(size * (1 - rounded(model.weights, parallel)))
+    high = round(size * (1 + _more(model.weights, gpu, parallel))) + _unsure_ends(model, options, version)
     origin = model.weights.found_by if model.weights.basis == "headers" else "tensors of the config"
     return Term(
-        "weights", Range(size, size, high), formula, f"{origin}, padded and copied as vLLM 0.33 does", found.extras
+        "weights", Range(low, size, high), formula, f"{origin}, padded and copied as vLLM 0.33 does", found.extras
     )
 
 
@@ -76,16 +81,47 @@ def _unsure_ends(model: Model, options: Options, version: Version) -> int:
 BYTES_OF_BF16 = 2
 
 
-def _more(weights: Weights, gpu: Gpu) -> float:
-    """Share that kernels may add by padding and repacking."""
-    doubt = 0.0
-    if weights.missing == (UNSURE_HEAD,) and not weights.whole:
-        heads = sum(weight.bytes_on_rank(ONE_GPU) for weight in weights.last if weight.name == HEAD)
-        doubt = heads / weights.bytes
-    elif not weights.whole and all(part.startswith(TOWERS) for part in weights.missing):
-        doubt = min(UNCOUNTED, len(weights.missing) * LARGEST_TOWER / weights.bytes)
-    elif not weights.whole:
-        return UNCOUNTED
+def _more(weights: Weights, gpu: Gpu, parallel: Parallel) -> float:
+    """Share by which the weights may be more than counted: what couldn't be, and what kernels make of the rest."""
+    return _uncounted(weights) + rounded(weights, parallel) + _kernels(weights, gpu)
+
+
+def rounded(weights: Weights, parallel: Parallel) -> float:
+    """Share that a rounded count may be off by, either way; ranks that share experts hold as much of the rest each."""
+    return weights.rounding * parallel.ep / weights.total if weights.rounding else 0.0
+
+
+def _head(weights: Weights) -> float:
+    return sum(weight.bytes_on_rank(ONE_GPU) for weight in weights.last if weight.name == HEAD) / weights.bytes
+
+
+def _tower(weights: Weights) -> float:
+    return min(UNCOUNTED, LARGEST_TOWER / weights.bytes)
+
+
+def _other(_: Weights) -> float:
+    return UNCOUNTED
+
+
+MISSING: tuple[tuple[tuple[str, ...], Callable[[Weights], float]], ...] = (
+    ((UNSURE_HEAD,), _head),
+    (TOWERS, _tower),
+    (("",), _other),
+)
+"""Parts that couldn't be counted, by how their names begin, and the share that each may add."""
+
+
+def _uncounted(weights: Weights) -> float:
+    """Share of parts that couldn't be counted; the size of a head is known, that of all others together limited."""
+    if weights.whole:
+        return 0.0
+    found = [next(share for begins, share in MISSING if part.startswith(begins)) for part in weights.missing]
+    others = sum(share(weights) for share in found if share is not _head)
+    return min(UNCOUNTED, others) + (_head(weights) if _head in found else 0.0)
+
+
+def _kernels(weights: Weights, gpu: Gpu) -> float:
+    """Share that kernels may add by padding and repacking, and layers that stay in 16 bit unnamed."""
     found = [weight for block, _ in weights.distinct for weight in block]
     bits = min((weight.stored.bits for weight in found), default=PLAIN)
     repacked = bits < PLAIN or any(weight.routed for weight in found)
@@ -93,6 +129,6 @@ def _more(weights: Weights, gpu: Gpu) -> float:
         weights.basis != "headers" and any(w.stored.name == "nvfp4" for w in found)
     )
     if guessed and bits < EIGHT and gpu.vendor != "amd":
-        return doubt + UNNAMED
+        return UNNAMED
     table = MORE_ON_AMD if gpu.vendor == "amd" and repacked else MORE
-    return doubt + next(share for least, share in table if bits >= least)
+    return next(share for least, share in table if bits >= least)

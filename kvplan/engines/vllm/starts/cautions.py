@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
+from math import floor
+
 from kvplan.arch.model import Model
+from kvplan.engines.base import Options
 from kvplan.engines.vllm.blocks.drafts import draft_layers
-from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.memory.alone import alone
+from kvplan.engines.vllm.settings import Settings, has_state, keeps_ends
 from kvplan.engines.vllm.starts import quantizers, served
 from kvplan.engines.vllm.tables.architectures import longest_item
 from kvplan.engines.vllm.tables.versions import Rules, text
+from kvplan.hardware.gpu import Gpu
+from kvplan.units import format_bytes
 
 
-def cautions(model: Model, settings: Settings, rules: Rules) -> tuple[str, ...]:
+def cautions(model: Model, gpu: Gpu | None, settings: Settings, rules: Rules, options: Options) -> tuple[str, ...]:
     """Whole sentences, none where nothing is in doubt."""
     said = (
         served.doubt(model, rules.version),
         _short_steps(model, settings, rules),
         _deprecated(model, rules),
         _guesses(model, settings),
+        _uncached(model, options, rules),
+        _crowded(model, gpu, settings, rules, options),
     )
     return tuple(f"{each}." for each in said if each is not None)
+
+
+def _crowded(model: Model, gpu: Gpu | None, settings: Settings, rules: Rules, options: Options) -> str | None:
+    """CUDA graphs that take what the sampler's warm-up needs, in releases that count neither."""
+    found = None if gpu is None else alone(model, gpu, settings, rules, options)
+    if gpu is None or found is None or found.rest >= 0:
+        return None
+    share = 1 - (found.before + found.graphs) / gpu.memory.value
+    return (
+        f"vLLM {text(rules.version)} captures CUDA graphs after the cache is allocated and doesn't count them: with contexts about "
+        f"{format_bytes(found.before + found.graphs)}, and this utilization leaves {format_bytes(found.left)} alone. It may end with "
+        f'"CUDA out of memory occurred when warming up sampler with {settings.sequences} dummy requests"; '
+        f"--utilization {floor(share * 100) / 100:g} leaves enough, and so do fewer graphs (--enforce-eager has none)"
+    )
 
 
 def _guesses(model: Model, settings: Settings) -> str | None:
@@ -27,6 +49,16 @@ def _guesses(model: Model, settings: Settings) -> str | None:
     return (
         f"{model.origin.id} has no prediction layers and no draft model was given: tokens are guessed by n-grams of the text, "
         "which takes no memory; --draft names a model that guesses better"
+    )
+
+
+def _uncached(model: Model, options: Options, rules: Rules) -> str | None:
+    """Source: model_executor/models/config.py of 0.10.2 to 0.14.1."""
+    if not options.prefix_caching or not has_state(model) or keeps_ends(model, rules):
+        return None
+    return (
+        f"vLLM {text(rules.version)} turns prefix caching off for {model.origin.id}, whose recurrent state it can't cache yet: "
+        "planned without"
     )
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.arch.model import Model
-from kvplan.arch.storage import AWQ_SOURCE, CHANNEL_SOURCE, GPTQ_SOURCE, QUARK_SOURCE
-from kvplan.arch.weights import Weight
+from kvplan.arch.storage import AWQ_SOURCE, CHANNEL_SOURCE, GPTQ_SOURCE, INT4, QUARK_SOURCE
+from kvplan.arch.weights import Weight, Weights
 from kvplan.engines.vllm.layout.views import MAMBA_1
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.versions import Rules, text
@@ -28,6 +28,8 @@ METHODS = {
 """Quantization methods that are known here, by a model's method and where its formats were described."""
 
 WITH_ZEROS = "awq with zero points"
+WHAT_IF_METHODS = ("awq", "gptq")
+"""What may load packed integers in groups of 128 that are only asked about."""
 PACKED_BITS = (4, 8)
 MARLIN_INPUTS = 128
 """What Marlin cuts inputs into; releases without padding refuse other sizes."""
@@ -44,9 +46,9 @@ def check(model: Model, settings: Settings, rules: Rules, device: tuple[int, int
 
     Raises: CannotSplit; Unsupported where one GPU has none either.
     """
-    for weight, method in _packed(model):
+    for weight, methods in _packed(model):
         share = weight.on_rank(settings.parallel)[0][1]
-        why = _refused(weight, method, share, model, rules, device)
+        why = _refused(weight, methods, share, model, rules, device)
         if why is None:
             continue
         cause = f"{why} ({weight.name}, {weight.stored.name})"
@@ -78,18 +80,25 @@ def _inputs(weight: Weight, tp: int, dp: int) -> int:
     return weight.shape[1] // (tp * (dp if weight.routed else 1)) if weight.split == 1 else weight.shape[1]
 
 
-def _packed(model: Model) -> Iterator[tuple[Weight, str]]:
-    """Matrices of packed integers in groups of inputs, and how they were quantized."""
-    if model.weights is None or model.weights.basis == "what_if":
+def _packed(model: Model) -> Iterator[tuple[Weight, tuple[str, ...]]]:
+    """Matrices of packed integers in groups of inputs, and how they were quantized, or may have been where that is asked."""
+    if model.weights is None:
         return
     for weight in (weight for layer, _ in model.weights.distinct for weight in layer):
-        method = METHODS.get((model.weights.method, weight.stored.source))
-        if method == "awq" and _by_kernels(model):
-            method = WITH_ZEROS
+        methods = _methods(model, model.weights, weight)
         grouped = weight.stored.group > 0 and weight.stored.group_rows == 1 and weight.stored.bits in PACKED_BITS
         mixer = model.family in MAMBA_1 and weight.component == "recurrent"  # not quantized
-        if method is not None and grouped and weight.linear and not mixer:
-            yield weight, method
+        if methods and grouped and weight.linear and not mixer:
+            yield weight, methods
+
+
+def _methods(model: Model, weights: Weights, weight: Weight) -> tuple[str, ...]:
+    if weights.basis == "what_if":
+        return WHAT_IF_METHODS if weight.stored == INT4 else ()
+    method = METHODS.get((weights.method, weight.stored.source))
+    if method == "awq" and _by_kernels(model):
+        method = WITH_ZEROS
+    return () if method is None else (method,)
 
 
 def _by_kernels(model: Model) -> bool:
@@ -100,9 +109,16 @@ def _by_kernels(model: Model) -> bool:
 
 
 def _refused(
-    weight: Weight, method: str, share: int, model: Model, rules: Rules, device: tuple[int, int]
+    weight: Weight, methods: tuple[str, ...], share: int, model: Model, rules: Rules, device: tuple[int, int]
 ) -> str | None:
-    """VLLM's words for a share of `share` inputs; None where it runs."""
+    """VLLM's words for a share of `share` inputs, by the first of the methods; None where any runs it."""
+    said = [_refused_by(method, weight, share, model, rules, device) for method in methods]
+    return None if None in said else said[0]
+
+
+def _refused_by(
+    method: str, weight: Weight, share: int, model: Model, rules: Rules, device: tuple[int, int]
+) -> str | None:
     if share == weight.shape[1] and not share % weight.stored.group:
         return None
     if weight.routed:

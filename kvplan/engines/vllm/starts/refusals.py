@@ -12,10 +12,11 @@ from kvplan.arch.formats import FORMATS, PAIRS, KvFormat, parse_kv_format
 from kvplan.arch.layers import Attention, Latent, Recurrent
 from kvplan.arch.model import Model
 from kvplan.engines.base import Refusal
+from kvplan.engines.vllm.blocks.backends import capability
 from kvplan.engines.vllm.blocks.cells import flag
 from kvplan.engines.vllm.memory import weight_shares
 from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.starts import quantized_groups, quantizers, words
+from kvplan.engines.vllm.starts import loaders, quantized_groups, quantizers, words
 from kvplan.engines.vllm.tables.architectures import (
     ALL_OR_NO_WINDOWS,
     BFLOAT16,
@@ -29,6 +30,7 @@ from kvplan.engines.vllm.tables.flags import CACHE_FORMATS
 from kvplan.engines.vllm.tables.spans import first, holds
 from kvplan.engines.vllm.tables.versions import Rules, text
 from kvplan.errors import CannotSplit, Unsupported, UsageError
+from kvplan.hardware.gpu import Gpu
 
 
 def no_memory(available: int, rules: Rules) -> Refusal:
@@ -47,16 +49,18 @@ def too_long(
     return Refusal("longest_request", said, needed, available, accepted)
 
 
-def check(model: Model, settings: Settings, rules: Rules, device: tuple[int, int]) -> None:
-    """What refuses a model whatever the memory. device: the GPU's compute capability.
+def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> None:
+    """What refuses a model whatever the memory.
 
     Raises: Unsupported for weights this version can't load; CannotSplit for parallel sizes it can't be split by.
     """
+    device = capability(gpu)
     _precision(model, device)
     _prefill(model, rules)
     _length(model, settings, rules)
     _order(model, rules)
     quantizers.check(model, rules)
+    loaders.check(model, rules, gpu)
     _experts(model, settings)
     _heads(model, settings)
     _pipeline(model, settings)
@@ -127,7 +131,8 @@ layers/quantization/turboquant/config.py, asked of it with Falcon-H1 and Zamba2.
 
 def _order(model: Model, rules: Rules) -> None:
     """Source: layers/quantization/utils/gptq_utils.py; the checks of 0.29 and 0.30 were read."""
-    if "gptq_order" in model.traits and not rules.gptq_order:
+    asked = model.weights is not None and model.weights.basis == "what_if"
+    if "gptq_order" in model.traits and not rules.gptq_order and not asked:
         raise Unsupported(
             f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
             cause="GPTQ group activation ordering (desc_act=True) is no longer supported",

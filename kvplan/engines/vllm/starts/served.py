@@ -4,8 +4,7 @@ A config names classes. vLLM takes the first that its registry has. When it has 
 installed Transformers library and runs that, if its layers ask for attention through the library's interface and its
 decoder takes positions. What neither can do is refused before anything is loaded.
 
-Source: vLLM 0.33 models/registry.py inspect_model_cls, models/transformers/base.py and legacy.py; which classes of
-Transformers 5.19 pass was found by building each with vLLM 0.33, from the default of its config.
+Source: vLLM 0.33 models/registry.py inspect_model_cls, models/transformers/base.py and legacy.py.
 """
 
 from __future__ import annotations
@@ -13,55 +12,15 @@ from __future__ import annotations
 from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
 from kvplan.engines.vllm.tables.architectures import POOLING_SUFFIXES
-from kvplan.engines.vllm.tables.registered import CLASSES, RELEASES
+from kvplan.engines.vllm.tables.registered import CLASSES
+from kvplan.engines.vllm.tables.releases import RELEASES
 from kvplan.engines.vllm.tables.spans import first, holds, last
+from kvplan.engines.vllm.tables.unregistered import CROSSES, PLUGIN, REFUSED, RUNS
 from kvplan.engines.vllm.tables.versions import NEWEST, Version, parse, text
 from kvplan.errors import Unsupported
 
-PLUGIN = {
-    "BartModel": "https://github.com/vllm-project/bart-plugin",
-    "BartForConditionalGeneration": "https://github.com/vllm-project/bart-plugin",
-    "Florence2ForConditionalGeneration": "https://github.com/vllm-project/bart-plugin",
-    "MBartForConditionalGeneration": "https://github.com/vllm-project/bart-plugin",
-}
-"""Classes that only a plugin loads."""
-
-CROSSES = ("MllamaForConditionalGeneration", "DonutForConditionalGeneration", *PLUGIN)
-"""Classes that the first engine (V0, until 0.10) served with caches of encoders, for which there are no rules here."""
-
 BACKEND_SINCE: Version = (0, 7, 2)
 """The first release with a Transformers backend."""
-
-RUNS = frozenset(["AriaTextForCausalLM", "AXK2ForCausalLM", "AyaVisionForConditionalGeneration", "BioGptForCausalLM", "BitNetForCausalLM", "CohereCompassForCausalLM", "Cosmos3OmniForConditionalGeneration", "CTRLLMHeadModel", "DeepseekOcr2ForConditionalGeneration", "DeepseekVLForConditionalGeneration", "DeepseekVLHybridForConditionalGeneration", "DogeForCausalLM", "Dots1ForCausalLM", "Emu3ForCausalLM", "FastVlmForConditionalGeneration", "FunAsrNanoForConditionalGeneration", "FuyuForCausalLM", "Gemma4UnifiedForCausalLM", "Glm46VForConditionalGeneration", "GotOcr2ForConditionalGeneration", "HeliumForCausalLM", "HyperCLOVAXVisionV2ForConditionalGeneration", "Idefics2ForConditionalGeneration", "InstructBlipForConditionalGeneration", "InstructBlipVideoForConditionalGeneration", "JanusForConditionalGeneration", "JetMoeForCausalLM", "Kimi_K25ForConditionalGeneration", "Kosmos2ForConditionalGeneration", "Kosmos2_5ForConditionalGeneration", "KyutaiSpeechToTextForConditionalGeneration", "LightOnOcrForConditionalGeneration", "MiniMaxM3VLForCausalLM", "MinistralForCausalLM", "Mistral4ForCausalLM", "ModernBertDecoderForCausalLM", "MoshiForCausalLM", "MusicFlamingoForConditionalGeneration", "NanoChatForCausalLM", "Ovis2ForConditionalGeneration", "PerceptionLMForConditionalGeneration", "PersimmonForCausalLM", "Phi4MultimodalForCausalLM", "PhimoeForCausalLM", "Qwen2_5OmniThinkerForConditionalGeneration", "Qwen3OmniMoeThinkerForConditionalGeneration", "SolarOpenForCausalLM", "VideoLlama3ForConditionalGeneration", "VideoLlavaForConditionalGeneration", "VipLlavaForConditionalGeneration", "VoxtralRealtimeForConditionalGeneration", "YoutuForCausalLM", "ZayaForCausalLM"])  # fmt: skip
-"""Classes that vLLM 0.33 doesn't register and its Transformers backend takes; those of several modalities by their flags
-alone."""
-
-REFUSED = {
-    "its layers don't use the Transformers library's attention interface": """
-        BigBirdForCausalLM BlipForConditionalGeneration CodeGenForCausalLM CpmAntForCausalLM
-        FSMTForConditionalGeneration GPTNeoForCausalLM GPTNeoXJapaneseForCausalLM LEDForConditionalGeneration
-        MegatronBertForCausalLM MvpForCausalLM MvpForConditionalGeneration OpenAIGPTLMHeadModel ProphetNetForCausalLM
-        ProphetNetForConditionalGeneration ReformerModelWithLMHead RemBertForCausalLM RoFormerForCausalLM
-        TrOCRForCausalLM XGLMForCausalLM XLMWithLMHeadModel XLNetLMHeadModel""",
-    "its decoder takes no positions, which vLLM's Transformers backend gives it": """
-        BartForCausalLM BigBirdPegasusForCausalLM BigBirdPegasusForConditionalGeneration BlenderbotForCausalLM
-        BlenderbotForConditionalGeneration BlenderbotSmallForCausalLM BlenderbotSmallForConditionalGeneration
-        LongT5ForConditionalGeneration M2M100ForConditionalGeneration MBartForCausalLM MT5ForConditionalGeneration
-        MarianForCausalLM MarianMTModel NllbMoeForConditionalGeneration PLBartForCausalLM
-        PLBartForConditionalGeneration PegasusForCausalLM PegasusForConditionalGeneration
-        PegasusXForConditionalGeneration SeamlessM4TForTextToText SeamlessM4Tv2ForTextToText
-        SwitchTransformersForConditionalGeneration T5ForConditionalGeneration T5Model UMT5ForConditionalGeneration
-        UdopForConditionalGeneration xLSTMForCausalLM""",
-    "vLLM's Transformers backend can't run its layers": """
-        BltForCausalLM DiffLlamaForCausalLM EvollaForProteinText2Text GitForCausalLM IdeficsForVisionText2Text
-        MllamaForCausalLM MllamaForConditionalGeneration PI0ForConditionalGeneration RecurrentGemmaForCausalLM
-        RwkvForCausalLM WhisperForCausalLM ZambaForCausalLM""",
-    "it encodes: its layers attend both ways and keep no cache": """
-        BertGenerationDecoder BertLMHeadModel CamembertForCausalLM Data2VecTextForCausalLM ElectraForCausalLM
-        ErnieForCausalLM RoCBertForCausalLM RobertaForCausalLM RobertaPreLayerNormForCausalLM XLMRobertaForCausalLM
-        XLMRobertaXLForCausalLM XmodForCausalLM""",
-}  # fmt: skip
-"""Classes of the Transformers library that vLLM doesn't register and its backend doesn't take, by the reason."""
 
 
 def check(model: Model, version: Version, *, verified: bool = True) -> None:

@@ -63,6 +63,9 @@ SHARES_CACHE = ("Gemma3n", "Gemma4", "DiffusionGemma", "Flint", "MuseSpark", "St
 LEARNED_SINKS = ("GptOssForCausalLM",)
 """Classes whose heads have sinks of their own. Source: models/gpt_oss.py."""
 
+LONG_GRAPHS = ("GptOssForCausalLM",)
+"""Classes whose CUDA graphs are captured for up to 1,024 tokens, not 512. Source: models/config.py of 0.10.1 to 0.33."""
+
 PAGED_STREAMS = ("InklingForConditionalGeneration", "InklingForCausalLM", "InklingMMForConditionalGeneration")
 """Classes whose convolutions keep their last inputs in pages, as windows do. Source: vllm/models/inkling/nvidia/sconv_swa_attn.py."""
 

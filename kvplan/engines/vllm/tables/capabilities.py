@@ -1,0 +1,91 @@
+"""The least compute capability that vLLM's methods of quantization take, as 10 x major + minor, and the releases that say so.
+
+Source: get_min_capability of the classes of layers/quantization of each.
+
+Made by tools/vllm_tables.py from the releases' own files; not written by hand. A value is the first release that has the
+name, or `first-last` where a later one lost it, several where it came back. What the oldest has may be older.
+"""
+
+from __future__ import annotations
+
+METHODS = {
+    "aqlm": {60: "0.6.0-0.10.0"},
+    "auto-round": {60: "0.9.0-0.23.0"},
+    "auto_awq": {75: "0.24.0"},
+    "auto_gptq": {60: "0.22.0"},
+    "awq": {75: "0.6.0"},
+    "awq_marlin": {75: "0.14.0", 80: "0.6.0-0.13.0"},
+    "bitblas": {70: "0.8.5-0.15.1"},
+    "bitsandbytes": {70: "0.6.0-0.27.1"},
+    "compressed-tensors": {70: "0.6.0"},
+    "deepspeedfp": {60: "0.6.0-0.14.1"},
+    "experts_int8": {80: "0.6.0"},
+    "fbgemm_fp8": {80: "0.6.0"},
+    "fp8": {75: "0.14.0", 80: "0.6.0-0.13.0"},
+    "fp_quant": {100: "0.11.1"},
+    "gguf": {60: "0.6.0-0.23.0"},
+    "gpt_oss_mxfp4": {80: "0.20.0"},
+    "gptq": {60: "0.6.0"},
+    "gptq_bitblas": {70: "0.8.5-0.8.5", 80: "0.9.0-0.15.1"},
+    "gptq_marlin": {60: "0.22.0", 75: "0.14.0-0.21.0", 80: "0.6.0-0.13.0"},
+    "gptq_marlin_24": {80: "0.6.0-0.15.1"},
+    "hqq": {80: "0.6.5-0.14.1"},
+    "humming": {75: "0.20.0"},
+    "inc": {60: "0.15.0"},
+    "marlin": {80: "0.6.0-0.10.1"},
+    "modelopt": {80: "0.27.0", 89: "0.6.1-0.26.0"},
+    "modelopt_fp4": {75: "0.14.0", 80: "0.9.0-0.13.0"},
+    "modelopt_mixed": {75: "0.24.0", 89: "0.17.0-0.23.0"},
+    "modelopt_mxfp8": {80: "0.20.0", 100: "0.16.0-0.19.1"},
+    "moe_wna16": {70: "0.7.1"},
+    "mxfp4": {80: "0.10.1"},
+    "mxfp8": {80: "0.24.0", 100: "0.19.0-0.19.1"},
+    "nvfp4": {100: "0.8.0-0.8.5"},
+    "online": {75: "0.20.0"},
+    "petit_nvfp4": {90: "0.10.2-0.19.1"},
+    "ptpc_fp8": {75: "0.14.0-0.18.1", 80: "0.7.3-0.13.0"},
+    "qqq": {80: "0.6.0-0.10.1"},
+    "quark": {70: "0.7.0"},
+    "rtn": {80: "0.9.2-0.14.1"},
+    "squeezellm": {70: "0.6.0-0.6.0"},
+    "torchao": {75: "0.8.4"},
+}
+"""Method: least compute capability: releases."""
+
+SCHEMES = {
+    "CompressedTensors24": {90: "0.6.6-0.18.1"},
+    "CompressedTensorsW4A16Fp4": {75: "0.16.0-0.22.1", 80: "0.9.0-0.15.1"},
+    "CompressedTensorsW4A16Mxfp4": {80: "0.14.0-0.21.0"},
+    "CompressedTensorsW4A16Sparse24": {80: "0.6.0-0.15.1"},
+    "CompressedTensorsW4A4Fp4": {75: "0.16.0", 80: "0.9.1-0.15.1"},
+    "CompressedTensorsW4A4Mxfp4": {80: "0.22.0"},
+    "CompressedTensorsW4A8Fp8": {90: "0.10.2"},
+    "CompressedTensorsW4A8Int": {1: "0.10.1"},
+    "CompressedTensorsW4A8Mxfp4": {80: "0.32.0"},
+    "CompressedTensorsW8A16Fp8": {75: "0.16.0", 80: "0.6.0-0.15.1"},
+    "CompressedTensorsW8A8Fp8": {89: "0.6.0"},
+    "CompressedTensorsW8A8Int8": {75: "0.6.0"},
+    "CompressedTensorsW8A8Mxfp8": {75: "0.20.0"},
+    "CompressedTensorsWNA16": {75: "0.12.0", 80: "0.6.0-0.11.2"},
+    "CompressedTensorsWNA4Int": {75: "0.26.0"},
+    "CompressedTensorsWNA8Int": {75: "0.26.0"},
+    "CompressedTensorsWNA8O8Int": {70: "0.23.0"},
+    "INCARKLinearMethod": {0: "0.24.0"},
+    "INCFp8LinearScheme": {75: "0.29.0"},
+    "INCMxfp4LinearMethod": {80: "0.27.0"},
+    "INCMxfp8LinearScheme": {75: "0.27.0"},
+    "INCWNA16LinearScheme": {60: "0.24.0"},
+    "INCXPULinearBase": {0: "0.24.0"},
+    "INCXPULinearMethod": {0: "0.24.0"},
+    "INCXPUW4A16LinearScheme": {0: "0.24.0-0.27.1"},
+    "INCXPUW4A8LinearMethod": {0: "0.29.0"},
+    "QuarkNVFP4": {75: "0.22.0"},
+    "QuarkOCP_MX": {70: "0.11.1"},
+    "QuarkW4A16Int4": {70: "0.31.0"},
+    "QuarkW4A4MXFP4": {70: "0.9.0-0.11.0"},
+    "QuarkW4A8_MXFP4_FP8": {70: "0.18.0"},
+    "QuarkW8A8Fp8": {89: "0.7.0"},
+    "QuarkW8A8Fp8PerBlock": {89: "0.28.0"},
+    "QuarkW8A8Int8": {75: "0.7.0"},
+}
+"""Class of a linear layer's scheme: least compute capability: releases."""

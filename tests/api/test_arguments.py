@@ -1,0 +1,57 @@
+"""The functions refuse what the command line refuses, in its words, and name the argument."""
+
+from __future__ import annotations
+
+import pytest
+
+import kvplan
+from kvplan.errors import UsageError
+from kvplan.units import MOST
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("context", -5), ("context", 0), ("context", 1.5), ("context", "8k"), ("context", True), ("weights", -(10**10)),
+        ("weights", 0), ("concurrency", -3), ("concurrency", MOST + 1), ("batch", 0), ("end", "banana"),
+    ],
+)  # fmt: skip
+def test_questions(name, value):
+    with pytest.raises(UsageError, match=f"^{name}: "):
+        kvplan.FitQuestion(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("utilization", 5), ("utilization", 0), ("utilization", float("nan")), ("utilization", True), ("utilization", "0.9"),
+        ("kv_memory", 0), ("weights", -1), ("overhead", -1), ("block_size", -16), ("max_num_seqs", 0), ("max_loras", -1),
+        ("max_num_batched_tokens", 1.5), ("speculative_tokens", -1), ("max_lora_rank", 0),
+    ],
+)  # fmt: skip
+def test_options(name, value):
+    with pytest.raises(UsageError, match=f"^{name}: "):
+        kvplan.Options(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("contexts", [0]), ("contexts", "8k"), ("contexts", [8192, 1.5]), ("prompt", -1), ("batch", 0)],
+)
+def test_sizes(name, value):
+    with pytest.raises(UsageError, match=f"^{name}: "):
+        kvplan.size("llama-3-8b", **{name: value})
+
+
+def test_the_rest():
+    with pytest.raises(UsageError, match=r"^context: 0 is not a whole number from 1"):
+        kvplan.compare(["llama-3-8b"], context=0)
+    with pytest.raises(UsageError, match=r"^memory: "):
+        kvplan.load_gpu("h100", memory=1.5)
+    with pytest.raises(UsageError):
+        kvplan.Parallel(tp=1.5)
+
+
+def test_what_is_allowed():
+    kvplan.Options(overhead=0, speculative_tokens=0, utilization=1, max_loras=0)
+    kvplan.FitQuestion(context=1, concurrency=MOST, weights=1)

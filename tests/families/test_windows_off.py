@@ -1,0 +1,41 @@
+"""Windows that a config switches off, whatever it calls its layers, and switches that a class doesn't have."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from kvplan.arch.model import Model, Origin
+from kvplan.families import read
+from kvplan.sources.bundled import bundled_document
+
+
+def changed(name: str, **fields: object) -> Model:
+    """A bundled model with fields of its config changed."""
+    return read({**bundled_document(name).config, **fields}, Origin("a test", "a test"))
+
+
+def kinds(model: Model) -> dict[tuple[str, int | None], int]:
+    return dict(Counter((cache.kind, getattr(cache, "cap", None)) for layer in model.layers for cache in layer.caches))
+
+
+@pytest.mark.parametrize(("name", "layers"), [("exaone-4.0-32b", 64), ("gpt-oss-20b", 24)])
+def test_a_null_is_no_window(name, layers):
+    """vLLM 0.33 models/exaone4.py and gpt_oss.py hand None on, and every layer keeps every token."""
+    assert kinds(changed(name, sliding_window=None)) == {("full", None): layers}
+
+
+@pytest.mark.parametrize(
+    ("switch", "kind"), [(False, ("full", None)), (None, ("full", None)), (True, ("sliding", 2048))]
+)
+def test_a_class_with_a_switch_goes_by_it(switch, kind):
+    """transformers 5.23 models/qwen3: sliding_window if use_sliding_window else None."""
+    fields = {} if switch is None else {"use_sliding_window": switch}
+    model = changed("qwen3-8b", sliding_window=2048, layer_types=["sliding_attention"] * 36, **fields)
+    assert kinds(model) == {kind: 36}
+
+
+def test_a_class_without_a_switch_ignores_it():
+    assert kinds(changed("olmo-3-7b", use_sliding_window=False)) == kinds(changed("olmo-3-7b"))
+    assert ("sliding", 4096) in kinds(changed("olmo-3-7b"))
