@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -168,7 +169,36 @@ def trees(folder: Path, *files: str) -> Iterator[ast.AST]:
     """Nodes of those of the files that the release has."""
     for file in files:
         for path in sorted(folder.glob(file)):
-            yield from ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            yield from running(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def running(tree: ast.AST) -> Iterator[ast.AST]:
+    """Nodes in the order of ast.walk, without what only type checkers see."""
+    waiting = deque((tree,))
+    while waiting:
+        node = waiting.popleft()
+        yield node
+        checked = isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+        waiting.extend(node.orelse if checked else ast.iter_child_nodes(node))
+
+
+def bases_of(node: ast.ClassDef) -> list[str]:
+    """Names of a class's bases; of what a function makes of another class, that one's."""
+    return [name for base in node.bases for name in named_in(base)]
+
+
+def named_in(base: ast.expr) -> list[str]:
+    """The name of a class, or of those that a call is given."""
+    each = base.args if isinstance(base, ast.Call) else [base]
+    return [name for one in each if (name := getattr(one, "id", getattr(one, "attr", "")))]
+
+
+def alias(node: ast.AST) -> tuple[str, list[str]] | None:
+    """The name of a base that an assignment gives to a class, or to what a function makes of one, and that class's own."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+        return None
+    names = named_in(node.value)
+    return (node.targets[0].id, names) if names and re.fullmatch(r"_\w+Base", node.targets[0].id) else None
 
 
 def constants(node: ast.AST) -> list:
@@ -205,13 +235,15 @@ def unadapted_of(folder: Path) -> set[str]:
     bases: dict[str, set[str]] = {}
     for node in trees(folder, "model_executor/models/**/*.py", "models/**/*.py"):
         if isinstance(node, ast.ClassDef):
-            own = {getattr(base, "id", getattr(base, "attr", "")) for base in node.bases}
+            own = set(bases_of(node))
             flagged = any(
                 "supports_lora" in ast.unparse(each)
                 for each in node.body
                 if isinstance(each, ast.Assign | ast.AnnAssign)
             )
             bases.setdefault(node.name, set()).update(own | ({"SupportsLoRA"} if flagged else set()))
+        elif (named := alias(node)) is not None:
+            bases.setdefault(named[0], set()).update(named[1])
     registered = dict(registered_as(folder))
     return {
         name
@@ -250,16 +282,21 @@ def ending(folder: Path, end: str) -> set[str]:
 @cache
 def adapted_ends(folder: Path) -> dict[str, frozenset[str]]:
     """Ends of each registered class: LoRAModelManager looks at all modules that a model is made of."""
-    registered, classes = dict(registered_as(folder)), {}
+    registered = dict(registered_as(folder))
+    classes: dict[str, Built] = {}
+    others: dict[str, Built] = {}
     for node in trees(folder, "model_executor/models/**/*.py", "models/**/*.py"):
         if isinstance(node, ast.ClassDef):
             classes.setdefault(node.name, built(node))
+        elif (named := alias(node)) is not None:
+            others.setdefault(named[0], Built(named[1]))
+    classes = {**others, **classes}
     return {name: ends_of(defined, classes, registered) for name, defined in registered.items() if defined in classes}
 
 
 def built(node: ast.ClassDef) -> Built:
     """What a class says of itself."""
-    found = Built([getattr(base, "id", getattr(base, "attr", "")) for base in node.bases])
+    found = Built(bases_of(node))
     for each in node.body:
         targets = getattr(each, "targets", [getattr(each, "target", None)])
         if any(getattr(target, "id", "") == "embedding_modules" for target in targets):

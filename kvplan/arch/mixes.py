@@ -16,7 +16,10 @@ block of 256 divides takes an older type in blocks of 32. Vectors, routers and c
 their own and stay as they are.
 
 Source: ggml-org/llama.cpp, src/llama-quant.cpp of 2026: llama_tensor_get_type_impl, tensor_type_fallback,
-tensor_allows_quantization. Files of 2024 and 2025 are the same but for latents, which were split after April 2025.
+tensor_allows_quantization. Files of 2024 and 2025 are the same but for latents. Until 2026 the rule for values was for attn_v alone:
+kv_b_proj had the base type. Converters split it since April 2025 (pull request 12801) into attn_k_b and attn_v_b, which no rule is about:
+both have the base type, attn_k_b, whose rows are as long as a key without its rotary part, mostly in blocks of 32. Counted is the rule
+of 2026 for one matrix, the most that any of them takes: 0.04 % more than a Q3_K_M of DeepSeek-V3 from before.
 """
 
 from __future__ import annotations

@@ -77,6 +77,9 @@ UNSURE_HEAD = "head of its own, if the checkpoint has one"
 BEYOND_LLAMA = "beyond Llama's tensors"
 """End of what is missing where only the config's sizes are known, and the tensors are supposed to be Llama's."""
 
+UNLISTED = "modules that quantization_config names and kvplan doesn't know"
+"""What is missing where a list of exceptions has names that no tensor of the inventory goes by."""
+
 PLAIN = View()
 
 
@@ -239,6 +242,11 @@ class Weights:
     def whole(self) -> bool:
         """Whether the bytes are all there: headers have those of parts that the config doesn't describe."""
         return self.exact or self.basis == "headers"
+
+    @property
+    def unsure_head(self) -> bool:
+        """Whether the head may be the embedding or not, for all that is known without the files."""
+        return UNSURE_HEAD in self.missing and self.basis != "headers"
 
     @cached_property
     def distinct(self) -> tuple[tuple[Block, int], ...]:
@@ -410,6 +418,7 @@ class Weights:
     def _ends(self, parallel: Parallel, stage: int, view: View, *, read: bool = False) -> Block:
         """What a stage holds, or reads, beside its layers: a tied head takes no room beside its embedding.
 
+        One that only the checkpoint can say is tied does: engines build it where the files have one.
         Unless it is kept in another format, which engines then build it for. Source: vLLM 0.33 quantized ParallelLMHead.
         """
         is_first, is_last = stage == 0, stage == parallel.pp - 1
@@ -421,7 +430,7 @@ class Weights:
         if is_first and view.towers:
             ends += self._towers(parallel, view)
         embedded = {weight.stored for weight in self.first if weight.component == "embedding"}
-        shared = self.tied and view.ties and embeds and not read
+        shared = self.tied and not self.unsure_head and view.ties and embeds and not read
         for weight in self.last:
             if weight.name == HEAD:
                 ends += (weight,) if heads and not (shared and weight.stored in embedded) else ()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from kvplan.arch.curve import LONGEST
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.search import largest
+from kvplan.arch.weights import UNLISTED
 from kvplan.engines.base import Budget, Capacity, Refusal
 from kvplan.engines.ideal import drafting, formula
 from kvplan.errors import UsageError
@@ -17,7 +18,7 @@ from kvplan.plan.request import Request
 from kvplan.plan.roofline import Decode, decode
 from kvplan.units import format_bytes
 
-SMALL_PARTS = ("head", "vision", "audio", "projector")
+SMALL_PARTS = ("head", "vision", "audio", "projector", UNLISTED)
 """Parts of a model that may be missing from its count: the safe end of the weights allows for them."""
 
 

@@ -10,6 +10,7 @@ from kvplan import api
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
+from kvplan.engines.vllm.memory import adapters
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.starts import quantizers, served
 from kvplan.engines.vllm.tables.spans import holds
@@ -249,3 +250,57 @@ def test_adapters_of_classes_that_have_room_for_them(name, version, taken):
     with pytest.raises(Unsupported) as refused:
         engine.plan(*asked)
     assert refused.value.problem.cause == f"{model.architectures[0]} does not support LoRA yet."
+
+
+def adapted(vocabulary: int, version: str, **options: object) -> str | None:
+    """What vLLM says of adapters of a Llama with so many tokens, None where it takes them."""
+    model = read(
+        {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **LAYERS, "num_hidden_layers": 4, "vocab_size": vocabulary},
+        Origin("a model", "a test"),
+    )  # fmt: skip
+    engine = Vllm(parse(version))
+    try:
+        engine.plan(model, None, Parallel(), engine.kv_format(model, None, None), Options(max_loras=1, **options), 2048)
+    except Unsupported as refused:
+        return f"{refused.problem.cause} {refused.problem.hint}"
+    return None
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "version", "words"),
+    [
+        (258_048, "0.33.0", ()), (258_049, "0.33.0", ("vocab size must be <= 258048", "--lora-targets down_proj,gate_proj,k_proj")),
+        (257_025, "0.16.0", ("vocab size must be 32000 >= vocab_size <= 257024", "leave out --max-loras")), (257_024, "0.16.0", ()),
+        (257_025, "0.18.1", ()), (262_144, "0.23.0", ("vocab size must be <= 258048", "leave out --max-loras")),
+    ],
+)  # fmt: skip
+def test_heads_that_are_too_large_for_adapters(vocabulary, version, words):
+    """LogitsProcessorWithLoRA.create_lora_weights of 0.18.1 and 0.33; before 0.17 pull request 34773 hadn't raised its limit."""
+    said = adapted(vocabulary, version)
+    assert (said is not None) is bool(words)
+    assert all(word in said for word in words)
+
+
+def test_a_large_head_that_is_no_target_is_left_alone():
+    assert adapted(262_144, "0.33.0", lora_targets=("q_proj",)) is None
+    assert "258048" in adapted(262_144, "0.33.0", lora_targets=("q_proj", "lm_head"))
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "ends"),
+    [
+        ("LlamaBidirectionalModel", "0.33.0", ("embedding", "head")), ("LlamaBidirectionalModel", "0.20.0", ("embedding", "head")),
+        ("LlamaBidirectionalForSequenceClassification", "0.33.0", ("embedding", "head")),
+        ("Eagle3LlamaForCausalLM", "0.33.0", ("embedding", "head")), ("EagleMistralForCausalLM", "0.33.0", ()),
+    ],
+)  # fmt: skip
+def test_ends_of_classes_whose_base_is_named_otherwise(name, version, ends):
+    """models/llama.py: _LlamaBidirectionalModelBase = as_embedding_model(LlamaForCausalLM); Mistral's embedding_modules are empty."""
+    model = read(
+        {"model_type": "llama", "architectures": [name], **LAYERS, "num_hidden_layers": 4},
+        Origin("a model", "a test"),
+    )
+    release = parse(version)
+    adapters.check(model, Options(max_loras=1), release)
+    assert adapters.adapted_ends(model, release) == ends
+    assert not adapters.unsure_ends(model, release)

@@ -7,6 +7,7 @@ from weights.conftest import described
 
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import BF16, FP16
+from kvplan.arch.weights import UNLISTED
 from kvplan.engines.vllm.layout.views import vllm
 
 SIZES = {
@@ -136,3 +137,64 @@ def test_a_quantized_head_stands_beside_the_embedding_it_is_tied_to():
     )
     rows, groups = 1024, 512 // 128  # rows are padded to 64
     assert apart - tied == rows * 512 // 2 + groups * rows * 2 + groups * rows // 2  # values, scales and zeros
+
+
+LAYER = {**SIZES, "intermediate_size": 2048, "num_key_value_heads": 2}
+
+
+def bytes_of(config: dict, *entries: str) -> int:
+    """Bytes in a byte an element, but for what the entries name."""
+    block = {"quant_method": "fp8", "modules_to_not_convert": list(entries)}
+    return described({**config, "quantization_config": block}).weights.bytes
+
+
+@pytest.mark.parametrize(
+    ("type_", "sizes", "entry", "elements"),
+    [
+        ("lfm2", {"layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False}, "re:.*conv.in_proj", 3 * 512 * 512),
+        ("lfm2", {"layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False}, "re:.*self_attn.out_proj", 512 * 512),
+        ("granitemoehybrid", {"layer_types": ["attention"] * 2, "num_local_experts": 0, "shared_intermediate_size": 256},
+         "re:.*shared_mlp.input_linear", 2 * 2 * 256 * 512),
+        ("qwen3_moe", {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 256, "head_dim": 64},
+         "model.layers.1.mlp.experts.3.up_proj", 256 * 512),
+        ("qwen3_moe", {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 256, "head_dim": 64},
+         "re:.*experts\\.[12]\\.down_proj", 2 * 2 * 256 * 512),
+        ("llama", {}, "re:^model\\.language_model\\.layers\\.1\\.mlp\\.up_proj$", 2048 * 512),
+        ("llama", {}, "model.layers.*.self_attn", 2 * (2 * 512 * 512 + 2 * 128 * 512)),
+    ],
+)  # fmt: skip
+def test_elements_of_what_is_named(type_, sizes, entry, elements):
+    """A scale a tensor and one for its input stay behind or go: a few bytes for each of them."""
+    config = {**LAYER, "model_type": type_, **sizes}
+    assert bytes_of(config, entry) - bytes_of(config) == pytest.approx(elements, abs=64)
+
+
+def test_experts_of_several_formats_split_as_the_others():
+    sizes = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 256, "head_dim": 64}
+    config = {**LAYER, "model_type": "qwen3_moe", **sizes}
+    block = {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.mlp.experts.2"]}
+    halves = [
+        described({**config, "quantization_config": one}).weights.bytes_on_rank(Parallel(tp=2))
+        for one in (block, {"quant_method": "fp8"})
+    ]
+    assert halves[0] - halves[1] == pytest.approx(3 * 256 * 512 // 2, abs=512)  # bits that rows don't share evenly
+
+
+@pytest.mark.parametrize(
+    ("entries", "told"),
+    [
+        (["model.layers.0.mlp.w9"], "model.layers.0.mlp.w9, which"),
+        (["re:.*cross_mixer.*", "lm_head", "re:.*mlp.w9$"], "re:.*cross_mixer.* and 1 more"),
+        (["lm_head", "model.embed_tokens", "re:.*mlp.gate$", "visual.blocks.0.attn.qkv", "re:.*layernorm", "model.layers.2.mlp"], None),
+        (["re:.*q_proj", "model.layers.1", "*.down_proj", "up_proj"], None),
+    ],
+)  # fmt: skip
+def test_names_that_nothing_goes_by_are_told(entries, told):
+    """They may be modules in 16 bit: kvplan doesn't know, and says so."""
+    block = {"quant_method": "fp8", "modules_to_not_convert": entries}
+    weights = described({**LAYER, "model_type": "llama", "quantization_config": block}).weights
+    if told is None:
+        assert not weights.missing
+    else:
+        assert [part for part in weights.missing if part.startswith(UNLISTED) and told in part] == list(weights.missing)
+        assert weights.missing

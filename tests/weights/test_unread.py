@@ -6,6 +6,11 @@ import pytest
 from weights.conftest import described
 from weights.test_parameters import LLAMA_8B
 
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Options, Range
+from kvplan.engines.vllm.memory.weights import weights as weights_of_vllm
+from kvplan.sources.gpus import load_gpu
+
 SMALL = {
     "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100,
 }  # fmt: skip
@@ -67,6 +72,19 @@ def test_a_head_that_only_the_checkpoint_tells_of():
     assert tied.exact
     assert untied.total - tied.total == 131072 * 5120
     assert silent.total == tied.total  # as transformers builds it without files
+
+
+@pytest.mark.parametrize(("parallel", "head"), [(Parallel(), 2), (Parallel(tp=2), 1), (Parallel(pp=2), 0)])
+def test_engines_count_the_head_that_may_be_there(parallel, head):
+    """Likely as untied, at least as tied; with two stages the head is a second copy of the embedding in any case."""
+
+    def counted(config: dict) -> Range:
+        return weights_of_vllm(described(config), load_gpu("h100"), parallel, Options()).bytes
+
+    silent = counted(MISTRAL3)
+    untied, tied = (counted({**MISTRAL3, "tie_word_embeddings": stated}) for stated in (False, True))
+    assert (silent.low, silent.likely, silent.high) == (tied.low, untied.likely, untied.high)
+    assert untied.likely - tied.likely == head * 131072 * 5120
 
 
 def test_the_first_chatglm():

@@ -334,7 +334,8 @@ def _mlx(node: Node, dtype: Storage) -> Quantization:
         return Storage(f"int{bits} in groups of {group}", bits, group, 1, 32, source=MLX_SOURCE)
 
     named, skipped = [], []
-    for name, change in node.items():
+    for key, change in node.items():
+        name = key.replace("switch_mlp.", "experts.")  # what MLX calls all experts in one tensor
         if change is False:
             skipped.append(name)
         elif isinstance(change, Mapping) and "bits" in change:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase, translate
 
@@ -17,13 +17,14 @@ class Names:
 
     A literal names a module, everything inside it, or a step of the path that occurs anywhere. Entries that name one
     layer are kept by its number, so that layers with the same exceptions are told apart once. contained: entries that a
-    name needs only to contain.
+    name needs only to contain. written: all of them as they stand in the config.
     """
 
     literal: frozenset[str]
     patterns: tuple[re.Pattern[str], ...]
-    layered: Mapping[int, tuple[str, ...]]
+    layered: Mapping[int, Within]
     contained: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, entries: Iterable[object]) -> Names:
@@ -31,24 +32,24 @@ class Names:
         literal: set[str] = set()
         patterns: list[re.Pattern[str]] = []
         layered: dict[int, list[str]] = {}
-        for entry in entries:
-            if not isinstance(entry, str):
-                continue
+        written = tuple(entry for entry in entries if isinstance(entry, str))
+        for entry in written:
             try:
                 if entry.startswith("re:"):
-                    patterns.append(re.compile(entry[3:]))
+                    patterns.append(re.compile(_unwrapped(entry[3:])))
                     continue
                 name = bare(entry)
                 one = _ONE_LAYER.fullmatch(name)
                 if one is not None:
                     layered.setdefault(int(one[1]), []).append(one[2] or "")
                 elif "*" in name:
-                    patterns.append(re.compile(translate(name)))
+                    patterns += (re.compile(translate(name)), re.compile(translate(f"{name}.*")))
                 else:
                     literal.add(name)
             except re.error:
                 continue
-        return cls(frozenset(literal), tuple(patterns), {layer: tuple(names) for layer, names in layered.items()})
+        by_layer = {layer: Within.of(names) for layer, names in layered.items()}
+        return cls(frozenset(literal), tuple(patterns), by_layer, written=written)
 
     @classmethod
     def containing(cls, entries: Iterable[object]) -> Names:
@@ -65,17 +66,22 @@ class Names:
 
         layer: the module's, None outside the layers. stem: what this family writes before a layer's number.
         """
-        own = self.layered.get(layer, ()) if layer is not None else ()
+        own = (self.layered.get(layer, NOTHING),) if layer is not None else self._shared
         stems = (LAYERS, stem) if stem != LAYERS else (LAYERS,)
         starts = ("",) if layer is None else tuple(f"{each}.{layer}." for each in stems)
         for name in spellings:
             if self.literal and any(part in self.literal for part in _paths(name)):
                 return True
-            if any(_inside(name, entry) for entry in own):
+            if any(entries.has(name) for entries in own):
                 return True
             if any(self._on_list(start + name) for start in starts):
                 return True
         return False
+
+    @property
+    def _shared(self) -> tuple[Within, ...]:
+        """Entries of any layer, which also name what layers share and one of them is written to hold."""
+        return tuple(replace(entries, whole=False) for entries in self.layered.values())
 
     def _on_list(self, full: str) -> bool:
         """Whether a whole name contains an entry, or is what a pattern describes."""
@@ -92,7 +98,57 @@ class Names:
         numbered = any(
             re.search(r"\d", each) for each in (*self.contained, *(pattern.pattern for pattern in self.patterns))
         )
-        return self.layered.get(layer, ()), layer if numbered else None
+        return self.layered.get(layer, NOTHING), layer if numbered else None
+
+    def tells_experts_apart(self, layer: int) -> bool:
+        """Whether an entry that may be about the layer has the number of an expert."""
+        entries = self.layered.get(layer, NOTHING)
+        return any(
+            _NUMBERED.search(each)
+            for each in (*self.literal, *(pattern.pattern for pattern in self.patterns), *entries.plain, *entries.wild)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Entries about one layer, without its number. plain: names of modules. wild: those with `*`. whole: the layer itself."""
+
+    plain: frozenset[str] = frozenset()
+    wild: tuple[str, ...] = ()
+    whole: bool = False
+
+    @classmethod
+    def of(cls, entries: Iterable[str]) -> Within:
+        """From names within the layer, "" for the layer itself."""
+        listed = tuple(entries)
+        plain = frozenset(entry for entry in listed if entry and "*" not in entry)
+        return cls(plain, tuple(entry for entry in listed if "*" in entry), "" in listed)
+
+    def has(self, name: str) -> bool:
+        """Whether a module is what an entry names, or stands inside it."""
+        if self.whole:
+            return True
+        return any(
+            outer in self.plain or any(fnmatchcase(outer, entry) for entry in self.wild) for outer in _outer(name)
+        )
+
+
+NOTHING = Within()
+
+
+def _outer(name: str) -> Iterator[str]:
+    """A module's name and those of the modules that it stands in."""
+    while name:
+        yield name
+        name = name.rpartition(".")[0]
+
+
+_NUMBERED = re.compile(r"experts\W*\.[^a-z*]*\d")
+"""A number after `experts.`, in a name or in an expression."""
+
+
+EXPERT = re.compile(r"\bexperts\.\d+\.")
+"""What stands before the name of a module of one expert."""
 
 
 def _together(name: str) -> str:
@@ -100,25 +156,27 @@ def _together(name: str) -> str:
     return _EXPERT.sub("experts", name)
 
 
-_EXPERT = re.compile(r"\bexperts\.\d+\..*")
+_EXPERT = re.compile(r"\bexperts\..*")
 
 
-def _inside(name: str, entry: str) -> bool:
-    """Whether a module within a layer is what the entry names, or stands inside it."""
-    if "*" in entry:
-        return fnmatchcase(name, entry)
-    return not entry or name == entry or name.startswith(f"{entry}.")
-
-
-_ONE_LAYER = re.compile(r"(?:layers|h|blocks)\.(\d+)(?:\.(.*)|)")
-_PREFIX = re.compile(
-    r"^(?:(?:model|language_model|text_model|backbone|transformer\.encoder|transformer|gpt_neox|llm|decoder)\.)+(?=.)"
+_ONE_LAYER = re.compile(r"(?:layers|h|blocks?)\.(\d+)(?:\.(.*)|)")
+_WRAPPERS = (
+    r"model|language_model|text_model|backbone|transformer{dot}encoder|transformer|gpt_neox|gpt_neox_japanese|biogpt|rwkv|llm|thinker"
+    r"|decoder"
 )
+_PREFIX = re.compile(rf"^(?:(?:{_WRAPPERS.format(dot=chr(92) + '.')})\.)+(?=.)")
+_IN_PATTERN = re.compile(rf"^\^?(?:(?:{_WRAPPERS.format(dot='[.]')})\\?\.)+(?![*+?{{])(?=.)")
+"""The same at the beginning of an expression, where a point may be escaped; what repeats the point is left alone."""
 
 
 def bare(name: str) -> str:
     """A module's name without the wrappers it stands in: `model.language_model.layers.3.mlp` is `layers.3.mlp`."""
     return _PREFIX.sub("", name)
+
+
+def _unwrapped(pattern: str) -> str:
+    """An expression for names without wrappers, of one for names with them."""
+    return _IN_PATTERN.sub("", pattern)
 
 
 def _paths(name: str) -> list[str]:

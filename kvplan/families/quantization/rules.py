@@ -40,6 +40,10 @@ class Quantization:
         """What sets a layer apart; equal for layers that are stored alike."""
         return self.ignored.of_layer(layer), tuple(names.of_layer(layer) for names, _ in self.named)
 
+    def tells_experts_apart(self, layer: int) -> bool:
+        """Whether some experts of a layer may be stored otherwise than others."""
+        return any(names.tells_experts_apart(layer) for names in (self.ignored, *(names for names, _ in self.named)))
+
     def stored(
         self, weight: Weight, spellings: tuple[str, ...], layer: int | None = None, stem: str = LAYERS
     ) -> Storage:

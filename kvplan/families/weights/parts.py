@@ -94,10 +94,13 @@ MAMBA2 = (
     " mamba.conv1d(~groups*2*state,1,kernel)+conv_bias mamba.in_proj[~2*inner,H]+in_bias mamba.in_proj[~groups*2*state,H]+in_bias"
     " mamba.in_proj[~heads,H]+in_bias mamba.norm[~inner]?mixer_norm mamba.out_proj[H,~inner]+in_bias"
 )
+_QK, _V = "linear_num_key_heads*linear_key_head_dim", "linear_num_value_heads*linear_value_head_dim"
+JOINED_QKV = f" linear_attn.in_proj_qkv[~2*{_QK}+{_V},H]"
+APART_QKV = f" linear_attn.q_proj[~{_QK},H] linear_attn.k_proj[~{_QK},H] linear_attn.v_proj[~{_V},H]"
 DELTA = (
     "recurrent: linear_attn.dt_bias[~linear_num_value_heads] linear_attn.A_log[~linear_num_value_heads]"
     " linear_attn.conv1d(~2*linear_num_key_heads*linear_key_head_dim+linear_num_value_heads*linear_value_head_dim,1,linear_conv_kernel_dim)"
-    " linear_attn.in_proj_qkv[~2*linear_num_key_heads*linear_key_head_dim+linear_num_value_heads*linear_value_head_dim,H]"
+    f"{JOINED_QKV}"
     " linear_attn.in_proj_z[~linear_num_value_heads*linear_value_head_dim,H]"
     " linear_attn.in_proj_b[~linear_num_value_heads,H] linear_attn.in_proj_a[~linear_num_value_heads,H]"
     " linear_attn.norm[linear_value_head_dim] linear_attn.out_proj[H,~linear_num_value_heads*linear_value_head_dim]"

@@ -193,7 +193,7 @@ RARE: dict[str, Family] = {
     ),
     "longcat_flash": Family(
         latent=latent(),
-        moe=f"{repeated(2, gated('', width='ffn_hidden_size'))} router: mlp.router.classifier[E+zero_expert_num,H]+router_bias {experts().partition('experts:')[1]}{experts().partition('experts:')[2]}",
+        moe=f"{gated('', width='ffn_hidden_size', prefix='mlps.0')} {gated('', width='ffn_hidden_size', prefix='mlps.1')} router: mlp.router.classifier[E+zero_expert_num,H]+router_bias {experts().partition('experts:')[1]}{experts().partition('experts:')[2]}",
         norms=f"{repeated(2, NORM2)}",
     ),
     "zamba": Family(

@@ -11,6 +11,7 @@ from dataclasses import replace
 from kvplan.families.weights import special
 from kvplan.families.weights.family import Family
 from kvplan.families.weights.parts import (
+    APART_QKV,
     BIASED2,
     BIASED_HEAD,
     DELTA,
@@ -18,6 +19,7 @@ from kvplan.families.weights.parts import (
     FULL_NORM,
     HEAD,
     HEAD_NORM,
+    JOINED_QKV,
     MAMBA,
     MAMBA2,
     NORM1,
@@ -357,7 +359,7 @@ FAMILIES: dict[str, Family] = {
         recurrent={"": SHORT_CONV}, norms="operator_norm[H] ffn_norm[H] post_operator_norm[H] post_ffn_norm[H]",
     ),
     "olmo_hybrid": Family(
-        attention=attention(norm=FULL_NORM), recurrent={"": DELTA},
+        attention=attention(norm=FULL_NORM), recurrent={"": DELTA.replace(JOINED_QKV, APART_QKV)},
         norms=POST_NORM2,
     ),
     # GPT-2 and its contemporaries

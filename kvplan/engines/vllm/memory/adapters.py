@@ -47,6 +47,37 @@ def check(model: Model, options: Options, release: Version) -> None:
             cause=f"{name} does not support LoRA yet.",
             hint="leave out --max-loras, --max-lora-rank and --lora-targets",
         )
+    _check_head(model, options, release)
+
+
+LARGEST_HEADS: tuple[tuple[Version, int, str], ...] = (
+    ((0, 17, 0), 258_048, "When using LoRA, vocab size must be <= 258048"),
+    ((0, 0, 0), 257_024, "When using LoRA, vocab size must be 32000 >= vocab_size <= 257024"),
+)
+"""The largest vocabulary whose head is adapted, newest releases first, and what they say of a larger one.
+
+Source: vLLM 0.33 and 0.18.1 lora/layers/logits_processor.py; vllm-project/vllm pull requests 7146, 34773 and 35354.
+"""
+
+
+def _check_head(model: Model, options: Options, release: Version) -> None:
+    """Refuse a vocabulary whose head is too large to be adapted, where it would be.
+
+    Raises: Unsupported. Source: lora/layers/logits_processor.py create_lora_weights.
+    """
+    most, words = next((most, words) for first, most, words in LARGEST_HEADS if release >= first)
+    if model.weights is None or model.vocabulary is None or model.vocabulary <= most:
+        return
+    heads = {name for name, end in adaptable_ends(model.weights).items() if end == "head"}
+    named = options.lora_targets is not None and release >= TARGETED
+    adapted = heads & set(options.lora_targets or ()) if named else heads
+    if adapted and "head" in adapted_ends(model, release):
+        others = ",".join(sorted(adaptable(model.weights)))
+        raise Unsupported(
+            f"vLLM {text(release)} has no LoRA adapters for the head of {model.origin.id}: {model.vocabulary:,} tokens",
+            cause=words,
+            hint=f"--lora-targets {others}" if release >= TARGETED else "leave out --max-loras and --max-lora-rank",
+        )
 
 
 NEVER = ""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
-from kvplan.arch.weights import HEAD, ONE_GPU, UNSURE_HEAD, Weights
+from kvplan.arch.weights import UNSURE_HEAD, Weights
 from kvplan.engines.base import Options, Range, Term
 from kvplan.engines.extras import beside, held
 from kvplan.engines.vllm.layout.views import view_of
@@ -59,7 +60,8 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, versio
         formula += f", rounded to {2 * model.weights.rounding:,}"
     if model.weights.missing and not model.weights.whole:
         formula += f"; without {', '.join(model.weights.missing)}, which the config doesn't describe"
-    low = round(size * (1 - rounded(model.weights, parallel)))
+    least = held(_headless(model.weights), parallel, options, view).bytes if model.weights.unsure_head else size
+    low = round(least * (1 - rounded(model.weights, parallel)))
     high = round(size * (1 + _more(model.weights, gpu, parallel))) + _unsure_ends(model, options, version)
     origin = model.weights.found_by if model.weights.basis == "headers" else "tensors of the config"
     return Term(
@@ -91,8 +93,12 @@ def rounded(weights: Weights, parallel: Parallel) -> float:
     return weights.rounding * parallel.ep / weights.total if weights.rounding else 0.0
 
 
-def _head(weights: Weights) -> float:
-    return sum(weight.bytes_on_rank(ONE_GPU) for weight in weights.last if weight.name == HEAD) / weights.bytes
+def _headless(weights: Weights) -> Weights:
+    """The same, sure that its head is the embedding: what is counted may have one of its own.
+
+    Source: vLLM 0.33 config/model.py maybe_untie_word_embeddings; before it, models/llama.py and the text part's config.
+    """
+    return replace(weights, missing=tuple(part for part in weights.missing if part != UNSURE_HEAD))
 
 
 def _tower(weights: Weights) -> float:
@@ -104,7 +110,6 @@ def _other(_: Weights) -> float:
 
 
 MISSING: tuple[tuple[tuple[str, ...], Callable[[Weights], float]], ...] = (
-    ((UNSURE_HEAD,), _head),
     (TOWERS, _tower),
     (("",), _other),
 )
@@ -112,12 +117,13 @@ MISSING: tuple[tuple[tuple[str, ...], Callable[[Weights], float]], ...] = (
 
 
 def _uncounted(weights: Weights) -> float:
-    """Share of parts that couldn't be counted; the size of a head is known, that of all others together limited."""
+    """Share of parts that couldn't be counted, limited; a head that may be there is counted."""
     if weights.whole:
         return 0.0
-    found = [next(share for begins, share in MISSING if part.startswith(begins)) for part in weights.missing]
-    others = sum(share(weights) for share in found if share is not _head)
-    return min(UNCOUNTED, others) + (_head(weights) if _head in found else 0.0)
+    parts = _headless(weights).missing
+    return min(
+        UNCOUNTED, sum(next(share for begins, share in MISSING if part.startswith(begins))(weights) for part in parts)
+    )
 
 
 def _kernels(weights: Weights, gpu: Gpu) -> float:
