@@ -27,9 +27,7 @@ def launch(plan: Plan, question: FitQuestion, said: tuple[str, ...]) -> str | No
     if form not in EMITTED:
         raise UnknownName(f"nothing called {form!r} can be emitted", hint=f"known: {', '.join(EMITTED)}")
     if not isinstance(request.engine, Vllm):
-        raise UsageError(
-            f"--emit {form} needs a plan by vLLM's rules", cause=" ".join(said[:1]) or None, hint="--engine vllm"
-        )
+        raise UsageError(f"--emit {form} needs a plan by vLLM's rules", hint="--engine vllm")
     if not plan.fits:
         return None
     if question.weight_dtype is not None or question.weights is not None:

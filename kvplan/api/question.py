@@ -52,27 +52,37 @@ class FitQuestion:
 
 
 def planned(model: Model, gpu: Gpu, question: FitQuestion) -> tuple[Plan, tuple[str, ...]]:
-    """The plan and what to say with it. A model that the default engine can't serve is planned by the formula."""
+    """The plan and what to say with it.
+
+    What the default engine can't serve, a model or a GPU, is planned by the formula, unless its own words are asked for.
+    """
     from kvplan.api import remarks
     from kvplan.engines.ideal import Ideal
     from kvplan.plan.fit import fit as plan
 
-    if question.weight_dtype is not None and question.weights is not None:
-        raise UsageError(
-            "the weights' bytes and their format are both given", hint="leave --weights or --weight-dtype out"
-        )
-    model, question = _with_draft(given.stored(model, question.weight_dtype), question)
-    request = _request(model, gpu, question)
+    request = asked(model, gpu, question)
     try:
         found, said = plan(request), remarks.warnings(request, question.engine)
     except Unsupported as refused:
-        if question.engine is not None:
+        if question.engine is not None or question.emit is not None:
             raise
-        simple = _request(model, gpu, replace(question, engine=Ideal().name))
+        simple = asked(model, gpu, replace(question, engine=Ideal().name))
         return plan(simple), (f"{refused.problem.what}: planned by the formula.", *remarks.warnings(simple, None))
     if question.context is None:
         return _with_length(found), (*remarks.length(found.request), *said)
     return found, said
+
+
+def asked(model: Model, gpu: Gpu, question: FitQuestion) -> Request:
+    """The question with its names looked up and what nobody said filled in: what every plan is made of.
+
+    Raises: UsageError, UnknownName, CannotSplit.
+    """
+    if question.weight_dtype is not None and question.weights is not None:
+        raise UsageError(
+            "the weights' bytes and their format are both given", hint="leave --weights or --weight-dtype out"
+        )
+    return _request(*_with_draft(given.stored(model, question.weight_dtype), question), gpu)
 
 
 def _with_length(plan: Plan) -> Plan:
@@ -83,12 +93,14 @@ def _with_length(plan: Plan) -> Plan:
     return replace(plan, budget=replace(plan.budget, assumed=assumed))
 
 
-def _request(model: Model, gpu: Gpu, question: FitQuestion) -> Request:
+def _request(model: Model, question: FitQuestion, gpu: Gpu) -> Request:
     engine = given.engine(question.engine or DEFAULT_ENGINE)
     context = question.context or engine.default_context(model).tokens
     if context is None:
         raise UsageError(
-            f"{model.origin.id} states no maximum context", cause=model.context.reason, hint="give one: --ctx 8k"
+            f"{model.origin.id} states no maximum context",
+            cause=model.context.reason,
+            hint="give one: --ctx 8k, or `context: 8k` in a budget",
         )
     options, parallel = question.options, question.parallel
     if question.weights is not None:

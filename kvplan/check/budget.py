@@ -63,7 +63,7 @@ class Question:
     model: what `kvplan size` takes; a path is absolute. context: the engine's longest sequence, None for the model's own.
     tokens: of the sequences that are counted, None for `context`. batch: sequences of the timed step.
     kv_dtype: `auto` or a format. concurrency: sequences that headroom is left beside. stretched: whether the context may
-    be longer than the model's own maximum. experts: whether expert parallelism is switched on, on however many ranks.
+    be longer than the model's own maximum. draft: a model that drafts for it. experts: whether expert parallelism is switched on, on however many ranks.
     """
 
     model: str
@@ -78,6 +78,7 @@ class Question:
     concurrency: int = 1
     tokens: int | None = None
     batch: int | None = None
+    draft: str | None = None
     stretched: bool = False
     experts: bool = False
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from kvplan.arch.parallel import Parallel
 from kvplan.check.budget import Deployment, Limit, Place, Question, Remark, Starts
-from kvplan.check.flags import options_of, switch
-from kvplan.check.merge import Key, Placed
+from kvplan.check.flags import ADAPTERS, OF_ADAPTERS, RESIDENT, options_of, switch
+from kvplan.check.merge import Given, Key, Placed
 from kvplan.check.messages import fault
 from kvplan.check.metrics import METRICS
 from kvplan.check.tree import Tree, beside
@@ -37,7 +37,7 @@ def deployment(
         if (key,) not in layer:
             raise fault(place, f"{name} names no {key}", hint=f"add `{hint}` to it or to defaults")
     engine = _value(layer, "engine") or DEFAULT_ENGINE
-    flags = {key[1]: placed for key, placed in layer.items() if key[0] == "flags"}
+    flags = _adapters({key[1]: placed for key, placed in layer.items() if key[0] == "flags"})
     stretched = flags.pop(STRETCHED, None)
     question = Question(
         model=_model(layer[("model",)], tree),
@@ -51,6 +51,7 @@ def deployment(
         kv_dtype=_value(layer, "kv_dtype") or "auto",
         options=options_of(engine, ()),
         concurrency=_value(layer, "concurrency") or 1,
+        draft=_model(layer[("draft",)], tree) if ("draft",) in layer else None,
         stretched=stretched is not None and _on(stretched.place, partial(switch, stretched.value)),
     )
     for flag, placed in flags.items():
@@ -68,6 +69,24 @@ def deployment(
         },
         remarks=remarks,
     )
+
+
+def _adapters(flags: Mapping[str, Placed]) -> dict[str, Placed]:
+    """The flags as vLLM takes those of adapters: one is resident where nobody says, none where they aren't switched on.
+
+    Raises: BudgetFault for a budget's own word about adapters that aren't there; of a serve command vLLM passes over it.
+    """
+    found = dict(flags)
+    on = found.pop(ADAPTERS, None)
+    if on is not None and _on(on.place, partial(switch, on.value)):
+        return {RESIDENT: Placed(1, on.place), **found}
+    for name in OF_ADAPTERS:
+        idle = found.pop(name, None)
+        if idle is not None and not isinstance(idle, Given):
+            raise fault(
+                idle.place, f"flags.{name}: there are no adapters", hint="add `enable_lora: true`, or leave it out"
+            )
+    return found
 
 
 def _value(layer: Mapping[Key, Placed], key: str) -> Any:

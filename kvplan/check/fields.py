@@ -233,6 +233,10 @@ class Plannable(Strict):
         None, description="A bundled name, a Hub id (org/name[@revision]), or a path relative to this file."
     )
     revision: Text | None = Field(None, description="Branch, tag or commit on the Hub.")
+    draft: Text | None = Field(
+        None,
+        description="A model that drafts for it, named like the model; flags.num_speculative_tokens says how many.",
+    )
     gpu: GpuName | None = Field(None, description="An accelerator: h100, mi300x, h100:3g.40gb, or a YAML file.")
     gpu_memory: Bytes | None = Field(None, description="Memory of one GPU instead of the known one.")
     parallel: Sizes | None = None

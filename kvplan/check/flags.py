@@ -89,6 +89,11 @@ def _not(value: object) -> bool:
     return not switch(value)
 
 
+def _modules(value: object) -> tuple[str, ...]:
+    """Names of modules, apart by commas or blanks."""
+    return tuple(str(value).replace(",", " ").split())
+
+
 def _size(value: object) -> int:
     return parse_some_bytes(str(value))
 
@@ -124,7 +129,15 @@ VLLM: Mapping[str, Flag] = {
     "async_scheduling": Flag("async_scheduling", switch),
     "disable_hybrid_kv_cache_manager": Flag("hybrid_manager", _not),
     "num_speculative_tokens": Flag("speculative_tokens", natural),
+    "enable_lora": Flag("max_loras", switch),
+    "max_loras": Flag("max_loras", whole),
+    "max_lora_rank": Flag("max_lora_rank", whole),
+    "lora_target_modules": Flag("lora_targets", _modules),
 }
+
+ADAPTERS, RESIDENT = "enable_lora", "max_loras"
+"""The switch without which vLLM has no adapters, whatever else is said of them, and how many there then are, one by default."""
+OF_ADAPTERS = (RESIDENT, "max_lora_rank", "lora_target_modules")
 
 ENGINES: Mapping[str, Mapping[str, Flag]] = {"vllm": VLLM, "ideal": {}}
 """Engines whose flags are known; another engine takes the common names."""

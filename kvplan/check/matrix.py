@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOST = 10_000
 """Combinations of one matrix."""
 
-_AXES = frozenset({"model", "revision", "gpu", "gpu_memory", "engine", "context", "concurrency", "kv_dtype"})
+_AXES = frozenset({"model", "revision", "gpu", "gpu_memory", "engine", "context", "concurrency", "kv_dtype", "draft"})
 _GROUPS = frozenset({"parallel", "flags"})
 
 

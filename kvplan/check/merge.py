@@ -33,6 +33,12 @@ class Placed:
     own: bool = False
 
 
+class Given(Placed):
+    """A value from a serve command."""
+
+    __slots__ = ()
+
+
 Layer = Mapping[Key, Placed]
 
 

@@ -6,22 +6,27 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from kvplan.arch.formats import parse_kv_format
 from kvplan.check.budget import ENDS, End, Question
 from kvplan.check.flags import changed_options
 from kvplan.check.planning import Outcome, Planned, Unanswered
 from kvplan.check.serving import ENDLESS
-from kvplan.engines.base import Budget, Capacity, Engine, Refusal
-from kvplan.engines.ideal import Ideal
+from kvplan.engines.base import Capacity, Refusal
+from kvplan.engines.ideal import Ideal, drafting
 from kvplan.errors import KvplanError, UsageError
+from kvplan.plan.fit import NoFit, Plan, fit
 from kvplan.plan.request import Request
 from kvplan.report.schema.check import Subject, Three
 from kvplan.units import format_bytes
 
 if TYPE_CHECKING:
+    from kvplan.api.question import FitQuestion
+    from kvplan.arch.formats import KvFormat
     from kvplan.arch.model import Model
+    from kvplan.arch.parallel import Parallel
+    from kvplan.engines.base import Options
     from kvplan.engines.registry import Found
     from kvplan.hardware.gpu import Gpu
 
@@ -70,6 +75,8 @@ class CachingPlanner:
         return self.answers[question]
 
     def _planned(self, question: Question) -> Planned:
+        from kvplan.api.question import asked
+
         with _about("revision", "model"):
             known = self._model(question)
         with _about("gpu", "gpu_memory"):
@@ -78,19 +85,11 @@ class CachingPlanner:
             found = self._engine(question.engine)
         with _about("kv_dtype"):
             kv = None if question.kv_dtype == "auto" else parse_kv_format(question.kv_dtype)
-        engine, parallel = found.engine, question.parallel
-        request = Request(
-            model=known.model,
-            gpu=gpu,
-            engine=engine,
-            context=_context(known.model, engine, question),
-            parallel=parallel,
-            kv=kv,
-            options=question.options,
-        )
         with _about("parallel"):
-            known.model.check_split(parallel)
-        work = _Work(request, question, engine.budget(known.model, gpu, parallel, question.options, request.context))
+            known.model.check_split(question.parallel)
+        with _about("draft", "parallel"):
+            request = asked(known.model, gpu, self._as_of_fit(question, kv))
+        work = _Work(_endless(request) if question.context == ENDLESS else request, question)
         if question.context == ENDLESS:
             work = work.at_its_longest()
         longest = work.request.context
@@ -106,34 +105,49 @@ class CachingPlanner:
 
         request = work.request
         never = _too_long(request, stretched=work.question.stretched) or _no_experts(request, work.question)
-        reasons = {end: never or _reason(capacity, work.kv_bytes[end]) for end, capacity in work.starting.items()}
+        reasons = {end: never or work.reason(end) for end in ENDS}
         refused = {end: reason for end, reason in reasons.items() if reason is not None}
         return Planned(
             subject=_subject(work, known),
             numbers=work.numbers(),
             reasons=refused,
-            suggestion=self._suggestion(request) if "safe" in refused and not never else None,
+            suggestion=self._suggestion(work.plans["safe"]) if "safe" in refused and not never else None,
             warnings=warnings(request, None) + ((found.note,) if found.note else ()),
         )
 
-    def _suggestion(self, request: Request) -> str | None:
+    def _as_of_fit(self, question: Question, kv: KvFormat | None) -> FitQuestion:
+        """The same question as `kvplan fit` asks it."""
+        from kvplan.api.question import FitQuestion
+
+        return FitQuestion(
+            context=None if question.context == ENDLESS else question.context,
+            parallel=question.parallel,
+            kv_dtype=kv,
+            engine=question.engine,
+            options=question.options,
+            draft=None if question.draft is None else self._named(question.draft, None).model,
+        )
+
+    def _suggestion(self, plan: Plan) -> str | None:
         """A single change that would make it start; not a shorter context, which the reason already names."""
-        from kvplan.plan.fit import fit
         from kvplan.plan.suggest import suggest
 
         if self.suggested >= MOST_SUGGESTIONS:
             return None
         self.suggested += 1
-        changes = (found.change for found in suggest(fit(request), ()))
+        changes = (found.change for found in suggest(plan, ()))
         return next((change for change in changes if not change.startswith("--ctx")), None)
 
     # names, each looked up once; a failure is kept as well
 
     def _model(self, question: Question) -> _Known:
-        key = (question.model, question.revision)
+        return self._named(question.model, question.revision)
+
+    def _named(self, model: str, revision: str | None) -> _Known:
+        key = (model, revision)
         if key not in self.models:
             try:
-                self.models[key] = _load(question.model, question.revision, offline=self.offline)
+                self.models[key] = _load(model, revision, offline=self.offline)
             except KvplanError as error:
                 self.models[key] = error
         return _given(self.models[key])
@@ -196,19 +210,18 @@ def _digest(config: Mapping[str, object]) -> str:
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def _context(model: Model, engine: Engine, question: Question) -> int:
-    if question.context is not None and question.context != ENDLESS:
-        return question.context
-    own = engine.default_context(model).tokens if question.context is None else engine.longest_context(model)
+def _endless(request: Request) -> Request:
+    """The request with the longest context that the engine takes.
+
+    Raises: UsageError where the model states none.
+    """
+    own = request.engine.longest_context(request.model)
     if own is None:
-        raise _unstated(model)
-    return own
-
-
-def _unstated(model: Model) -> UsageError:
-    return UsageError(
-        f"{model.origin.id} states no maximum context", cause=model.context.reason, hint="give one: `context: 8k`"
-    )
+        model = request.model
+        raise UsageError(
+            f"{model.origin.id} states no maximum context", cause=model.context.reason, hint="give one: `context: 8k`"
+        )
+    return replace(request, context=own)
 
 
 def _too_long(request: Request, *, stretched: bool) -> str | None:
@@ -231,10 +244,8 @@ def _no_experts(request: Request, question: Question) -> str | None:
     return "expert parallelism is switched on, and the model has no experts"
 
 
-def _reason(capacity: Capacity | Refusal, kv_bytes: int) -> str | None:
-    """Why the engine would refuse; None where it starts."""
-    if isinstance(capacity, Capacity):
-        return None
+def _reason(capacity: Refusal, kv_bytes: int) -> str:
+    """Why the engine would refuse."""
     short = format_bytes(capacity.needed_bytes - kv_bytes)
     if kv_bytes <= 0:
         return f"weights and the engine's own memory leave no room for the cache, {short} short on the fullest GPU"
@@ -265,29 +276,54 @@ def _subject(work: _Work, known: _Known) -> Subject:
     )
 
 
+def _plans(request: Request) -> dict[Literal["safe", "likely"], Plan]:
+    """The plan of `kvplan fit` by both ends of its budget."""
+    safe = fit(replace(request, end="safe"))
+    same = safe.budget.kv.low == safe.budget.kv.likely
+    return {"safe": safe, "likely": safe if same else fit(replace(request, end="likely"))}
+
+
 class _Work:
     """One question on its way to numbers. kv_bytes: cache memory of the fullest GPU by each end."""
 
-    def __init__(self, request: Request, question: Question, budget: Budget) -> None:
+    def __init__(self, request: Request, question: Question) -> None:
         self.request = request
         self.question = question
-        self.budget = budget
-        self.kv = request.kv_format
-        kv = budget.kv
+        self.plans = _plans(request)
+        self.budget = self.plans["safe"].budget
+        self.kv = self.plans["safe"].kv
+        kv = self.budget.kv
         self.kv_bytes: dict[End, int] = {"safe": kv.low, "likely": kv.likely, "ideal": kv.likely}
-        self.starting = self.capacities(request.context)
+        ideal = Ideal().capacity(*self.asked(request.context), kv.likely)
+        self.starting: dict[End, Capacity | Refusal] = {
+            "safe": self.plans["safe"].own,
+            "likely": self.plans["likely"].own,
+            "ideal": ideal,
+        }
+
+    def reason(self, end: End) -> str | None:
+        """Why it wouldn't start by an end; None where it would."""
+        own = self.starting[end]
+        if isinstance(own, Refusal):
+            return _reason(own, self.kv_bytes[end])
+        outcome = None if end == "ideal" else self.plans[end].outcome
+        return outcome.reason if isinstance(outcome, NoFit) else None
+
+    def asked(self, tokens: int) -> tuple[Model, Gpu, Parallel, KvFormat, Options, int]:
+        """What an engine is asked about sequences of `tokens`."""
+        request = self.request
+        return request.model, request.gpu, request.parallel, self.kv, request.options, tokens
 
     def at_its_longest(self) -> _Work:
         """The same with the context that the engine would choose: the longest that fits."""
         safe = self.starting["safe"]
         if isinstance(safe, Capacity) or not safe.max_context:
             return self
-        return _Work(replace(self.request, context=safe.max_context), self.question, self.budget)
+        return _Work(replace(self.request, context=safe.max_context), self.question)
 
     def capacities(self, tokens: int) -> dict[End, Capacity | Refusal]:
         """What each end's memory admits of sequences of `tokens`."""
-        request, kv_bytes = self.request, self.kv_bytes
-        asked = (request.model, request.gpu, request.parallel, self.kv, request.options, tokens)
+        request, kv_bytes, asked = self.request, self.kv_bytes, self.asked(tokens)
         safe = request.engine.capacity(*asked, kv_bytes["safe"])
         same = kv_bytes["likely"] == kv_bytes["safe"]
         likely = safe if same else request.engine.capacity(*asked, kv_bytes["likely"])
@@ -300,7 +336,8 @@ class _Work:
         counted = self.starting if tokens == request.context else self.capacities(tokens)
         weights = budget.weights.bytes
         engine_gpu, ideal_gpu = self.on_gpu(tokens)
-        whole = request.model.curve(self.kv).bytes_at(tokens)
+        drafts = drafting(request.model, request.options)
+        whole = request.model.curve(self.kv, layers=(*request.model.layers, *drafts)).bytes_at(tokens)
         replica = engine_gpu * request.parallel.tp * request.parallel.pp
         return {
             "kv_per_token": Three(-(-replica // tokens), -(-replica // tokens), -(-whole // tokens)),
@@ -317,7 +354,9 @@ class _Work:
     def on_gpu(self, tokens: int) -> tuple[int, int]:
         """Bytes of one sequence on the fullest GPU: the engine's, and the formula's."""
         request = self.request
-        ideal = max(curve.bytes_at(tokens) for curve in request.model.rank_curves(request.parallel, self.kv))
+        drafts = drafting(request.model, request.options)
+        ranks = request.model.rank_curves(request.parallel, self.kv, drafts)
+        ideal = max(curve.bytes_at(tokens) for curve in ranks)
         if request.engine.name == "ideal":
             return ideal, ideal
         engine = request.engine.reserved(request.model, request.gpu, request.parallel, self.kv, request.options, tokens)

@@ -122,10 +122,9 @@ class _Reader:
 
 
 def aliased(layer: Layer, models: Mapping[str, tuple[str, Place]]) -> Layer:
-    """The layer with its model looked up."""
-    model = layer.get(("model",))
-    found = models.get(str(model.value)) if model is not None else None
-    return layer if found is None else {**layer, ("model",): Placed(*found)}
+    """The layer with its model, and the one that drafts for it, looked up."""
+    named = {key: models.get(str(layer[key].value)) for key in (("model",), ("draft",)) if key in layer}
+    return {**layer, **{key: Placed(*found) for key, found in named.items() if found is not None}}
 
 
 def _only(served: Served, wanted: str, place: Place, file: str) -> Command:
@@ -142,8 +141,9 @@ def _only(served: Served, wanted: str, place: Place, file: str) -> Command:
 
 
 def _without_foreign(layer: dict[Key, Placed]) -> dict[Key, Placed]:
-    """Without vLLM's flags from a manifest, where the budget asks for another engine."""
+    """Without vLLM's flags and drafts from a manifest, where the budget asks for another engine."""
     engine = layer.get(("engine",))
     if engine is None or engine_name(str(engine.value)) == DEFAULT_ENGINE:
         return layer
-    return {key: placed for key, placed in layer.items() if key[0] != "flags" or not isinstance(placed, Given)}
+    own = ("flags", "draft")
+    return {key: placed for key, placed in layer.items() if key[0] not in own or not isinstance(placed, Given)}

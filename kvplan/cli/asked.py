@@ -106,7 +106,7 @@ def engine_options(values: Values) -> Options:
         block_size=values.get(o.BLOCK_SIZE),
         max_num_batched_tokens=values.get(o.MAX_NUM_BATCHED_TOKENS),
         max_num_seqs=values.get(o.MAX_NUM_SEQS),
-        prefix_caching=False if values.on(o.NO_PREFIX_CACHING) else None,
+        prefix_caching=_prefix_caching(values),
         graphs=not values.on(o.ENFORCE_EAGER),
         async_scheduling=not values.on(o.NO_ASYNC_SCHEDULING),
         hybrid_manager=not values.on(o.NO_HYBRID),
@@ -115,6 +115,20 @@ def engine_options(values: Values) -> Options:
         max_lora_rank=values.get(o.MAX_LORA_RANK) or NO_FLAGS.max_lora_rank,
         lora_targets=values.get(o.LORA_TARGETS),
     )
+
+
+def _prefix_caching(values: Values) -> bool | None:
+    """As said; None for the engine's default. A flag beats the environment and files.
+
+    Raises: UsageError.
+    """
+    on = values.on(o.ENABLE_PREFIX_CACHING) and not values.beaten(o.ENABLE_PREFIX_CACHING, o.NO_PREFIX_CACHING)
+    off = values.on(o.NO_PREFIX_CACHING) and not values.beaten(o.NO_PREFIX_CACHING, o.ENABLE_PREFIX_CACHING)
+    if on and off:
+        raise UsageError(
+            "--enable-prefix-caching and --no-prefix-caching say different things", hint="leave one of them out"
+        )
+    return True if on else False if off else None
 
 
 def _loras(values: Values) -> int:

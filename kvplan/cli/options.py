@@ -89,6 +89,11 @@ MAX_LORA_RANK = Option("max_lora_rank", "the rank that each of them may have", w
 LORA_TARGETS = Option(
     "lora_targets", "modules they adapt: q_proj,v_proj", words, "M,M", "every linear layer, as vLLM makes room for"
 )
+ENABLE_PREFIX_CACHING = Option(
+    "enable_prefix_caching",
+    "prefix caching, also where the engine's default is off: recurrent state before vLLM 0.26",
+    switch,
+)
 NO_PREFIX_CACHING = Option("no_prefix_caching", "no prefix caching", switch)
 ENFORCE_EAGER = Option("enforce_eager", "no CUDA graphs", switch)
 NO_ASYNC_SCHEDULING = Option("no_async_scheduling", "no asynchronous scheduling", switch)
@@ -121,8 +126,8 @@ HELP = Option("help", "this text", switch, short="h", settable=False)
 FROM_HUB = (REVISION, OFFLINE)
 PARALLEL = (TP, PP, DP, EP, DCP)
 ENGINE_FLAGS = (
-    BLOCK_SIZE, MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS, SPECULATIVE_TOKENS, NO_PREFIX_CACHING, ENFORCE_EAGER,
-    NO_ASYNC_SCHEDULING, NO_HYBRID,
+    BLOCK_SIZE, MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS, SPECULATIVE_TOKENS, ENABLE_PREFIX_CACHING, NO_PREFIX_CACHING,
+    ENFORCE_EAGER, NO_ASYNC_SCHEDULING, NO_HYBRID,
 )  # fmt: skip
 BESIDE = (DRAFT, MAX_LORAS, MAX_LORA_RANK, LORA_TARGETS)
 PRINTING = (JSON, FORMAT, OUTPUT, COLOUR, DEBUG, CONFIG, NO_CONFIG, HELP)

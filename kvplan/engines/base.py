@@ -3,6 +3,7 @@
     Engine.default_context, longest_context
                        the length it takes when none is given, and the longest it takes at all
     Engine.kv_format   the cache format this engine makes of `auto` or of what was asked
+    Engine.check       whether it serves the model there at all, before any memory is counted
     Engine.budget      memory -> what is left for the cache, term by term, each low / likely / high
     Engine.capacity    cache bytes of each stage -> blocks, tokens, concurrency, longest request; or its refusal
     Engine.reserved    bytes one GPU reserves for one sequence
@@ -55,7 +56,7 @@ class Term:
 class Options:
     """The engine's own flags by the engine's own names; None means its default.
 
-    utilization: share of memory it may use. kv_memory: cache bytes per GPU given by hand. weights, overhead: bytes per
+    utilization: share of memory it may use. prefix_caching: asked for, or switched off. kv_memory: cache bytes per GPU given by hand. weights, overhead: bytes per
     GPU that replace what kvplan would compute. graphs: whether CUDA graphs are captured. speculative_tokens: drafted by
     the model's own multi-token-prediction layers, or by the model called `draft`, each step; 0 leaves those layers out.
     max_loras, max_lora_rank: LoRA adapters resident at once, 0 for none, and the rank that each may have. lora_targets:
@@ -155,6 +156,12 @@ class Engine(Protocol):
 
     def kv_format(self, model: Model, asked: KvFormat | None, gpu: Gpu | None) -> KvFormat:
         """The cache format in use when `asked` (None: auto) is asked for."""
+
+    def check(self, model: Model, gpu: Gpu, parallel: Parallel, kv: KvFormat, options: Options, context: int) -> None:
+        """Nothing, if it would start with memory enough.
+
+        Raises: Unsupported for a model or a GPU that it doesn't serve; UsageError, CannotSplit for flags it doesn't take.
+        """
 
     def budget(self, model: Model, gpu: Gpu, parallel: Parallel, options: Options, context: int) -> Budget:
         """Memory left for the cache on the fullest GPU."""

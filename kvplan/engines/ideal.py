@@ -79,6 +79,9 @@ class Ideal:
         """What was asked, or the checkpoint's own format, or the model's 16 bit."""
         return asked or model.kv_auto
 
+    def check(self, model: Model, gpu: Gpu, parallel: Parallel, kv: KvFormat, options: Options, context: int) -> None:
+        """Nothing: arithmetic serves everything."""
+
     def budget(self, model: Model, gpu: Gpu, parallel: Parallel, options: Options, context: int) -> Budget:
         """Memory left for the cache on the fullest GPU, term by term.
 

@@ -84,14 +84,16 @@ class Plan:
 def fit(request: Request) -> Plan:
     """Plan the request: budget, both capacities, verdict, and the time of a decode step.
 
-    Where the budget leaves nothing for the cache no engine starts, and none is asked.
+    Whether the engine serves the model there is asked first: what it doesn't serve has no memory to run out of.
 
-    Raises: CannotSplit for a layout the model has no pieces for; UsageError when the weights are unknown.
+    Raises: CannotSplit for a layout the model has no pieces for; UsageError when the weights are unknown; Unsupported and
+    what else Engine.check raises.
     """
     model, parallel, options = request.model, request.parallel, request.options
     engine, context, kv = request.engine, request.context, request.kv_format
     curves = model.rank_curves(parallel, kv, drafting(model, options))
     _check_weights(request)
+    engine.check(model, request.gpu, parallel, kv, options, context)
     budget = engine.budget(model, request.gpu, parallel, options, context)
     kv_bytes = request.decide(budget.kv)
     own: Capacity | Refusal

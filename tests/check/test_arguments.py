@@ -86,11 +86,20 @@ def test_an_argument_with_a_blank_in_it_does_not_start():
 @pytest.mark.parametrize(
     ("words", "rule"),
     [
-        (("m", "--enable-lora", "--max-loras", "4"), "not-counted"),
+        (("m", "--enable-lora", "--fully-sharded-loras"), "not-counted"),
+        (("m", "--enable-lora", "--lora-dtype", "float32"), "not-counted"),
         (("m", "--cpu-offload-gb", "10"), "not-counted"),
         (("m", "--quantization", "bitsandbytes"), "not-counted"),
         (("m", "--dtype", "float32"), "not-counted"),
-        (("m", "--speculative-config", '{"model": "draft", "num_speculative_tokens": 3}'), "not-counted"),
+        (
+            ("m", "--speculative-config", '{"model": "d", "num_speculative_tokens": 3, "method": "medusa"}'),
+            "not-counted",
+        ),
+        (
+            ("m", "--speculative-config", '{"model": "d", "num_speculative_tokens": 3, "quantization": "fp8"}'),
+            "not-counted",
+        ),
+        (("m", "--speculative-config", '{"model": "d", "num_speculative_tokens": 3, "method": "mtp"}'), "not-counted"),
         (("m", "--max-model-length", "8192"), "unknown-flag"),
         (("m", "--config=x.yaml"), "bad-argument"),
         (("m", "other"), "bad-argument"),
@@ -145,6 +154,10 @@ def test_a_config_that_is_not_here():
         ("--gpu-memory-utilization", "90"), ("--gpu-memory-utilization=0",), ("--max-num-seqs", "0"), ("-tp", "two"),
         ("--max-model-len", "0"), ("--max-model-len", "8kk"), ("--max-model-len",), ("--max-model-len", "--enforce-eager"),
         ("--max-num-batched-tokens", "64", "--max-num-seqs", "128"),
+        ("--quantization", "banana"), ("--dtype", "banana"), ("--enable-lora", "--max-lora-rank", "7"),
+        ("--kv-cache-dtype", "bf16"), ("--kv-cache-dtype", "q8_0"), ("--enable-lora", "--max-loras", "0"),
+        ("--spec-model", "d", "--spec-tokens", "0"), ("--spec-model", "d", "--spec-method", "eagle3"),
+        ("--spec-model", "d", "--speculative-config", '{"model": "d", "num_speculative_tokens": 1}'),
         ("--no-enable-chunked-prefill", "--max-num-batched-tokens", "4096", "--max-model-len", "8192"),
     ],
 )  # fmt: skip

@@ -84,7 +84,7 @@ def test_the_repository_that_was_named_is_served():
     assert launch.startswith("vllm serve meta-llama/Meta-Llama-3-70B-Instruct ")
 
 
-def test_prefix_caching_is_left_to_the_engine_unless_switched_off(monkeypatch):
+def test_prefix_caching_is_left_to_the_engine_unless_somebody_says(monkeypatch):
     asked = []
 
     def fit(_model, _gpu, question):
@@ -94,7 +94,19 @@ def test_prefix_caching_is_left_to_the_engine_unless_switched_off(monkeypatch):
     monkeypatch.setattr(api, "fit", fit)
     run(*FITS)
     run(*FITS, "--no-prefix-caching")
-    assert asked == [None, False]
+    run(*FITS, "--enable-prefix-caching")
+    monkeypatch.setenv("KVPLAN_NO_PREFIX_CACHING", "1")
+    run(*FITS, "--enable-prefix-caching")
+    assert asked == [None, False, True, True]
+    assert "say different things" in run(*FITS, "--enable-prefix-caching", "--no-prefix-caching").err
+
+
+def test_prefix_caching_that_was_asked_for_is_told_to_the_server():
+    words = ("fit", "qwen3.5-35b-a3b", "--gpu", "h100", "--tp", "2", "--ctx", "32k", "--engine", "vllm@0.17.1")
+    assert " --enable-prefix-caching" in run(*words, "--enable-prefix-caching", "--emit", "vllm").out
+    on, default = (run_json(*words, *more) for more in (("--enable-prefix-caching",), ()))
+    assert on["reserved"]["max_concurrency"] < default["reserved"]["max_concurrency"]
+    assert default["per_gpu"]["assumed"]["enable_prefix_caching"] == "false"
 
 
 def test_recurrent_state_is_copied_for_prefixes_only_where_the_version_does():

@@ -6,9 +6,10 @@ import re
 from dataclasses import replace
 
 from kvplan.check.budget import Place, Unread
+from kvplan.check.merge import Given
 from kvplan.check.serving import names
 from kvplan.check.serving.arguments import read_config
-from kvplan.check.serving.command import ENDLESS, Arguments, CantRead, Command, Given
+from kvplan.check.serving.command import ENDLESS, Arguments, CantRead, Command
 from kvplan.check.serving.containers import Served
 from kvplan.check.serving.meaning import layer_of
 from kvplan.check.serving.nodes import Node, documents

@@ -181,15 +181,23 @@ class _Reader:
         elif not on or name in names.SWITCHES or name in names.GONE_SWITCHES:
             self.found.flags[name] = Value(None, place, on=on)
         elif name in names.SEVERAL:
-            while self.at < len(self.rest) and not self.rest[self.at].text.startswith("-"):
-                self.at += 1
-            self.found.flags[name] = Value("", place)
+            self.several(name, place)
         elif self.value_follows():
             self.set(name, self.next_word(), place)
         elif name in names.KNOWN:
             self.found.remark("bad-argument", f"vLLM refuses --{name}: it has no value", place, "error")
         else:
             self.found.flags[name] = Value(None, place)
+
+    def several(self, name: str, place: Place) -> None:
+        """A flag with any number of values, kept apart by blanks."""
+        values: list[str] = []
+        while self.at < len(self.rest) and not self.rest[self.at].text.startswith("-"):
+            word = self.next_word()
+            if word.unknown is not None and name in COUNTED:
+                raise CantRead(f"its --{name} is {word.unknown}, which only the shell knows", place)
+            values.append(word.text)
+        self.found.flags[name] = Value(" ".join(values), place)
 
     def value_follows(self) -> bool:
         """Whether the next word is no flag: words with blanks, a lone dash and negative numbers are none."""

@@ -15,12 +15,6 @@ ENDLESS = -1
 """A context that vLLM is asked to choose itself: the longest that fits."""
 
 
-class Given(Placed):
-    """A value from a serve command."""
-
-    __slots__ = ()
-
-
 @dataclass(frozen=True, slots=True)
 class Command:
     """A serve command that was read. name: of its container, service or line. layer: what it says, by a budget's keys."""

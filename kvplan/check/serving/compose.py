@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from kvplan.check.budget import Place
-from kvplan.check.merge import Placed
-from kvplan.check.serving.command import Configured, FindConfig, Given
+from kvplan.check.merge import Given, Placed
+from kvplan.check.serving.command import Configured, FindConfig
 from kvplan.check.serving.containers import Container, Served, nothing, served_by
 from kvplan.check.serving.nodes import Node
 from kvplan.check.serving.words import Word, commands

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from kvplan.check.budget import Place, Remark, Unread
 from kvplan.check.build import STRETCHED
-from kvplan.check.merge import Key, Placed
+from kvplan.check.merge import Given, Key, Placed
 from kvplan.check.serving import names
 from kvplan.check.serving.arguments import read_arguments
-from kvplan.check.serving.command import Arguments, CantRead, Command, FindConfig, Given
+from kvplan.check.serving.command import Arguments, CantRead, Command, FindConfig
 from kvplan.check.serving.meaning import layer_of
 from kvplan.check.serving.words import Word, commands
 
@@ -331,7 +331,7 @@ def _around(container: Container) -> dict[Key, Placed]:
 
 
 def _check_version(container: Container, found: Arguments) -> None:
-    """Flags that the image's own version doesn't have are refused, where that version's flags are known."""
+    """Flags and values that the image's own version doesn't have are refused, where that version's are known."""
     version = image_version(container.image) if container.image else None
     if version is None:
         return
@@ -341,6 +341,8 @@ def _check_version(container: Container, found: Arguments) -> None:
             found.remark(
                 "unknown-flag", f"vLLM {version} has no --{name}{_having(version, name)}", value.place, "error"
             )
+        elif value.text is not None and _refuses(version, name, value.text):
+            found.remark("bad-argument", f"vLLM {version} refuses --{name} {value.text}", value.place, "error")
     if newest:
         found.remarks[:] = [
             replace(remark, level="error") if remark.rule == "unknown-flag" else remark for remark in found.remarks
@@ -357,6 +359,17 @@ def _lacks(version: str, name: str) -> bool:
         return False
     release = parse(version)
     return text(release) in RELEASES and not holds(FLAGS[name], release)
+
+
+def _refuses(version: str, name: str, value: str) -> bool:
+    """Whether a release that was read doesn't take a value that another one does."""
+    from kvplan.engines.vllm.tables.choices import ever_taken, taken
+    from kvplan.engines.vllm.tables.flags import RELEASES
+    from kvplan.engines.vllm.tables.versions import early, parse, text
+
+    release, word = parse(version), value.lower()
+    known = text(release) in RELEASES and not early(version)
+    return known and ever_taken(name, word) and word != "none" and not taken(name, word, release)
 
 
 def _having(version: str, name: str) -> str:

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kvplan.check.budget import Place, Unread
-from kvplan.check.merge import Placed
+from kvplan.check.merge import Given, Placed
 from kvplan.check.serving import names
-from kvplan.check.serving.command import Given
 from kvplan.check.serving.containers import Container, Served, is_vllm_image, served_by
 from kvplan.check.serving.kubernetes import pod_gpu, resource_gpus
 from kvplan.check.serving.nodes import Node, plain

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kvplan.check.budget import Place, Unread
-from kvplan.check.merge import Placed
-from kvplan.check.serving.command import Configured, Given
+from kvplan.check.merge import Given, Placed
+from kvplan.check.serving.command import Configured
 from kvplan.check.serving.containers import Container, Served, served_by
 from kvplan.check.serving.nodes import Node
 from kvplan.check.serving.words import Word

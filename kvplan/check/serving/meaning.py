@@ -7,8 +7,9 @@ from typing import Any
 
 from kvplan.check.build import EVERY_RANK, STRETCHED
 from kvplan.check.flags import VLLM, human, switch, whole
-from kvplan.check.merge import Key, Placed
-from kvplan.check.serving.command import ENDLESS, Arguments, CantRead, Given, Value, tree_of
+from kvplan.check.merge import Given, Key, Placed
+from kvplan.check.serving import speculative
+from kvplan.check.serving.command import ENDLESS, Arguments, Value, tree_of
 from kvplan.errors import KvplanError
 
 
@@ -19,22 +20,43 @@ def layer_of(found: Arguments) -> dict[Key, Placed]:
     """
     layer: dict[Key, Placed] = {}
     for name, value in found.flags.items():
-        if name in _MEANT:
+        if not _listed(name, value):
+            text = f"vLLM refuses --{name} {value.text}: no release has it"
+            found.remark("bad-argument", text + _near(name, value), value.place, "error")
+        elif name in _MEANT:
             key, read = _MEANT[name]
-            text = value.text if value.text is not None else value.on
             try:
-                layer[key] = Given(read(text), value.place)
+                layer[key] = Given(read(_said(value)), value.place)
             except KvplanError as error:
                 text = f"vLLM refuses --{name}: {error.problem.what}"
                 found.remark("bad-argument", text, value.place, "error")
         elif name in _SPECIAL:
-            _SPECIAL[name](value, found, layer)
+            _SPECIAL[name](value, layer)
         elif name in _UNCOUNTED and _counts(name, value):
             found.remark("not-counted", f"--{name}: {_UNCOUNTED[name]}", value.place)
             if name in _STRETCHING:
                 layer[("flags", STRETCHED)] = Given("true", value.place)
+    speculative.read(found, layer)
     _check_tokens(found, layer)
     return layer
+
+
+def _listed(name: str, value: Value) -> bool:
+    """Whether some release takes the value, where values are words of a list."""
+    from kvplan.engines.vllm.tables.choices import ever_taken
+
+    return value.text is None or value.text.lower() == "none" or ever_taken(name, value.text.lower())
+
+
+def _near(name: str, value: Value) -> str:
+    """The words of the list that may be meant."""
+    from difflib import get_close_matches
+
+    from kvplan.engines.vllm.tables.choices import CHOICES
+
+    words = list(CHOICES[name])
+    near = get_close_matches(str(value.text).lower(), words, n=3, cutoff=0.4)
+    return f"; it takes {', '.join(near or sorted(words)[:8])}{'' if near or len(words) <= 8 else ' ...'}"
 
 
 def _check_tokens(found: Arguments, layer: Mapping[Key, Placed]) -> None:
@@ -51,6 +73,13 @@ def _check_tokens(found: Arguments, layer: Mapping[Key, Placed]) -> None:
     if chunked is not None and not chunked.on and context is not None and tokens < int(context.value):
         text = f"vLLM refuses --max-num-batched-tokens {tokens:,} without chunked prefill, as a prompt may have {context.value:,}"
         found.remark("bad-argument", text, batched.place, "error")
+
+
+def _said(value: Value) -> object:
+    """A value as text; a list of a --config file's with blanks between; a switch as true or false."""
+    if isinstance(value.tree, list):
+        return " ".join(map(str, value.tree))
+    return value.on if value.text is None else value.text
 
 
 def _text(value: object) -> str:
@@ -94,22 +123,7 @@ _MEANT: Mapping[str, tuple[Key, Callable[[object], Any]]] = {
 """Flags that a plan counts: the budget's key, and how the value is read (and thereby checked)."""
 
 
-def _speculative(value: Value, found: Arguments, layer: dict[Key, Placed]) -> None:
-    """The model's own MTP layers are counted; a draft model beside it isn't."""
-    tree = tree_of(value)
-    if not isinstance(tree, dict):
-        raise CantRead("its --speculative-config is not JSON", value.place)
-    method, drafter = str(tree.get("method", "")), tree.get("model")
-    tokens = tree.get("num_speculative_tokens", 1)
-    if drafter is None and method.endswith("mtp") and isinstance(tokens, int):
-        layer[("flags", "num_speculative_tokens")] = Given(tokens, value.place)
-    elif method not in {"ngram", "suffix", "[ngram]"}:
-        found.remark(
-            "not-counted", "--speculative-config: the draft model's weights and cache are not counted", value.place
-        )
-
-
-def _compilation(value: Value, _found: Arguments, layer: dict[Key, Placed]) -> None:
+def _compilation(value: Value, layer: dict[Key, Placed]) -> None:
     """Without CUDA graphs where the configuration says so."""
     tree = tree_of(value)
     mode = str(tree.get("cudagraph_mode", "")).upper() if isinstance(tree, dict) else ""
@@ -117,19 +131,19 @@ def _compilation(value: Value, _found: Arguments, layer: dict[Key, Placed]) -> N
         layer[("flags", "enforce_eager")] = Given("true", value.place)
 
 
-def _optimization(value: Value, _found: Arguments, layer: dict[Key, Placed]) -> None:
+def _optimization(value: Value, layer: dict[Key, Placed]) -> None:
     if value.text == "0":
         layer[("flags", "enforce_eager")] = Given("true", value.place)
 
 
-_SPECIAL: Mapping[str, Callable[[Value, Arguments, dict[Key, Placed]], None]] = {
-    "speculative-config": _speculative,
+_SPECIAL: Mapping[str, Callable[[Value, dict[Key, Placed]], None]] = {
     "compilation-config": _compilation,
     "optimization-level": _optimization,
 }
 
 _UNCOUNTED: Mapping[str, str] = {
-    "enable-lora": "memory of adapters is not counted",
+    "fully-sharded-loras": "adapters are counted as they are split without it",
+    "lora-dtype": "adapters are counted in 16 bit",
     "cpu-offload-gb": "weights moved to the host are still counted on the GPU",
     "num-gpu-blocks-override": "the number of blocks is planned from memory, not taken from here",
     "quantization": "weights are counted as the checkpoint stores them",
@@ -143,8 +157,6 @@ _UNCOUNTED: Mapping[str, str] = {
     "mamba-ssm-cache-dtype": "recurrent state is counted in the model's own type",
     "mamba-block-size": "recurrent state is planned with vLLM's own block size",
     "prefill-context-parallel-size": "prefill context parallelism is not planned",
-    "speculative-model": "the draft model's weights and cache are not counted",
-    "spec-model": "the draft model's weights and cache are not counted",
     "language-model-only": "towers are still counted",
     "mm-encoder-only": "the whole model is counted",
     "offload-group-size": "weights moved to the host are still counted on the GPU",
@@ -157,6 +169,7 @@ _STRETCHING = frozenset({"hf-overrides", "rope-scaling", "hf-config-path"})
 
 _HARMLESS = {
     "dtype": {"auto", "bfloat16", "half", "float16"},
+    "lora-dtype": {"auto", "bfloat16", "half", "float16"},
     "cpu-offload-gb": {"0", "0.0"},
     "quantization": {"None", "gptq", "gptq_marlin", "awq", "awq_marlin", "compressed-tensors", "modelopt",
                      "modelopt_fp4", "mxfp4", "torchao"},
@@ -169,5 +182,5 @@ def _counts(name: str, value: Value) -> bool:
     return value.on and (value.text or "") not in _HARMLESS.get(name, frozenset())
 
 
-COUNTED = frozenset({*_MEANT, *_UNCOUNTED, *_SPECIAL})
+COUNTED = frozenset({*_MEANT, *_UNCOUNTED, *_SPECIAL, *speculative.FLAGS})
 """Flags whose value matters: one that only the shell knows leaves the command unread."""

@@ -21,7 +21,10 @@ from kvplan.engines.vllm.memory.adapters import TARGETED, lora_rank
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.settings import Settings, settings
 from kvplan.engines.vllm.starts import quantizers
-from kvplan.engines.vllm.tables.flags import BLOCKS, CACHE_FORMATS, DRAFT_METHODS, FLAGS, LORA_RANKS, NEGATED
+from kvplan.engines.vllm.starts.devices import platform_of
+from kvplan.engines.vllm.tables.choices import CHOICES, taken
+from kvplan.engines.vllm.tables.devices import Platform
+from kvplan.engines.vllm.tables.flags import DRAFT_METHODS, FLAGS, NEGATED
 from kvplan.engines.vllm.tables.spans import first, holds, last
 from kvplan.engines.vllm.tables.versions import rules, text
 from kvplan.errors import UsageError
@@ -34,8 +37,6 @@ LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 UNLOCK = "--allow-deprecated-quantization"
 NODE = 8
 """GPUs that one pod can have; more are more than one node has."""
-IMAGES = {"nvidia": "vllm/vllm-openai", "amd": "vllm/vllm-openai-rocm"}
-RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +119,6 @@ def flags(told: Launch) -> tuple[Flag, ...]:
 NEEDLESS = ("no-async-scheduling", "disable-hybrid-kv-cache-manager", "no-enable-prefix-caching")
 """Flags that switch off what releases without them haven't."""
 
-VALUES = {"kv-cache-dtype": CACHE_FORMATS, "max-lora-rank": LORA_RANKS, "block-size": BLOCKS}
-"""Flags that take words of a list."""
-
-BLOCKS_FREE = (0, 18, 0)
-"""The first release that lists no block sizes."""
-
 
 def _says(flag: Flag, told: Launch) -> bool:
     """Whether a flag is to be printed.
@@ -137,15 +132,11 @@ def _says(flag: Flag, told: Launch) -> bool:
         if name in NEEDLESS and release < first(known):
             return False
         raise _unsaid(f"has no flag {flag[0]}", known, told)
-    values = VALUES.get(name)
-    if values is None or flag[1] is None or (name == "block-size" and release >= BLOCKS_FREE):
+    if flag[1] is None or taken(name, flag[1], release):
         return True
-    taken = values.get(flag[1], "")
-    if name == "kv-cache-dtype" and flag[1] in told.own and not holds(taken, release):
+    if name == "kv-cache-dtype" and flag[1] in told.own:
         return False
-    if not holds(taken, release):
-        raise _unsaid(f"doesn't take {flag[0]} {flag[1]}", taken, told)
-    return True
+    raise _unsaid(f"doesn't take {flag[0]} {flag[1]}", CHOICES[name].get(flag[1], ""), told)
 
 
 def _unsaid(what: str, written: str, told: Launch) -> UsageError:
@@ -207,24 +198,22 @@ def _comments(remarks: tuple[str, ...]) -> str:
 def pod(told: Launch) -> str:
     """A Kubernetes pod with the arguments and the GPUs of the plan.
 
-    Raises: UsageError for more GPUs than a node has, or of a vendor without an image.
+    Raises: UsageError for more GPUs than a node has; Unsupported for one that the release doesn't run on.
     """
-    count, vendor = told.parallel.gpus, told.gpu.vendor
+    count, platform = told.parallel.gpus, platform_of(told.gpu, told.engine.release)
     if count > NODE:
         raise UsageError(
             f"a pod can't have the {count} GPUs of this plan",
             cause=f"a node has {NODE}",
             hint="--emit vllm prints the command; run it under Ray or a LeaderWorkerSet",
         )
-    if vendor not in IMAGES:
-        raise UsageError(f"vLLM publishes no image for {vendor} GPUs", hint="--emit vllm prints the command")
     words = "\n".join(f"        - {json.dumps(word)}" for word in arguments(told))
     return _comments(told.remarks) + POD.format(
         name="vllm",
         env=STRETCHED_ENV if told.stretched else "",
-        image=f"{IMAGES[vendor]}:v{text(told.engine.release)}",
+        image=f"{platform.image}:v{text(told.engine.release)}",
         words=words,
-        resource=_resource(told.gpu),
+        resource=_resource(told.gpu, platform),
         count=count,
         comment=f"{told.name} on {count} x {told.gpu.id}, {told.chosen.length:,} tokens a request, planned for vLLM {told.engine.version}",
     )
@@ -265,10 +254,10 @@ STRETCHED_ENV = f"""\
 """
 
 
-def _resource(gpu: Gpu) -> str:
+def _resource(gpu: Gpu, platform: Platform) -> str:
     """What a pod asks for; a MIG slice is a resource of its own."""
     profile = gpu.id.partition(":")[2]
-    return f"nvidia.com/mig-{profile}" if gpu.mig_of is not None and profile else RESOURCES[gpu.vendor]
+    return f"nvidia.com/mig-{profile}" if gpu.mig_of is not None and profile else platform.resource
 
 
 def _model(told: Launch) -> Iterator[Flag]:

@@ -19,6 +19,7 @@ from kvplan.engines.vllm.memory import budget as budgets
 from kvplan.engines.vllm.settings import settings
 from kvplan.engines.vllm.starts import lengths, quantizers, served
 from kvplan.engines.vllm.starts.cautions import cautions
+from kvplan.engines.vllm.starts.devices import platform_of
 from kvplan.engines.vllm.tables.architectures import FP8_ON_BLACKWELL, compresses, named, sparse_latents
 from kvplan.engines.vllm.tables.versions import NEWEST, Version, rules, text
 from kvplan.errors import UsageError
@@ -83,10 +84,19 @@ class Vllm:
 
         Raises: UsageError, CannotSplit, Unsupported where vLLM would not start whatever the memory.
         """
+        if gpu is not None:
+            platform_of(gpu, self.release)
         served.check(model, self.release, verified=self.verified)
         adapters.check(model, options, self.release)
         held = rules(self.release)
         return allocate.plan(model, gpu, kv, settings(model, gpu, parallel, options, context, held), held)
+
+    def check(self, model: Model, gpu: Gpu, parallel: Parallel, kv: KvFormat, options: Options, context: int) -> None:
+        """Nothing, if vLLM serves the model on this GPU and has memory enough.
+
+        Raises: UsageError, CannotSplit, Unsupported.
+        """
+        self.plan(model, gpu, parallel, kv, options, context)
 
     def cautions(
         self, model: Model, gpu: Gpu | None, parallel: Parallel, options: Options, context: int
@@ -96,7 +106,7 @@ class Vllm:
         Raises: UsageError for batch sizes that vLLM refuses.
         """
         held = rules(self.release)
-        return cautions(model, settings(model, gpu, parallel, options, context, held), held)
+        return cautions(model, options, settings(model, gpu, parallel, options, context, held), held)
 
     def budget(self, model: Model, gpu: Gpu, parallel: Parallel, options: Options, context: int) -> Budget:
         """Memory left for the cache on the fullest GPU, term by term.

@@ -20,8 +20,8 @@ from kvplan.engines.vllm.tables.architectures import (
     longest_item,
     named,
 )
-from kvplan.engines.vllm.tables.versions import Batches, Rules
-from kvplan.errors import UsageError
+from kvplan.engines.vllm.tables.versions import Batches, Rules, text
+from kvplan.errors import Unsupported, UsageError
 from kvplan.hardware.gpu import Gpu
 from kvplan.units import GIB
 
@@ -61,9 +61,12 @@ def settings(
 ) -> Settings:
     """Flags as given, and vLLM's defaults for the rest.
 
-    Raises: UsageError for batch sizes that vLLM refuses.
+    Raises: UsageError for batch sizes that vLLM refuses, and for prefix caching where it does; Unsupported where states
+    would be kept at every block.
     """
     batches = default_batches(gpu, rules)
+    stateful = has_state(model)
+    aligned = stateful and _caches_prefixes(model, options, rules) and keeps_ends(model, rules)
     pooling = is_pooling(model)
     sequences = options.max_num_seqs or _few(model) or batches.sequences
     tokens = options.max_num_batched_tokens or _default_tokens(model, batches, sequences, context, rules)
@@ -80,12 +83,12 @@ def settings(
         tokens=tokens,
         sequences=sequences,
         batches=rules.steps_in_flight(parallel.pp, options.async_scheduling and not pooling, lambda: _is_dense(model)),
-        aligned=_has_state(model) and _caches_prefixes(model, options, rules),
+        aligned=aligned,
         hybrid_manager=options.hybrid_manager,
         block=options.block_size,
         drafted=options.speculative_tokens,
         parallel=parallel,
-        assumed=_assumed(options, tokens, sequences),
+        assumed=_assumed(options, tokens, sequences, aligned=aligned if stateful else None),
     )
 
 
@@ -121,7 +124,8 @@ def _is_dense(model: Model) -> bool:
     return model.weights is None or model.weights.active == model.weights.total
 
 
-def _has_state(model: Model) -> bool:
+def has_state(model: Model) -> bool:
+    """Whether it keeps a recurrent state, and not streams in pages."""
     return any(isinstance(cache, Recurrent) for cache, _ in model.distinct) and not named(model, PAGED_STREAMS)
 
 
@@ -137,9 +141,40 @@ def _caches_prefixes(model: Model, options: Options, rules: Rules) -> bool:
     return attends and not _crosses(model) and rules.hybrid_prefix_caching
 
 
-def _assumed(options: Options, tokens: int, sequences: int) -> tuple[tuple[str, str], ...]:
+MAMBA = ("mamba", "mamba2")
+"""Recurrences whose classes had prefix caching first, with a state at every block. Source: vllm-project/vllm#26201."""
+
+
+def keeps_ends(model: Model, rules: Rules) -> bool:
+    """Whether prefix caching keeps a model's states, at the ends of blocks; not where the release turns it off.
+
+    Raises: UsageError where vLLM wouldn't start; Unsupported where it keeps one at every block.
+    """
+    kept, release = rules.cached_states, text(rules.version)
+    if kept == "refused":
+        raise UsageError(
+            f"vLLM {release} has no prefix caching for {model.origin.id}",
+            cause="Prefix caching is not supported for Mamba yet.",
+            hint="--no-prefix-caching",
+        )
+    if kept in ("off", "block ends"):
+        return kept == "block ends"
+    if any(isinstance(cache, Recurrent) and cache.law in MAMBA for cache, _ in model.distinct):
+        raise Unsupported(
+            f"kvplan has no rules for prefix caching of {model.origin.id} in vLLM {release}",
+            cause="from 0.11.1 to 0.27 it keeps a Mamba state at every block (mamba_cache_mode all)",
+            hint="--no-prefix-caching, or --engine vllm@0.28.0, which keeps them at the ends of blocks",
+        )
+    return kept == "block ends, every block of Mamba"
+
+
+def _assumed(options: Options, tokens: int, sequences: int, *, aligned: bool | None) -> tuple[tuple[str, str], ...]:
+    """Defaults in use. aligned: whether prefixes are cached where that keeps states; None without states."""
     defaults = (
         ("max_num_batched_tokens", options.max_num_batched_tokens, tokens),
         ("max_num_seqs", options.max_num_seqs, sequences),
     )
-    return tuple((name, str(used)) for name, given, used in defaults if given is None)
+    found = tuple((name, str(used)) for name, given, used in defaults if given is None)
+    if options.prefix_caching is not None or aligned is None:
+        return found
+    return (*found, ("enable_prefix_caching", str(aligned).lower()))

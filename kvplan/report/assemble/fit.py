@@ -8,7 +8,6 @@ from kvplan.arch.curve import LONGEST
 from kvplan.engines.base import Budget, Capacity, Range, Refusal, Term
 from kvplan.engines.extras import DRAFT
 from kvplan.engines.ideal import drafting
-from kvplan.errors import KvplanError
 from kvplan.hardware.gpu import Gpu
 from kvplan.plan.explain_plan import explain_plan
 from kvplan.plan.fit import NoFit, Plan
@@ -73,12 +72,9 @@ def _engine_error(plan: Plan) -> str | None:
         return own.message
     if plan.budget.weights.bytes.likely > plan.budget.memory.bytes.likely:
         return "torch.OutOfMemoryError: CUDA out of memory, while the weights are loaded"
-    try:
-        found = request.engine.capacity(
-            request.model, request.gpu, request.parallel, plan.kv, request.options, request.context, plan.kv_bytes
-        )
-    except KvplanError as error:
-        return error.problem.cause or error.problem.what
+    found = request.engine.capacity(
+        request.model, request.gpu, request.parallel, plan.kv, request.options, request.context, plan.kv_bytes
+    )
     return found.message if isinstance(found, Refusal) else None
 
 

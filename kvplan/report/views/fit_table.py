@@ -34,8 +34,15 @@ def view(report: schema.FitTable) -> tuple[Block, ...]:
     simple = [row.model.id for row in report.rows if row.engine != _usual(report)]
     if simple:
         blocks.append(Note(f"By the formula, because the engine doesn't serve them: {', '.join(simple)}."))
+    blocks += [Note(text) for text in _shared(report)]
     blocks += [Note(f"{skipped.id}: {skipped.error}") for skipped in report.skipped]
     return tuple(blocks)
+
+
+def _shared(report: schema.FitTable) -> tuple[str, ...]:
+    """What is to be said of every row."""
+    first, *rest = (row.warnings for row in report.rows) if report.rows else ((),)
+    return tuple(text for text in first if all(text in other for other in rest))
 
 
 def _usual(report: schema.FitTable) -> EngineInfo:

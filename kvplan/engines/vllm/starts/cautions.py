@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from kvplan.arch.model import Model
+from kvplan.engines.base import Options
 from kvplan.engines.vllm.blocks.drafts import draft_layers
-from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.settings import Settings, has_state, keeps_ends
 from kvplan.engines.vllm.starts import quantizers, served
 from kvplan.engines.vllm.tables.architectures import longest_item
 from kvplan.engines.vllm.tables.versions import Rules, text
 
 
-def cautions(model: Model, settings: Settings, rules: Rules) -> tuple[str, ...]:
+def cautions(model: Model, options: Options, settings: Settings, rules: Rules) -> tuple[str, ...]:
     """Whole sentences, none where nothing is in doubt."""
     said = (
         served.doubt(model, rules.version),
         _short_steps(model, settings, rules),
         _deprecated(model, rules),
         _guesses(model, settings),
+        _uncached(model, options, rules),
     )
     return tuple(f"{each}." for each in said if each is not None)
 
@@ -27,6 +29,16 @@ def _guesses(model: Model, settings: Settings) -> str | None:
     return (
         f"{model.origin.id} has no prediction layers and no draft model was given: tokens are guessed by n-grams of the text, "
         "which takes no memory; --draft names a model that guesses better"
+    )
+
+
+def _uncached(model: Model, options: Options, rules: Rules) -> str | None:
+    """Source: model_executor/models/config.py of 0.10.2 to 0.14.1."""
+    if not options.prefix_caching or not has_state(model) or keeps_ends(model, rules):
+        return None
+    return (
+        f"vLLM {text(rules.version)} turns prefix caching off for {model.origin.id}, whose recurrent state it can't cache yet: "
+        "planned without"
     )
 
 

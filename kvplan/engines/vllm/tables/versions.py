@@ -30,6 +30,7 @@ class Batches:
 TokenLine = Literal["blocks", "smallest_group", "concurrency"]
 Overlap = Literal["never", "dense", "always"]
 Sampler = Literal["sorted in PyTorch", "sorted in Triton", "second runner"]
+CachedStates = Literal["refused", "off", "every block of Mamba", "block ends, every block of Mamba", "block ends"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,9 @@ class Rules:
     token_line: what "GPU KV cache size" counts. first_page: whether concurrency counts in pages of the first group.
     by_layer: whether the check of the longest request adds up layers, before pages are padded. null_block: whether that
     check withholds a block. overlap: which models have a second step in flight charged to their windows.
-    hybrid_prefix_caching: whether state is kept at block boundaries too, by default. checkpoints: recurrences whose
+    hybrid_prefix_caching: whether state is kept at block boundaries too, by default. cached_states: what prefix caching
+    keeps of recurrent state where it is asked for: nothing, as the start fails or it is turned off; a state at every block
+    of Mamba's layers, and nothing of others or theirs at the ends of a request's blocks; or the latter of all. checkpoints: recurrences whose
     prefill exports one more state, and the tokens it is aligned to. latent_state_block: what blocks of latents beside
     states are multiples of. latent_blocks: by a GPU's major compute capability, what blocks of latents are multiples of. window_blocks: whether a window picks its own block.
     stages_settle: whether each pipeline stage settles blocks by its own layers.
@@ -79,6 +82,7 @@ class Rules:
     null_block: bool = False
     overlap: Overlap = "never"
     hybrid_prefix_caching: bool = False
+    cached_states: CachedStates = "refused"
     checkpoints: tuple[tuple[str, int], ...] = ()
     latent_state_block: int = 64
     latent_blocks: tuple[tuple[int, int], ...] = ()
@@ -142,16 +146,22 @@ CHANGES: tuple[Change, ...] = (
            "v1/core/kv_cache_utils.py", (("groups", True), ("token_line", "smallest_group")), sure=False),
     Change((0, 10, 1), "latents on data-center Blackwell have blocks of 128 tokens", "platforms/cuda.py check_and_update_config",
            (("latent_blocks", ((9, 64), (10, 128))),)),
+    Change((0, 10, 2), "prefix caching is turned off for recurrent state instead of refused", "model_executor/models/config.py",
+           (("cached_states", "off"),)),
     Change((0, 11, 0), "rooms that 8-bit experts gather tokens in stay allocated", "layers/fused_moe/modular_kernel.py; public logs",
            (("rooms", frozenset({8})),), sure=False),
     Change((0, 11, 1), "without --max-model-len, a model of longrope gets its original length", "config/model.py",
            (("longrope_original", True),)),
+    Change((0, 11, 1), "prefix caching keeps a state at every block of Mamba's layers, and is turned off for other recurrences",
+           "model_executor/models/config.py; vllm-project/vllm#26201", (("cached_states", "every block of Mamba"),)),
     Change((0, 12, 0), "groups take the larger kind's layers up to 1.25 times the smaller kind's",
            "v1/core/kv_cache_utils.py", (("unbalanced", 1.25),)),
     Change((0, 14, 0), "the longest request is checked group by group, padding included; chunked attention has groups",
            "v1/core/kv_cache_utils.py, envs.py", (("by_layer", False), ("chunk_groups", True))),
     Change((0, 14, 0), "rooms that 16-bit experts gather tokens in stay allocated too", "v1/worker/workspace.py; public logs",
            (("rooms", frozenset({8, 16})),), sure=False),
+    Change((0, 15, 0), "prefix caching keeps states of other recurrences than Mamba's at the ends of blocks (align)",
+           "model_executor/models/config.py", (("cached_states", "block ends, every block of Mamba"),)),
     Change((0, 15, 0), "latents on data-center Blackwell have blocks of 64 tokens", "platforms/cuda.py check_and_update_config",
            (("latent_blocks", ((9, 64), (10, 64))),)),
     Change((0, 17, 0), "logits are sorted in Triton; Hopper's and data-center Blackwell's ranks add up and normalize in one kernel",
@@ -185,6 +195,8 @@ CHANGES: tuple[Change, ...] = (
            (("prefill_sizes", True),)),
     Change((0, 27, 0), "concurrency counts each group's own pages; blocks of latents beside states are multiples of 128",
            "v1/core/kv_cache_utils.py, platforms/interface.py", (("first_page", False), ("latent_state_block", 128))),
+    Change((0, 28, 0), "prefix caching keeps states at the ends of blocks, whatever the recurrence",
+           "model_executor/models/config.py", (("cached_states", "block ends"),)),
     Change((0, 28, 0), "steps of 16,384 tokens from 160 GiB; the second model runner samples", "engine/arg_utils.py, config/vllm.py",
            (("batches", (Batches(16384, 1024), _LARGE, _SMALL)), ("sampler", "second runner"))),
     Change((0, 29, 0), "one block is withheld when the longest request is checked; pages of all sizes are packed; every "
