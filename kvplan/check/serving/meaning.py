@@ -8,7 +8,7 @@ from typing import Any
 from kvplan.check.build import EVERY_RANK, STRETCHED
 from kvplan.check.flags import VLLM, human, switch, whole
 from kvplan.check.merge import Given, Key, Placed
-from kvplan.check.serving import speculative
+from kvplan.check.serving import speculative, transfer
 from kvplan.check.serving.command import ENDLESS, Arguments, Value, tree_of
 from kvplan.errors import KvplanError
 
@@ -37,6 +37,7 @@ def layer_of(found: Arguments) -> dict[Key, Placed]:
             if name in _STRETCHING:
                 layer[("flags", STRETCHED)] = Given("true", value.place)
     speculative.read(found, layer)
+    transfer.read(found, layer)
     _check_tokens(found, layer)
     return layer
 
@@ -160,6 +161,10 @@ _UNCOUNTED: Mapping[str, str] = {
     "language-model-only": "towers are still counted",
     "mm-encoder-only": "the whole model is counted",
     "offload-group-size": "weights moved to the host are still counted on the GPU",
+    "mm-encoder-tp-mode": "towers are counted split over the tensor ranks, and `data` keeps them whole on each",
+    "kv-offloading-backend": "whether it turns the hybrid KV cache manager off is not counted",
+    "num-redundant-experts": "redundant experts are not counted: each rank holds more weights than planned",
+    "eplb-config": "redundant experts are not counted: each rank holds more weights than planned",
     "additional-config": "its effect on memory is not known",
 }
 """Flags that move memory and that a plan doesn't count, and what it does instead."""
@@ -174,13 +179,19 @@ _HARMLESS = {
     "quantization": {"None", "gptq", "gptq_marlin", "awq", "awq_marlin", "compressed-tensors", "modelopt",
                      "modelopt_fp4", "mxfp4", "torchao"},
     "prefill-context-parallel-size": {"1"},
+    "mm-encoder-tp-mode": {"weights"},
+    "kv-offloading-backend": {"native"},
+    "num-redundant-experts": {"0"},
 }  # fmt: skip
 """Values that change nothing: defaults, and formats that a checkpoint states itself."""
 
 
 def _counts(name: str, value: Value) -> bool:
+    if name == "eplb-config":
+        tree = tree_of(value)
+        return not isinstance(tree, dict) or tree.get("num_redundant_experts", 0) != 0
     return value.on and (value.text or "") not in _HARMLESS.get(name, frozenset())
 
 
-COUNTED = frozenset({*_MEANT, *_UNCOUNTED, *_SPECIAL, *speculative.FLAGS})
+COUNTED = frozenset({*_MEANT, *_UNCOUNTED, *_SPECIAL, *speculative.FLAGS, *transfer.FLAGS})
 """Flags whose value matters: one that only the shell knows leaves the command unread."""
