@@ -35,7 +35,9 @@ def parse(text: str, name: str, tree: Tree) -> Served:
         return Served(unread=template) if template else _on_lines(_yaml(documents(text, name), name, tree))
     if is_dockerfile(name.rpartition("/")[2]):
         return _on_lines(scripts.built(text, name, tree))
-    return _on_lines(scripts.served(scripts.started(text) if name.endswith(".service") else text, name, tree))
+    if name.endswith(".service"):
+        return _on_lines(scripts.served(scripts.started(text), name, tree, scripts.environment(text)))
+    return _on_lines(scripts.served(text, name, tree))
 
 
 def _on_lines(served: Served) -> Served:

@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kvplan.check.budget import Place, Remark, Unread
+from kvplan.check.budget import Place, Unread
 from kvplan.check.build import STRETCHED
 from kvplan.check.merge import Given, Key, Placed
-from kvplan.check.serving import names
+from kvplan.check.serving import environment, names
 from kvplan.check.serving.arguments import read_arguments
 from kvplan.check.serving.command import Arguments, CantRead, Command, FindConfig
+from kvplan.check.serving.images import DEVICES, foreign_number, image_device, image_version, is_vllm_image
 from kvplan.check.serving.meaning import layer_of
-from kvplan.check.serving.words import Word, commands
+from kvplan.check.serving.words import Word, commands, surrounded
 
 API_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
 CLI_MODULE = "vllm.entrypoints.cli.main"
@@ -22,11 +23,9 @@ _RUNNERS = frozenset({"docker", "podman", "nerdctl"})
 
 OTHERS = {
     "sglang": "SGLang", "sglang.launch_server": "SGLang", "llama-server": "llama.cpp", "trtllm-serve": "TensorRT-LLM",
-    "tritonserver": "Triton", "text-generation-launcher": "TGI", "lmdeploy": "LMDeploy", "ollama": "Ollama",
+    "dynamo.vllm": "Dynamo's worker", "tritonserver": "Triton", "text-generation-launcher": "TGI", "lmdeploy": "LMDeploy", "ollama": "Ollama",
 }  # fmt: skip
 """Words that start another engine's server."""
-
-_VERSIONED = re.compile(r"(?:^|[^0-9.])v?(0\.\d+(?:\.\d+)?)(?:$|[^0-9.])", re.ASCII)
 
 
 def nothing(_path: str) -> None:
@@ -38,8 +37,9 @@ class Container:
     """One container or process. words: its command and arguments. image: None outside of containers.
 
     entrypoint: whether `words` begin with a program, or continue the image's own entry point. variables: what is known
-    of its environment. gpu: the accelerator its node is chosen by. gpus: how many it asks for. inner: its own name
-    beside others of the same object.
+    of its environment. gpu: the accelerator its node is chosen by. gpus: how many it asks for. nodes: how many containers
+    like it serve together, None where that isn't known. device: what it asks for that is no GPU of NVIDIA's or AMD's.
+    inner: its own name beside others of the same object.
     """
 
     name: str
@@ -52,6 +52,8 @@ class Container:
     find: FindConfig = nothing
     gpu: Placed | None = None
     gpus: Placed | None = None
+    nodes: int | None = 1
+    device: str | None = None
     inner: str = ""
 
     @property
@@ -76,15 +78,19 @@ def served_by(container: Container, depth: int = 0) -> Served:
     if container.image is not None and not container.entrypoint and is_vllm_image(container.image):
         words = list(container.words)
         words = words[1:] if words and words[0].text == "serve" else words
-        if not _finds(words):
+        if not _finds(words) and _other(words) is None:
             return _read(container, words, positional=True)
     found = Served()
-    for words in _simple(list(container.words), container.variables):
+    script = _simple(list(container.words), container.variables)
+    if any(_gathers(words) for words, _ in script):
+        container = replace(container, nodes=None)
+    for words, variables in script:
         if _program(words[0]) in _QUOTING:
             continue
-        where = _docker(words, container) or _kubectl(words, container) or container
+        here = replace(container, variables={**container.variables, **variables})
+        where = _docker(words, here) or _kubectl(words, here) or container
         if (rest := serve_arguments(words)) is not None and where is container:
-            found += _read(container, rest[0], positional=rest[1])
+            found += _read(here, rest[0], positional=rest[1])
         elif where is not container:
             found += served_by(where, depth)
         elif (engine := _other(words)) is not None:
@@ -149,14 +155,35 @@ def _finds(words: list[Word]) -> bool:
     return serve_arguments(words) is not None or any(_shell_script(words, at) for at in range(len(words)))
 
 
-def _simple(words: list[Word], variables: Mapping[str, str], depth: int = 0) -> list[list[Word]]:
-    """The command itself, or for `sh -c "..."` what the script runs."""
+def _gathers(words: Sequence[Word]) -> bool:
+    """Whether a command makes one machine of several: `ray start --head`."""
+    return [word.text for word in words[:2]] == ["ray", "start"] or any(
+        _program(word) == "multi-node-serving.sh" for word in words[:3]
+    )
+
+
+def _simple(
+    words: list[Word], variables: Mapping[str, str], depth: int = 0
+) -> list[tuple[list[Word], Mapping[str, str]]]:
+    """The command itself, or for `sh -c "..."` and `eval` what the script runs; each with what its environment adds."""
     for at in range(len(words)):
-        script = _shell_script(words, at)
+        script = _evaluated(words) if at == 0 else None
+        script = script or _shell_script(words, at)
         if script is not None and depth < MOST_SHELLS:
-            inner = commands(script.script or script.text, script.script_line or script.line, variables)
-            return [found for command in inner for found in _simple(command, variables, depth + 1)]
-    return [words] if words else []
+            inner = surrounded(script.script or script.text, script.script_line or script.line, variables)
+            return [
+                (found, {**around, **more})
+                for command, around in inner
+                for found, more in _simple(command, variables, depth + 1)
+            ]
+    return [(words, {})] if words else []
+
+
+def _evaluated(words: Sequence[Word]) -> Word | None:
+    """The script of `eval`, which takes all of its words for one."""
+    if len(words) < 2 or words[0].text != "eval" or any(word.unknown is not None for word in words):
+        return None
+    return Word(" ".join(word.text for word in words[1:]), words[1].line)
 
 
 MOST_SHELLS = 4
@@ -170,7 +197,8 @@ def _shell_script(words: Sequence[Word], at: int) -> Word | None:
         if not words[index].text.startswith("-"):
             return None
         if words[index].text.lstrip("-+").endswith("c") and not words[index].text.startswith("--"):
-            return words[index + 1]
+            rest = [word for word in words[index + 1 :] if word.text != "--"]
+            return rest[0] if rest else None
     return None
 
 
@@ -278,30 +306,18 @@ def _kubectl(words: Sequence[Word], outer: Container) -> Container | None:
 
 
 def _given_variables(words: Sequence[Word]) -> Iterable[tuple[str, str]]:
-    for index, word in enumerate(words[:-1]):
-        if word.text in {"-e", "--env"} and "=" in words[index + 1].text:
-            name, _, value = words[index + 1].text.partition("=")
+    for index, word in enumerate(words):
+        if word.text in {"-e", "--env"}:
+            given = words[index + 1].text if index + 1 < len(words) else ""
+        elif word.text.startswith("--env="):
+            given = word.text.removeprefix("--env=")
+        elif word.text.startswith("-e") and not word.text.startswith("--"):
+            given = word.text.removeprefix("-e")
+        else:
+            continue
+        name, equals, value = given.partition("=")
+        if equals:
             yield name, value
-
-
-def is_vllm_image(image: str) -> bool:
-    """Whether an image's name says that it holds vLLM: `vllm/vllm-openai:v0.19.0`, `ghcr.io/org/vllm:latest`."""
-    return "vllm" in image.partition("@")[0].rpartition(":")[0].rpartition("/")[2] or _ends_in_vllm(image)
-
-
-def _ends_in_vllm(image: str) -> bool:
-    """The same for an image without a tag."""
-    name = image.partition("@")[0]
-    return ":" not in name.rpartition("/")[2] and "vllm" in name.rpartition("/")[2]
-
-
-def image_version(image: str) -> str | None:
-    """The version of vLLM by an image's tag; None where the tag says nothing (`latest`, a digest, a vendor's own number)."""
-    name, _, tag = image.partition("@")[0].rpartition(":")
-    if "/" in tag or not name:
-        return None
-    match = _VERSIONED.search(tag)
-    return match[1] if match is not None else None
 
 
 def _read(container: Container, words: list[Word], *, positional: bool) -> Served:
@@ -312,8 +328,13 @@ def _read(container: Container, words: list[Word], *, positional: bool) -> Serve
         return Served(unread=(Unread(container.name, str(error), error.place),))
     if ("model",) not in layer:
         return Served(unread=(Unread(container.name, "it names no model", container.place),))
-    _check_gpus(container, found.remarks, layer)
+    device = container.device or image_device(container.image or "") or _device(found)
+    if device is not None:
+        why = f"it runs on {device}, whose memory vLLM plans by other rules than a GPU's"
+        return Served(unread=(Unread(container.name, why, container.place),))
+    _check_gpus(container, found, layer)
     _check_version(container, found)
+    _check_environment(container, found)
     return Served((Command(container.name, container.place, {**_around(container), **layer}, tuple(found.remarks)),))
 
 
@@ -325,7 +346,7 @@ def _around(container: Container) -> dict[Key, Placed]:
         layer[("engine",)] = Given(f"vllm@{version}", container.place)
     if container.gpu is not None:
         layer[("gpu",)] = container.gpu
-    if container.variables.get(LONGER, "0").lower() in {"1", "true"}:
+    if container.variables.get(environment.LONGER, "0").lower() in {"1", "true"}:
         layer[("flags", STRETCHED)] = Given("true", container.place)
     return layer
 
@@ -387,16 +408,54 @@ def _having(version: str, name: str) -> str:
     return f", which came with {text(first(written))}"
 
 
-LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+def _device(found: Arguments) -> str | None:
+    """What --device of earlier releases names."""
+    value = found.flags.get("device")
+    return DEVICES.get(value.text) if value is not None and value.text is not None else None
 
 
-def _check_gpus(container: Container, remarks: list[Remark], layer: Mapping[Key, Placed]) -> None:
+def _check_environment(container: Container, found: Arguments) -> None:
+    """What stands around the command and isn't counted."""
+    for text in environment.uncounted(container.variables):
+        found.remark("not-counted", text, container.place)
+    if container.image and is_vllm_image(container.image) and foreign_number(container.image):
+        text = f"{container.image[:100]} doesn't say which vLLM it holds: planned as the newest, unless --engine says otherwise"
+        found.remark(UNSAID_VERSION, text, container.place)
+
+
+UNSAID_VERSION = "engine-version"
+"""The rule of a version that is taken for granted."""
+
+
+def _check_gpus(container: Container, found: Arguments, layer: Mapping[Key, Placed]) -> None:
     """Whether the container has the GPUs that tensor parallelism needs; pipelines may reach over several nodes."""
-    tp, asked = layer.get(("parallel", "tp")), container.gpus
-    if asked is None or not str(asked.value).isdigit():
+    tp = layer.get(("parallel", "tp"))
+    given, whose = _given_gpus(container)
+    nodes = _nodes(container, found)
+    if given is None or nodes is None:
         return
-    size, given = int(tp.value) if tp is not None else 1, int(asked.value)
-    if size > given > 0 and ("parallel", "pp") not in layer:
+    size = int(tp.value) if tp is not None else 1
+    if size > given * nodes > 0 and ("parallel", "pp") not in layer:
         place = tp.place if tp is not None else container.place
-        text = f"tensor parallel size {size} needs {size} GPUs, and the container asks for {asked.value}"
-        remarks.append(Remark("gpu-count", text, place, "error"))
+        several = f" on each of {nodes} nodes" if nodes > 1 else ""
+        text = f"tensor parallel size {size} needs {size} GPUs, and {whose} {given}{several}"
+        found.remark("gpu-count", text, place, "error")
+
+
+def _given_gpus(container: Container) -> tuple[int | None, str]:
+    """How many GPUs a container has, and who says so; None where nobody does."""
+    asked = container.gpus
+    count = int(str(asked.value)) if asked is not None and str(asked.value).isdigit() else None
+    seen = environment.visible(container.variables)
+    if seen is not None and (count is None or seen[1] < count):
+        return seen[1], f"{seen[0]} shows it"
+    return count, "the container asks for"
+
+
+def _nodes(container: Container, found: Arguments) -> int | None:
+    """Over how many nodes one server reaches; None where that isn't known."""
+    value = found.flags.get("nnodes")
+    if value is not None:
+        return int(value.text) if value.text is not None and value.text.isdigit() else None
+    executor = found.flags.get("distributed-executor-backend")
+    return None if executor is not None and executor.text == "ray" else container.nodes
