@@ -13,7 +13,7 @@ from kvplan.check.flags import ADAPTERS, OF_ADAPTERS, RESIDENT, engine_name, opt
 from kvplan.check.merge import Given, Key, Placed
 from kvplan.check.messages import fault
 from kvplan.check.metrics import METRICS
-from kvplan.check.tree import Tree, beside
+from kvplan.check.tree import Tree, beside, nameable
 from kvplan.engines.base import Options
 from kvplan.errors import KvplanError, UnknownName
 from kvplan.plan.request import DEFAULT_ENGINE
@@ -183,6 +183,8 @@ def _gpu(placed: Placed, tree: Tree) -> str:
 
 
 def _file(name: str, place: Place, tree: Tree) -> str:
+    if not nameable(name):
+        raise fault(place, f"{name[:60]!r} can't be the name of anything", cause="it is too long, or has a zero byte")
     found = tree.path(beside(place.file, name))
     if found.exists() or name.startswith((".", "/")) or name.endswith(_PATHS):
         return str(found.absolute())

@@ -18,8 +18,9 @@ from kvplan.check.serving.words import Word, commands, surrounded
 
 API_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
 CLI_MODULE = "vllm.entrypoints.cli.main"
-_SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
+SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
 _RUNNERS = frozenset({"docker", "podman", "nerdctl"})
+_RUNNING = frozenset({"run", "create"})
 
 OTHERS = {
     "sglang": "SGLang", "sglang.launch_server": "SGLang", "llama-server": "llama.cpp", "trtllm-serve": "TensorRT-LLM",
@@ -93,6 +94,9 @@ def served_by(container: Container, depth: int = 0) -> Served:
             found += _read(here, rest[0], positional=rest[1])
         elif where is not container:
             found += served_by(where, depth)
+        elif _starts_unknown(words):
+            why = "which image it runs, only the shell knows"
+            found += Served(unread=(Unread(container.name, why, container.place),))
         elif (engine := _other(words)) is not None:
             why = f"it starts {engine}, and kvplan reads vLLM's command lines"
             found += Served(unread=(Unread(container.name, why, container.place),))
@@ -146,6 +150,16 @@ def _hidden(container: Container) -> Served:
     return Served(unread=(Unread(container.name, why, container.place),))
 
 
+def _starts_unknown(words: Sequence[Word]) -> bool:
+    """Whether a container is started from an image that nobody knows, with flags that only vLLM has."""
+    return (
+        _program(words[0]) in _RUNNERS | {"sudo"}
+        and any(word.text in _RUNNING for word in words[:4])
+        and any(word.unknown is not None for word in words)
+        and any(word.text.replace("_", "-").startswith(_TELLING) for word in words)
+    )
+
+
 _WORKER = re.compile(r"\bray\s+start\b|multi-node-serving\.sh\s+worker")
 """What workers run that the leader's command decides for."""
 _IDLE = frozenset({"sleep", "tail", "nginx", "curl", "cp", "mkdir", "true", "nvidia-smi"})
@@ -173,7 +187,7 @@ def _simple(
             inner = surrounded(script.script or script.text, script.script_line or script.line, variables)
             return [
                 (found, {**around, **more})
-                for command, around in inner
+                for command, around in inner.commands
                 for found, more in _simple(command, variables, depth + 1)
             ]
     return [(words, {})] if words else []
@@ -191,7 +205,7 @@ MOST_SHELLS = 4
 
 def _shell_script(words: Sequence[Word], at: int) -> Word | None:
     """The script of `bash -lc SCRIPT` that starts at `at`."""
-    if _program(words[at]) not in _SHELLS:
+    if _program(words[at]) not in SHELLS:
         return None
     for index in range(at + 1, len(words) - 1):
         if not words[index].text.startswith("-"):
@@ -239,7 +253,9 @@ MOST_BEFORE = 8
 
 def _docker(words: Sequence[Word], outer: Container) -> Container | None:
     """The container that `docker run ... IMAGE ARGS` starts, for a vLLM image."""
-    if not words or _program(words[0]) not in _RUNNERS | {"sudo"} or "run" not in [word.text for word in words]:
+    if not words or _program(words[0]) not in _RUNNERS | {"sudo"}:
+        return None
+    if not any(word.text in _RUNNING for word in words):
         return None
     for index, word in enumerate(words):
         if is_vllm_image(word.text) and not word.text.startswith("-") and not _is_value(words, index):
@@ -331,7 +347,8 @@ def _read(container: Container, words: list[Word], *, positional: bool) -> Serve
     device = container.device or image_device(container.image or "") or _device(found)
     if device is not None:
         why = f"it runs on {device}, whose memory vLLM plans by other rules than a GPU's"
-        return Served(unread=(Unread(container.name, why, container.place),))
+        line = words[0].line if words else container.line
+        return Served(unread=(Unread(container.name, why, Place(container.file, line)),))
     _check_gpus(container, found, layer)
     _check_version(container, found)
     _check_environment(container, found)
@@ -418,7 +435,7 @@ def _check_environment(container: Container, found: Arguments) -> None:
     """What stands around the command and isn't counted."""
     for text in environment.uncounted(container.variables):
         found.remark("not-counted", text, container.place)
-    if container.image and is_vllm_image(container.image) and foreign_number(container.image):
+    if container.image and foreign_number(container.image):
         text = f"{container.image[:100]} doesn't say which vLLM it holds: planned as the newest, unless --engine says otherwise"
         found.remark(UNSAID_VERSION, text, container.place)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvplan.check.budget import Place, Unread
 from kvplan.check.merge import Given, Placed
 from kvplan.check.serving.command import Configured
 from kvplan.check.serving.containers import Container, Served, served_by
+from kvplan.check.serving.images import DEVICES as IMAGE_DEVICES
 from kvplan.check.serving.nodes import Node
 from kvplan.check.serving.words import Word
 
@@ -28,6 +29,14 @@ INSTANCES = {
 
 _INSTANCE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 _COUNTED = re.compile(r"(nvidia|amd)\.com/(gpu|mig-(?P<profile>\d+g\.\d+gb))")
+DEVICES = {
+    "google.com/tpu": "a TPU", "cloud-tpus.google.com/v2": "a TPU", "cloud-tpus.google.com/v3": "a TPU", "habana.ai/gaudi": "Gaudi",
+    "aws.amazon.com/neuron": "Neuron", "aws.amazon.com/neuroncore": "Neuron", "aws.amazon.com/neurondevice": "Neuron",
+    "gpu.intel.com/i915": "an Intel GPU", "gpu.intel.com/xe": "an Intel GPU", "huawei.com/Ascend910": "Ascend",
+    "huawei.com/Ascend310P": "Ascend", "huawei.com/ascend-1980": "Ascend",
+}  # fmt: skip
+"""Resources that stand for devices whose memory vLLM plans by other rules."""
+
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
 
@@ -43,9 +52,14 @@ def served(documents: Sequence[Node], file: str) -> Served:
         {name: item for item in objects if item.said("kind") == "ConfigMap" for name in [_name(item)]}, file
     )
     found = Served()
+    runtimes = {_name(item): item for item in objects if item.said("kind") in _RUNTIMES}
+    used = {name for item in objects if (name := _runtime(item)) in runtimes}
     for item in objects:
-        pods = [node for node in item.walk() if node.get("containers") is not None]
-        each = [container for pod in pods for container in _containers(item, pod, maps, file)]
+        if item.said("kind") in _RUNTIMES and _name(item) in used:
+            continue
+        each = [*_served_by_runtime(item, runtimes, maps, file), *_all_containers(item, maps, file)]
+        if item.said("kind") == "Model" and (item.said("apiVersion") or "").startswith("kubeai.org/"):
+            each += _kubeai(item, file)
         results = [served_by(container) for container in each]
         serving = [result for result in results if result.commands or result.unread]
         for container, result in zip(each, results, strict=True):
@@ -56,12 +70,121 @@ def served(documents: Sequence[Node], file: str) -> Served:
     return found
 
 
+def _all_containers(item: Node, maps: _ConfigMaps, file: str) -> Iterator[Container]:
+    """Those of every pod, and those that a kind of its own puts elsewhere (`runner`, `mainContainer`)."""
+    seen: set[int] = set()
+    nodes = _size(item)
+    for pod in item.walk():
+        if pod.get("containers") is None:
+            continue
+        sidecars = [node for node in _list(pod, "initContainers") if node.said("restartPolicy") == "Always"]
+        seen |= {id(node) for key in ("containers", "initContainers") for node in _list(pod, key)}
+        for node in (*sidecars, *_list(pod, "containers")):
+            yield _container(item, pod, node, maps, file, nodes)
+    for holder in () if item.said("kind") in _OF_CHARTS else item.walk():
+        for key, node in holder.keys.items():
+            if id(node) not in seen and node.said("image") and (node.get("args") or node.get("command")):
+                alone = _container(item, holder, node, maps, file, nodes)
+                yield alone if node.said("name") else replace(alone, inner=key)
+
+
+def _size(item: Node) -> int | None:
+    """How many pods serve together as one; None where that isn't known."""
+    group = item.get("spec", "leaderWorkerTemplate")
+    if group is not None:
+        size = group.said("size") or "1"
+        return int(size) if size.isdigit() else None
+    several = any(key in node.keys for node in item.walk() for key in _SEVERAL)
+    return None if several else 1
+
+
+_SEVERAL = (
+    "leaderWorkerTemplate",
+    "headGroupSpec",
+    "workerGroupSpecs",
+    "workerSpec",
+    "multinode",
+    "multiNode",
+    "worker",
+)
+"""Keys of objects whose pods may serve together."""
+
+_OF_CHARTS = frozenset({"Application", "HelmRelease"})
+"""Kinds that hold a chart's values, which have images and arguments of their own."""
+
+_RUNTIMES = frozenset({"ServingRuntime", "ClusterServingRuntime"})
+
+
+def _runtime(item: Node) -> str | None:
+    """The runtime that an InferenceService asks for."""
+    if item.said("kind") != "InferenceService":
+        return None
+    return item.said("spec", "predictor", "model", "runtime")
+
+
+def _served_by_runtime(item: Node, runtimes: Mapping[str, Node], maps: _ConfigMaps, file: str) -> Iterator[Container]:
+    """The container of the runtime that an InferenceService names, with the service's own arguments after its own.
+
+    Source: KServe pkg/controller/v1beta1/inferenceservice/utils MergeRuntimeContainers.
+    """
+    runtime = runtimes.get(_runtime(item) or "")
+    model = item.get("spec", "predictor", "model")
+    pod = runtime.get("spec") if runtime is not None else None
+    if runtime is None or model is None or pod is None:
+        return
+    for node in _list(pod, "containers"):
+        whole = _container(item, pod, node, maps, file, _size(item))
+        own = _container(item, model, model, maps, file, 1)
+        words = [_stored(word, model) for word in (*whole.words, *own.words)]
+        yield replace(
+            whole, words=tuple(words), line=item.line, variables={**whole.variables, **own.variables},
+            gpu=own.gpu or whole.gpu, gpus=own.gpus or whole.gpus, device=own.device or whole.device,
+        )  # fmt: skip
+
+
+def _stored(word: Word, model: Node) -> Word:
+    """A word that names the folder where KServe puts the model, as the model that it puts there."""
+    uri = model.said("storageUri") or ""
+    if not uri.startswith("hf://") or not word.text.endswith("/mnt/models"):
+        return word
+    return replace(word, text=word.text.removesuffix("/mnt/models") + uri.removeprefix("hf://"), script="")
+
+
+def _kubeai(item: Node, file: str) -> Iterator[Container]:
+    """What KubeAI makes of a model whose engine is vLLM: its URL and its arguments, in an image of its own."""
+    spec = item.get("spec")
+    url = spec.get("url") if spec is not None else None
+    if spec is None or url is None or url.text is None or spec.said("engine") != "VLLM":
+        return
+    model = url.text.removeprefix("hf://").partition("?")[0]
+    env = spec.get("env")
+    words = (
+        Word("--model", url.line),
+        Word(model, url.line),
+        *(Word(arg.text or "", arg.line) for arg in _list(spec, "args")),
+    )
+    profile = spec.get("resourceProfile")
+    _, _, count = (profile.text or "").rpartition(":") if profile is not None else ("", "", "")
+    yield Container(
+        name=_name(item),
+        inner="server",
+        file=file,
+        line=item.line,
+        words=words,
+        image="vllm",
+        entrypoint=False,
+        variables={key: node.text or "" for key, node in env.keys.items()} if env is not None else {},
+        gpus=Given(count, Place(file, profile.key_line)) if profile is not None and count.isdigit() else None,
+        device=next(
+            (device for word, device in IMAGE_DEVICES.items() if profile and f"{word}-" in (profile.text or "")), None
+        ),
+    )
+
+
 _BY_RUNTIME = frozenset({"InferenceService", "LLMInferenceService"})
 
 
 def _named(result: Served, name: str) -> Served:
-    from dataclasses import replace
-
     return Served(
         tuple(replace(command, name=name) for command in result.commands),
         tuple(replace(unread, what=name) for unread in result.unread),
@@ -123,23 +246,24 @@ def _list(node: Node, key: str) -> list[Node]:
     return found.items if found is not None else []
 
 
-def _containers(item: Node, pod: Node, maps: _ConfigMaps, file: str) -> Iterator[Container]:
-    for node in _list(pod, "containers"):
-        variables = _environment(node, maps)
-        command, args = _list(node, "command"), _list(node, "args")
-        yield Container(
-            name=_name(item),
-            inner=node.said("name") or "container",
-            file=file,
-            line=node.key_line,
-            words=tuple(_expanded(entry, variables) for entry in (*command, *args)),
-            image=node.said("image") or "",
-            entrypoint=bool(command),
-            variables=variables,
-            find=lambda path, node=node: maps.find(path, pod, node),  # type: ignore[misc]
-            gpu=pod_gpu((pod,), file, node),
-            gpus=resource_gpus(node, file),
-        )
+def _container(item: Node, pod: Node, node: Node, maps: _ConfigMaps, file: str, nodes: int | None) -> Container:
+    variables = _environment(node, maps)
+    command, args = _list(node, "command"), _list(node, "args")
+    return Container(
+        name=_name(item),
+        inner=node.said("name") or "container",
+        file=file,
+        line=node.key_line,
+        words=tuple(_expanded(entry, variables) for entry in (*command, *args)),
+        image=node.said("image") or "",
+        entrypoint=bool(command),
+        variables=variables,
+        find=lambda path: maps.find(path, pod, node),
+        gpu=pod_gpu((pod,), file, node),
+        gpus=resource_gpus(node, file),
+        device=device_of(node),
+        nodes=nodes,
+    )
 
 
 def _environment(container: Node, maps: _ConfigMaps) -> dict[str, str]:
@@ -184,6 +308,16 @@ def _expanded(node: Node, variables: Mapping[str, str]) -> Word:
 def resource_gpus(container: Node, file: str) -> Placed | None:
     """How many GPUs a container asks for."""
     return _resources(container, file)[0]
+
+
+def device_of(container: Node) -> str | None:
+    """What a container asks for that is no GPU of NVIDIA's or AMD's."""
+    for kind in ("limits", "requests"):
+        resources = container.get("resources", kind)
+        for key in resources.keys if resources is not None else ():
+            if key in DEVICES:
+                return DEVICES[key]
+    return None
 
 
 def _resources(container: Node, file: str) -> tuple[Placed | None, str | None]:

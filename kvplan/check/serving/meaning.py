@@ -193,5 +193,5 @@ def _counts(name: str, value: Value) -> bool:
     return value.on and (value.text or "") not in _HARMLESS.get(name, frozenset())
 
 
-COUNTED = frozenset({*_MEANT, *_UNCOUNTED, *_SPECIAL, *speculative.FLAGS, *transfer.FLAGS})
+COUNTED = frozenset({*_MEANT, *_UNCOUNTED, *_SPECIAL, *speculative.FLAGS})
 """Flags whose value matters: one that only the shell knows leaves the command unread."""

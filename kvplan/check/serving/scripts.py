@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kvplan.check.budget import Unread
+from kvplan.check.budget import Place, Unread
 from kvplan.check.serving.command import Configured
-from kvplan.check.serving.containers import Container, Served, served_by
+from kvplan.check.serving.containers import SHELLS, Container, Served, served_by
+from kvplan.check.serving.mentions import holders, mentions
 from kvplan.check.serving.words import Word, listed, surrounded
 from kvplan.check.tree import Tree, beside, read_text
 from kvplan.errors import BadFile
@@ -19,10 +20,39 @@ _HELM = re.compile(r"\{\{-?\s*(?:[^}]*\.(?:Values|Release|Chart|Capabilities)\b|
 
 def served(text: str, file: str, tree: Tree, known: Mapping[str, str] | None = None) -> Served:
     """What the script serves: one command a line, called by its line. known: variables that it starts with."""
-    found = Served()
-    for words, variables in surrounded(text, 1, known):
-        found += served_by(_process(words, file, tree, {**(known or {}), **variables}))
-    return found
+    script = surrounded(text, 1, known)
+    held = holders(text)
+    found: list[Served] = []
+    for words, variables in script.commands:
+        process = _process(words, file, tree, {**(known or {}), **variables})
+        each = served_by(process)
+        if each == Served() and held and (source := _run(words)) is not None and _names(source) & held:
+            each = Served(
+                unread=(Unread(process.name, f"it runs {source}, which only the shell knows", process.place),)
+            )
+        found.append(each)
+    for line, body in script.heredocs:
+        if mentions(body):
+            why = "a here-document that seems to start vLLM, which kvplan doesn't read in a script"
+            found.append(Served(unread=(Unread(f"line {line}", why, Place(file, line)),)))
+    return Served(
+        tuple(command for each in found for command in each.commands),
+        tuple(unread for each in found for unread in each.unread),
+    )
+
+
+def _run(words: Sequence[Word]) -> str | None:
+    """What a script runs where only the shell knows what that is: `$CMD`, `eval "$CMD"`, `bash -c "$CMD"`."""
+    first = words[0]
+    if first.unknown is not None:
+        return first.text
+    runs = first.text == "eval" or first.text.rpartition("/")[2] in SHELLS
+    return next((word.text for word in words[1:] if word.unknown is not None), None) if runs else None
+
+
+def _names(source: str) -> set[str]:
+    """Variables in a text that wasn't resolved."""
+    return set(re.findall(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)", source))
 
 
 def _process(words: list[Word], file: str, tree: Tree, variables: Mapping[str, str]) -> Container:
@@ -156,8 +186,6 @@ def _said(rest: str, line: int) -> list[Word]:
 
 def templates(text: str, file: str) -> Iterator[Unread]:
     """A chart's template, which only Helm can turn into a manifest; a chat template isn't one."""
-    from kvplan.check.budget import Place
-
     for number, line in enumerate(text.splitlines(), 1):
         if _HELM.search(line):
             why = "a template: render it first (helm template CHART | kvplan check -)"

@@ -36,13 +36,14 @@ class Shape:
     """A script as far as it was read.
 
     function_next: whether the block that opens next is a function's. commands: simple ones. environments: what each of
-    them finds in its own.
+    them finds in its own. heredocs: first lines and texts of here-documents.
     """
 
     variables: Variables
     function_next: bool = False
     commands: list[list[Word]] = field(default_factory=list)
     environments: list[dict[str, str]] = field(default_factory=list)
+    heredocs: list[tuple[int, str]] = field(default_factory=list)
 
     def operator(self, operator: str) -> None:
         """Blocks that an operator between two commands opens and closes; not `|`, which leaves them as they are."""

@@ -22,6 +22,7 @@ _OPERATOR = re.compile(r"&&|\|\||;;|\|&|[\n;&|()]")
 _REDIRECT = re.compile(r"\d*(?:&>>|&>|>>|<<<|<<-|<<|>&|<&|>\||<>|>|<)")
 _FUNCTION = re.compile(r"\([ \t]*\)")
 BLANK = " \t\r"
+_SHOWING = frozenset({"cat", "echo", "printf", "less", "more"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class _Scanner:
 
     shape: what its words meant so far. bare: whether the text is words only. pending: whether nothing but blanks followed
     the last `&&`, `||` or `|`, so that the next line goes on.
+    writes: whether the command's output goes into a file. shown: whether the last one only prints what it is given.
     """
 
     text: str
@@ -66,6 +68,8 @@ class _Scanner:
     skip_next: bool = False
     heredocs: list[str] = field(default_factory=list)
     heredoc_next: bool = False
+    writes: bool = False
+    shown: bool = False
     pending: bool = False
 
     @property
@@ -234,6 +238,7 @@ class _Scanner:
         self.end_word()
         self.skip_next = True
         self.heredoc_next = match[0].lstrip("0123456789") in {"<<", "<<-"}
+        self.writes = self.writes or ">" in match[0]
         return len(match[0])
 
     def end_word(self) -> None:
@@ -298,6 +303,7 @@ class _Scanner:
 
     def skip_heredocs(self) -> None:
         for end in self.heredocs:
+            start, line = self.at, self.line
             while self.at < len(self.text):
                 stop = self.text.find("\n", self.at)
                 stop = len(self.text) if stop < 0 else stop
@@ -305,12 +311,16 @@ class _Scanner:
                 self.line += 1
                 if body.strip() == end:
                     break
+            if not self.shown:
+                self.shape.heredocs.append((line, self.text[start : self.at]))
         self.heredocs = []
 
     def end_command(self) -> None:
         self.end_word()
         self.skip_next = self.heredoc_next = False
         words, self.words = self.words, []
+        if words:
+            self.shown, self.writes = words[0].text in _SHOWING and not self.writes, False
         self.shape.command(words)
 
 
@@ -324,12 +334,22 @@ def listed(text: str, line: int = 1, variables: Mapping[str, str] | None = None)
     return list(_Scanner(text, line, Shape(Variables(text, dict(variables or {})))).only_words())
 
 
-def surrounded(
-    script: str, line: int = 1, variables: Mapping[str, str] | None = None
-) -> list[tuple[list[Word], dict[str, str]]]:
-    """The same, each with what it certainly finds in its environment of the WATCHED variables."""
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script that was read.
+
+    commands: simple ones, each with what it certainly finds in its environment of the WATCHED variables. heredocs: first
+    line and text of what stands in it for others to read.
+    """
+
+    commands: list[tuple[list[Word], dict[str, str]]]
+    heredocs: list[tuple[int, str]]
+
+
+def surrounded(script: str, line: int = 1, variables: Mapping[str, str] | None = None) -> Script:
+    """The same, with what stands around them."""
     shape = _read(script, line, variables or {})
-    return list(zip(shape.commands, shape.environments, strict=True))
+    return Script(list(zip(shape.commands, shape.environments, strict=True)), shape.heredocs)
 
 
 def _read(script: str, line: int, variables: Mapping[str, str]) -> Shape:
