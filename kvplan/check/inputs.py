@@ -110,12 +110,10 @@ def _file(name: str, tree: Tree, *, alone: bool) -> Input:
     """alone: whether a person named it, and so expects something in it."""
     try:
         text = _stdin() if name == STDIN else read_text(tree, name)
-    except TooLarge as error:
-        return _told(name, error) if alone else _listed(name, error)
     except BadFile as error:
-        if alone:
+        if alone and not isinstance(error, TooLarge):
             raise
-        return _listed(name, error)
+        return _told(name, error) if alone else _listed(name, error)
     budget = Path(name).name in BUDGETS or bool(_BUDGET.search(text) and name.endswith((".yaml", ".yml")))
     if not alone and not budget and "vllm" not in text.lower():
         return Input(name, budget=False, reading=Reading())
