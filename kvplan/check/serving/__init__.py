@@ -10,8 +10,9 @@ from kvplan.check.budget import Place, Unread
 from kvplan.check.merge import Given
 from kvplan.check.serving import names
 from kvplan.check.serving.arguments import read_config
+from kvplan.check.serving.around import UNSAID_VERSION
 from kvplan.check.serving.command import ENDLESS, Arguments, CantRead, Command
-from kvplan.check.serving.containers import UNSAID_VERSION, Served
+from kvplan.check.serving.container import Served
 from kvplan.check.serving.meaning import layer_of
 from kvplan.check.serving.mentions import STARTS, mentions
 from kvplan.check.serving.nodes import Node, documents

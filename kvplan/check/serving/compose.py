@@ -10,7 +10,8 @@ from pathlib import PurePosixPath
 from kvplan.check.budget import Place, Unread
 from kvplan.check.merge import Given, Placed
 from kvplan.check.serving.command import Configured, FindConfig
-from kvplan.check.serving.containers import Container, Served, nothing, served_by
+from kvplan.check.serving.container import Container, Served, nothing
+from kvplan.check.serving.containers import served_by
 from kvplan.check.serving.nodes import Node
 from kvplan.check.serving.words import Word, closing, commands
 from kvplan.check.tree import Tree, beside, read_text

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from kvplan.check.budget import Place, Remark, Unread
 from kvplan.check.merge import Given, Placed
 from kvplan.check.serving import names, stack
-from kvplan.check.serving.containers import Container, Served, served_by
+from kvplan.check.serving.container import Container, Served
+from kvplan.check.serving.containers import served_by
 from kvplan.check.serving.images import is_vllm_image
 from kvplan.check.serving.kubernetes import device_of, pod_gpu, resource_gpus
 from kvplan.check.serving.nodes import Node, plain

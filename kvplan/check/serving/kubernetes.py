@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from kvplan.check.budget import Place, Unread
 from kvplan.check.merge import Given, Placed
 from kvplan.check.serving.command import Configured
-from kvplan.check.serving.containers import Container, Served, served_by
+from kvplan.check.serving.container import Container, Served
+from kvplan.check.serving.containers import served_by
 from kvplan.check.serving.images import DEVICES as IMAGE_DEVICES
 from kvplan.check.serving.nodes import Node
 from kvplan.check.serving.words import Word

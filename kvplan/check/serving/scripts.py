@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from kvplan.check.budget import Place, Unread
 from kvplan.check.serving.command import Configured
-from kvplan.check.serving.containers import SHELLS, Container, Served, served_by
+from kvplan.check.serving.container import Container, Served
+from kvplan.check.serving.containers import SHELLS, served_by
 from kvplan.check.serving.mentions import holders, mentions
 from kvplan.check.serving.words import Word, listed, surrounded
 from kvplan.check.tree import Tree, beside, read_text
