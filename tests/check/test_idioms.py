@@ -110,6 +110,8 @@ def test_devices_that_are_no_gpus(container: str):
         ("--num-redundant-experts 0", False),
         ("--mm-encoder-tp-mode data", True),
         ("--mm-encoder-tp-mode weights", False),
+        ("--attention-backend CUTLASS_MLA", True),
+        ("--attention-backend FLASH_ATTN", False),
     ],
 )
 def test_experts_and_towers_that_are_not_counted(flags: str, warned: bool):
@@ -355,6 +357,11 @@ def test_an_inference_service_and_its_runtime():
     """)
     assert not found.unread
     assert values(found) == {"mine": {"engine": "vllm@0.9.0", "model": "Qwen/Qwen3-8B", "context": 8192}}
+
+
+def test_a_runtime_without_a_service():
+    runtime = "apiVersion: serving.kserve.io/v1alpha1\nkind: ServingRuntime\nmetadata: {name: rt}\nspec: {containers: [{name: c, image: vllm/vllm-openai, args: [--model=/mnt/models]}]}\n"
+    assert [at for at, why in unread(runtime) if "service" in why] == [4]
 
 
 def test_containers_of_kinds_of_their_own():

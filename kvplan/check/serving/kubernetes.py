@@ -34,7 +34,7 @@ DEVICES = {
     "google.com/tpu": "a TPU", "cloud-tpus.google.com/v2": "a TPU", "cloud-tpus.google.com/v3": "a TPU", "habana.ai/gaudi": "Gaudi",
     "aws.amazon.com/neuron": "Neuron", "aws.amazon.com/neuroncore": "Neuron", "aws.amazon.com/neurondevice": "Neuron",
     "gpu.intel.com/i915": "an Intel GPU", "gpu.intel.com/xe": "an Intel GPU", "huawei.com/Ascend910": "Ascend",
-    "huawei.com/Ascend310P": "Ascend", "huawei.com/ascend-1980": "Ascend",
+    "huawei.com/Ascend310P": "Ascend", "huawei.com/ascend-1980": "Ascend", "rebellions.ai/ATOM": "an NPU", "furiosa.ai/rngd": "an NPU",
 }  # fmt: skip
 """Resources that stand for devices whose memory vLLM plans by other rules."""
 
@@ -62,6 +62,8 @@ def served(documents: Sequence[Node], file: str) -> Served:
         if item.said("kind") == "Model" and (item.said("apiVersion") or "").startswith("kubeai.org/"):
             each += _kubeai(item, file)
         results = [served_by(container) for container in each]
+        if item.said("kind") in _TEMPLATES:
+            results = [_without_model(result) for result in results]
         serving = [result for result in results if result.commands or result.unread]
         for container, result in zip(each, results, strict=True):
             found += result if len(serving) <= 1 else _named(result, f"{_name(item)}/{container.inner}")
@@ -116,6 +118,20 @@ _OF_CHARTS = frozenset({"Application", "HelmRelease"})
 _RUNTIMES = frozenset({"ServingRuntime", "ClusterServingRuntime"})
 
 
+_TEMPLATES = _RUNTIMES | {"LLMInferenceServiceConfig", "ClusterLLMInferenceServiceConfig"}
+STORED = "/mnt/models"
+"""Where KServe puts a service's model."""
+
+
+def _without_model(result: Served) -> Served:
+    """The same, where a template's command serves whatever model a service puts in its place: that is nothing to plan."""
+    empty = [command for command in result.commands if str(command.layer[("model",)].value).startswith(STORED)]
+    why = f"a runtime: a service that isn't in this file puts its model at {STORED}"
+    unread = tuple(Unread(command.name, why, command.place) for command in empty)
+    kept = tuple(command for command in result.commands if command not in empty)
+    return Served(kept, (*result.unread, *unread))
+
+
 def _runtime(item: Node) -> str | None:
     """The runtime that an InferenceService asks for."""
     if item.said("kind") != "InferenceService":
@@ -146,9 +162,9 @@ def _served_by_runtime(item: Node, runtimes: Mapping[str, Node], maps: _ConfigMa
 def _stored(word: Word, model: Node) -> Word:
     """A word that names the folder where KServe puts the model, as the model that it puts there."""
     uri = model.said("storageUri") or ""
-    if not uri.startswith("hf://") or not word.text.endswith("/mnt/models"):
+    if not uri.startswith("hf://") or not word.text.endswith(STORED):
         return word
-    return replace(word, text=word.text.removesuffix("/mnt/models") + uri.removeprefix("hf://"), script="")
+    return replace(word, text=word.text.removesuffix(STORED) + uri.removeprefix("hf://"), script="")
 
 
 def _kubeai(item: Node, file: str) -> Iterator[Container]:

@@ -10,6 +10,7 @@ from kvplan.check.flags import VLLM, human, switch, whole
 from kvplan.check.merge import Given, Key, Placed
 from kvplan.check.serving import speculative, transfer
 from kvplan.check.serving.command import ENDLESS, Arguments, Value, tree_of
+from kvplan.check.serving.environment import special_kernels
 from kvplan.errors import KvplanError
 
 
@@ -163,6 +164,8 @@ _UNCOUNTED: Mapping[str, str] = {
     "offload-group-size": "weights moved to the host are still counted on the GPU",
     "mm-encoder-tp-mode": "towers are counted split over the tensor ranks, and `data` keeps them whole on each",
     "kv-offloading-backend": "whether it turns the hybrid KV cache manager off is not counted",
+    "attention-backend": "blocks are counted in the size that the default kernels want",
+    "enable-multimodal-encoder-data-parallel": "towers are counted split over the tensor ranks, and this keeps them whole on each",
     "num-redundant-experts": "redundant experts are not counted: each rank holds more weights than planned",
     "eplb-config": "redundant experts are not counted: each rank holds more weights than planned",
     "additional-config": "its effect on memory is not known",
@@ -187,10 +190,22 @@ _HARMLESS = {
 
 
 def _counts(name: str, value: Value) -> bool:
-    if name == "eplb-config":
-        tree = tree_of(value)
-        return not isinstance(tree, dict) or tree.get("num_redundant_experts", 0) != 0
+    matters = _MATTERING.get(name)
+    if matters is not None:
+        return matters(value)
     return value.on and (value.text or "") not in _HARMLESS.get(name, frozenset())
+
+
+def _adds_experts(value: Value) -> bool:
+    tree = tree_of(value)
+    return not isinstance(tree, dict) or tree.get("num_redundant_experts", 0) != 0
+
+
+_MATTERING: Mapping[str, Callable[[Value], bool]] = {
+    "attention-backend": lambda value: special_kernels(value.text or ""),
+    "eplb-config": _adds_experts,
+}
+"""Flags of which only some values move memory."""
 
 
 COUNTED = frozenset({*_MEANT, *_UNCOUNTED, *_SPECIAL, *speculative.FLAGS})

@@ -18,8 +18,8 @@ VALUED = {
 """Keys of `vllmConfig` that the template passes on, and as which flags."""
 
 SWITCHED = {"enableChunkedPrefill": "enable-chunked-prefill", "enablePrefixCaching": "enable-prefix-caching"}
-OTHERS = frozenset({"extraArgs", "v0", "prometheusMultiprocDir"})
-"""Keys that it reads for something else."""
+OTHERS = frozenset({"extraArgs", "v0", "v1", "prometheusMultiprocDir"})
+"""Keys that it reads for something else, or did: `v1` asked for the engine that is the default now."""
 
 CONNECTOR = '{"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}'
 OLD_CONNECTOR = '{"kv_connector": "LMCacheConnector", "kv_role": "kv_both"}'
