@@ -139,6 +139,7 @@ def test_environments_that_move_memory(text: str, name: str):
 def test_environments_that_do_not():
     assert not remarks("VLLM_USE_V1=1 VLLM_ATTENTION_BACKEND=FLASH_ATTN VLLM_MLA_DISABLE=0 vllm serve m\n", "run.sh")
     assert len(remarks("VLLM_USE_V1=0 vllm serve m\n", "run.sh")) == 1
+    assert not remarks("docker run -e VLLM_USE_V1=0 vllm/vllm-openai:v0.12.0 --model m\n", "run.sh")
 
 
 @pytest.mark.parametrize(
@@ -323,6 +324,28 @@ def test_the_production_stacks_chart_writes_only_what_it_names():
     assert [text for text in texts if "vllmConfig.kvCacheDtype" in text and "extraArgs" in text]
     assert [text for text in texts if text.startswith("VLLM_USE_V1=0")]
     assert len(texts) == 2
+
+
+def test_the_production_stacks_operator():
+    found = read("""\
+        apiVersion: production-stack.vllm.ai/v1alpha1
+        kind: VLLMRuntime
+        metadata: {name: r}
+        spec:
+          model: {modelURL: m, enableLoRA: true, maxModelLen: 4096}
+          vllmConfig: {v1: true, maxLoras: 4, tensorParallelSize: 2}
+          lmCacheConfig: {enabled: true}
+          deploymentConfig:
+            resources: {gpu: "1"}
+            image: {registry: docker.io, name: "vllm/vllm-openai:v0.11.0"}
+    """)
+    assert values(found) == {
+        "r": {
+            "engine": "vllm@0.11.0", "model": "m", "context": 4096, "flags.enable_lora": True, "flags.max_loras": "4",
+            "flags.enable_prefix_caching": False, "flags.kv_connector": "LMCacheConnectorV1", "parallel.tp": 2,
+        }
+    }  # fmt: skip
+    assert [remark.rule for remark in found.commands[0].remarks] == ["gpu-count"]
 
 
 def test_arguments_in_one_text():

@@ -106,7 +106,8 @@ def _device(found: Arguments) -> str | None:
 
 def _check_environment(container: Container, found: Arguments) -> None:
     """What stands around the command and isn't counted."""
-    for text in environment.uncounted(container.variables):
+    version = image_version(container.image) if container.image else None
+    for text in environment.uncounted(container.variables, version):
         found.remark("not-counted", text, container.place)
     if container.image and foreign_number(container.image):
         text = f"{container.image[:100]} doesn't say which vLLM it holds: planned as the newest, unless --engine says otherwise"

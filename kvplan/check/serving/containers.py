@@ -35,7 +35,7 @@ def served_by(container: Container, depth: int = 0) -> Served:
             return _read(container, words, positional=True)
     found = Served()
     script = _simple(list(container.words), container.variables)
-    if any(_gathers(words) for words, _ in script):
+    if any(gathers(words) for words, _ in script):
         container = replace(container, nodes=None)
     for words, variables in script:
         if program(words[0]) in _QUOTING:
@@ -101,7 +101,7 @@ def _finds(words: list[Word]) -> bool:
     return serve_arguments(words) is not None or any(_shell_script(words, at) for at in range(len(words)))
 
 
-def _gathers(words: Sequence[Word]) -> bool:
+def gathers(words: Sequence[Word]) -> bool:
     """Whether a command makes one machine of several: `ray start --head`."""
     return [word.text for word in words[:2]] == ["ray", "start"] or any(
         program(word) == "multi-node-serving.sh" for word in words[:3]

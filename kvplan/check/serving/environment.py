@@ -40,15 +40,24 @@ _ALL = frozenset({"", "all", "none", "void"})
 WATCHED = frozenset({LONGER, *UNCOUNTED, *VISIBLE})
 
 
-def uncounted(variables: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for each variable that a plan doesn't count."""
+def uncounted(variables: Mapping[str, str], version: str | None) -> Iterator[str]:
+    """A sentence for each variable that a plan of a release, where that is known, doesn't count."""
     for name, instead in UNCOUNTED.items():
+        if name == "VLLM_USE_V1" and version is not None and _only_v1(version):
+            continue
         value = variables.get(name, "").strip()
         if value.lower() in _HARMLESS.get(name, frozenset({""})):
             continue
         if name == "VLLM_ATTENTION_BACKEND" and not special_kernels(value):
             continue
         yield f"{name}={value[:60]}: {instead}"
+
+
+def _only_v1(version: str) -> bool:
+    """Whether a release doesn't look at VLLM_USE_V1 any more, which 0.11.0 was the last to do."""
+    from kvplan.engines.vllm.tables.versions import parse
+
+    return parse(version) > (0, 11, 0)
 
 
 def special_kernels(backend: str) -> bool:

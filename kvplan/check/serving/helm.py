@@ -49,7 +49,22 @@ def served(document: Node, file: str) -> Served:
 def runtime(item: Node, file: str) -> Served:
     """What an object of the production stack's operator serves."""
     spec = item.get("spec")
-    return _served(_Found(item.said("metadata", "name") or "runtime", spec, (item,)), file) if spec else Served()
+    model = spec.get("model", "modelURL") if spec is not None else None
+    if spec is None or model is None or model.text is None:
+        return Served()
+    words, variables = stack.operated(spec)
+    registry, image = (spec.said("deploymentConfig", "image", key) for key in ("registry", "name"))
+    gpus = spec.get("deploymentConfig", "resources", "gpu")
+    container = Container(
+        name=item.said("metadata", "name") or "runtime",
+        file=file,
+        line=spec.key_line,
+        words=(Word("vllm", spec.line), Word("serve", spec.line), Word(model.text, model.line), *words),
+        image="/".join(part for part in (registry, image) if part),
+        gpus=Given(gpus.text, Place(file, gpus.key_line)) if gpus is not None and gpus.text else None,
+        variables=variables,
+    )
+    return served_by(container)
 
 
 def _image_line(document: Node) -> int | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from kvplan.check.budget import Place, Unread
 from kvplan.check.serving.command import Configured
 from kvplan.check.serving.container import Container, Served
-from kvplan.check.serving.containers import SHELLS, served_by
+from kvplan.check.serving.containers import SHELLS, gathers, served_by
 from kvplan.check.serving.mentions import holders, mentions
 from kvplan.check.serving.words import Word, listed, surrounded
 from kvplan.check.tree import Tree, beside, read_text
@@ -23,9 +23,10 @@ def served(text: str, file: str, tree: Tree, known: Mapping[str, str] | None = N
     """What the script serves: one command a line, called by its line. known: variables that it starts with."""
     script = surrounded(text, 1, known)
     held = holders(text)
+    nodes = None if any(gathers(words) for words, _ in script.commands) else 1
     found: list[Served] = []
     for words, variables in script.commands:
-        process = _process(words, file, tree, {**(known or {}), **variables})
+        process = replace(_process(words, file, tree, {**(known or {}), **variables}), nodes=nodes)
         each = served_by(process)
         if each == Served() and held and (source := _run(words)) is not None and _names(source) & held:
             each = Served(

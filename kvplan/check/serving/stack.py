@@ -1,11 +1,15 @@
-"""vLLM's production stack: what its chart makes of a model's values. Settings that its template doesn't name are dropped.
+"""vLLM's production stack: what its chart makes of a model's values, and its operator of a VLLMRuntime.
 
-Source: vllm-project/production-stack helm/templates/deployment-vllm-multi.yaml.
+Settings that the chart's template doesn't name are dropped.
+
+Source: vllm-project/production-stack helm/templates/deployment-vllm-multi.yaml, operator/internal/controller/
+vllmruntime_controller.go deploymentForVLLMRuntime.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 from kvplan.check.budget import Place, Remark
 from kvplan.check.serving.nodes import Node, plain
@@ -52,10 +56,20 @@ def _config(config: Node | None) -> Iterator[Word]:
     """Flags of `vllmConfig`; an empty one is none, and one without prefix caching turns it off."""
     if config is None or not config.keys:
         return
+    yield from _switched(config, always=frozenset({"enablePrefixCaching"}))
+    yield from _valued(config)
+
+
+def _switched(config: Node, always: AbstractSet[str]) -> Iterator[Word]:
+    """Switches that are on, or off; those of `always` are off where nobody says."""
     for key, flag in SWITCHED.items():
         value = config.get(key)
-        if value is not None or key == "enablePrefixCaching":
+        if value is not None or key in always:
             yield Word(f"--{'' if _on(value) else 'no-'}{flag}", value.line if value is not None else config.line)
+
+
+def _valued(config: Node) -> Iterator[Word]:
+    """Flags with values, and those that stand there as they are."""
     for key, flag in VALUED.items():
         value = config.get(key)
         if value is not None and value.text is not None:
@@ -67,15 +81,35 @@ def _config(config: Node | None) -> Iterator[Word]:
             yield Word(item.value, item.line)
 
 
+def operated(spec: Node) -> tuple[list[Word], dict[str, str]]:
+    """The flags that the operator writes for a VLLMRuntime, not the model, and its container's environment."""
+    words: list[Word] = []
+    model, config, cache = spec.get("model"), spec.get("vllmConfig"), spec.get("lmCacheConfig")
+    if model is not None:
+        words += [Word("--enable-lora", model.line)] if _on(model.get("enableLoRA")) else []
+        words += _valued(model)
+    if config is not None:
+        words += [*_switched(config, always=SWITCHED.keys()), *_valued(config)]
+    new = config is not None and _on(config.get("v1"))
+    if cache is not None and _on(cache.get("enabled")):
+        words += [Word("--kv-transfer-config", cache.line), Word(CONNECTOR if new else OLD_CONNECTOR, cache.line)]
+    return words, {"VLLM_USE_V1": "1" if new else "0", **(_env(config) if config is not None else {})}
+
+
+def _env(holder: Node) -> dict[str, str]:
+    """Variables of a list of names and values."""
+    env = holder.get("env")
+    entries = env.items if env is not None else ()
+    return {
+        name: value for entry in entries if (name := entry.said("name")) and (value := entry.said("value")) is not None
+    }
+
+
 def variables(node: Node, around: Sequence[Node]) -> dict[str, str]:
     """The environment that the chart gives its container, as far as it stands in the values."""
     found = {"VLLM_USE_V1": "0"} if _old(node) else {}
     for holder in (*around, node):
-        env = holder.get("env")
-        for entry in env.items if env is not None else ():
-            name, value = entry.said("name"), entry.said("value")
-            if name and value is not None:
-                found[name] = value
+        found |= _env(holder)
     devices = node.said("lmcacheConfig", "cudaVisibleDevices")
     return found if devices is None else {**found, "CUDA_VISIBLE_DEVICES": devices}
 
