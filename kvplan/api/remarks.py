@@ -11,16 +11,12 @@ ALL_OF_IT = 0.99
 
 def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
     """What about a request deserves a word, whatever the answer. engine: as it was asked for."""
-    found, kv, own = [], request.kv_format, request.engine.longest_context(request.model)
+    found, kv = [], request.kv_format
     note = _note(engine)
     if note is not None:
         found.append(f"{note}.")
     found += _cautions(request)
-    if own is not None and request.context > own:
-        refused = ""
-        if request.engine.name == "vllm":
-            refused = ": vLLM refuses such a max_model_len without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
-        found.append(f"{request.context:,} tokens are more than the model's own maximum of {own:,}{refused}.")
+    found += _too_long(request)
     if request.engine.name == "vllm" and (request.options.utilization or 0) >= ALL_OF_IT:
         found.append(
             f"gpu_memory_utilization {request.options.utilization:g}: vLLM doesn't start when less is free than it asks "
@@ -39,6 +35,19 @@ def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
             f"{request.gpu.id} shares its memory with the host, which was seen to keep {kept}: see --gpu-memory."
         )
     return tuple(found)
+
+
+def _too_long(request: Request) -> tuple[str, ...]:
+    """What a length beyond the model's own maximum means."""
+    own = request.exceeded
+    if own is None:
+        return ()
+    refused = ""
+    if request.past_table:
+        refused = ": its positions are looked up in a table that ends there, so nothing serves them"
+    elif request.engine.name == "vllm":
+        refused = ": vLLM refuses such a max_model_len without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+    return (f"{request.context:,} tokens are more than the model's own maximum of {own:,}{refused}.",)
 
 
 def length(request: Request) -> tuple[str, ...]:

@@ -171,6 +171,10 @@ class Kept(Protocol):
 ONE_GPU = Parallel()
 
 
+POSITION_TABLES = ("embed_positions", "position_embeddings", "wpe")
+"""What tables of a decoder's positions are called, learned or fixed."""
+
+
 @dataclass(frozen=True)
 class Weights:
     """Every tensor of a model.
@@ -197,6 +201,12 @@ class Weights:
     files: int = 0
     formula_bytes: int | None = None
     contradicted: bool = False
+
+    @property
+    def positions(self) -> int | None:
+        """Rows of the table that positions are looked up in, past which there is nothing to read; None where there is none."""
+        found = (weight for weight in self.first if weight.component == "embedding")
+        return next((weight.shape[0] for weight in found if weight.name.rpartition(".")[2] in POSITION_TABLES), None)
 
     @property
     def exact(self) -> bool:

@@ -89,6 +89,18 @@ def _not(value: object) -> bool:
     return not switch(value)
 
 
+def _rank(value: object) -> int:
+    """A rank of adapters that some release of vLLM takes.
+
+    Raises: BadSize.
+    """
+    from kvplan.engines.vllm.tables.flags import LORA_RANKS
+
+    if str(value).strip() not in LORA_RANKS:
+        raise BadSize(f"{value!r} is no rank that vLLM takes", hint=f"one of {', '.join(sorted(LORA_RANKS, key=int))}")
+    return whole(value)
+
+
 def _modules(value: object) -> tuple[str, ...]:
     """Names of modules, apart by commas or blanks."""
     return tuple(str(value).replace(",", " ").split())
@@ -131,7 +143,7 @@ VLLM: Mapping[str, Flag] = {
     "num_speculative_tokens": Flag("speculative_tokens", natural),
     "enable_lora": Flag("max_loras", switch),
     "max_loras": Flag("max_loras", whole),
-    "max_lora_rank": Flag("max_lora_rank", whole),
+    "max_lora_rank": Flag("max_lora_rank", _rank),
     "lora_target_modules": Flag("lora_targets", _modules),
 }
 

@@ -229,8 +229,12 @@ def _too_long(request: Request, *, stretched: bool) -> str | None:
 
     Source: vLLM 0.33 config/model.py _get_and_verify_max_len.
     """
-    own = request.engine.longest_context(request.model)
-    if request.engine.name != "vllm" or stretched or own is None or request.context <= own:
+    own = request.exceeded
+    if request.engine.name != "vllm" or own is None:
+        return None
+    if request.past_table:
+        return f"the model's positions are looked up in a table of {own:,}, and more would be read past its end"
+    if stretched:
         return None
     return f"the model's own maximum is {own:,}, and vLLM refuses more without VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 

@@ -88,6 +88,7 @@ def test_an_argument_with_a_blank_in_it_does_not_start():
     [
         (("m", "--enable-lora", "--fully-sharded-loras"), "not-counted"),
         (("m", "--enable-lora", "--lora-dtype", "float32"), "not-counted"),
+        (("m", "--mamba-cache-mode", "all"), "not-counted"),
         (("m", "--cpu-offload-gb", "10"), "not-counted"),
         (("m", "--quantization", "bitsandbytes"), "not-counted"),
         (("m", "--dtype", "float32"), "not-counted"),

@@ -84,6 +84,16 @@ def test_adapters_that_nobody_switched_on_are_a_mistake_in_a_budget(folder: Path
     assert "there are no adapters" in ran.out
 
 
+def test_a_rank_that_no_release_takes_is_a_mistake_in_a_budget(folder: Path):
+    (folder / "kvplan-budget.yaml").write_text(
+        "kvplan-budget: 1\ndeployments:\n  chat:\n    model: llama-3-8b\n    gpu: h100\n"
+        "    flags: {enable_lora: true, max_lora_rank: 7}\n"
+    )
+    ran = check("--offline")
+    assert ran.code == 2
+    assert "one of 1, 8, 16" in " ".join(ran.out.split())
+
+
 def test_a_draft_that_nobody_knows_has_no_answer(folder: Path):
     (folder / "run.sh").write_text(
         SERVE.format('--speculative-config \'{"model": "no-such", "num_speculative_tokens": 2}\'')

@@ -216,6 +216,14 @@ def test_what_vllm_would_refuse_does_not_start(folder: Path):
     assert check("pod.yaml", "--gpu", "h200").code == 0
 
 
+def test_leave_to_serve_more_ends_where_a_table_of_positions_does(folder: Path):
+    text = "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 vllm serve gpt2 --max-model-len 2048\n"
+    (folder / "run.sh").write_text(text)
+    ran = check("run.sh", "--gpu", "h200")
+    assert ran.code == 1
+    assert "looked up in a table of 1,024" in " ".join(ran.out.split())
+
+
 @pytest.mark.parametrize(("model", "code"), [("llama-3-8b", 1), ("qwen3-30b-a3b", 0)])
 def test_expert_parallelism_needs_experts(folder: Path, model: str, code: int):
     (folder / "run.sh").write_text(f"vllm serve {model} --max-model-len 4096 --enable-expert-parallel\n")

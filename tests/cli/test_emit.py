@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 import yaml
 from cli.running import run, run_json
 
 from kvplan import api
 from kvplan.errors import UsageError
+from kvplan.report.views import fit_table
 
 FITS = ("fit", "llama-3-70b", "--gpu", "h100", "--tp", "8", "--no-config")
 
@@ -43,6 +47,38 @@ def test_what_vllm_must_be_told_to_allow_is_said():
     assert second.startswith("VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 vllm serve ")
     pod = yaml.safe_load(run(*FITS, "--ctx", "16k", "--emit", "k8s").out)
     assert pod["spec"]["containers"][0]["env"] == [{"name": "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "value": "1"}]
+
+
+def test_a_length_beyond_the_models_own_is_marked():
+    words = ("fit", "llama-3-8b", "--gpu", "h100", "--ctx")
+    assert run_json(*words, "8k")["exceeded"] is None
+    assert run_json(*words, "16k")["exceeded"] == 8192
+    assert "Beyond the model's own maximum of 8,192 tokens." in " ".join(run(*words, "16k", "--no-config").out.split())
+    table = api.fit_all("h100", api.FitQuestion(context=16384), ["llama-3-8b", "llama-3.1-8b"])
+    shown = str(fit_table.view(table))
+    assert "16,384*" in shown
+    assert shown.count("16,384*") == 1
+    assert "* more than the model's own maximum" in shown
+
+
+@pytest.mark.parametrize(("model", "own"), [("gpt2", 1024), ("opt-1.3b", 2048)])
+def test_nothing_is_emitted_past_the_end_of_a_table_of_positions(model, own, tmp_path):
+    if model == "opt-1.3b":
+        config = {
+            "model_type": "opt", "architectures": ["OPTForCausalLM"], "hidden_size": 2048, "ffn_dim": 8192,
+            "num_hidden_layers": 24, "num_attention_heads": 32, "max_position_embeddings": 2048, "vocab_size": 50272,
+            "word_embed_proj_dim": 2048, "do_layer_norm_before": True, "torch_dtype": "float16",
+        }  # fmt: skip
+        model = str(tmp_path / "config.json")
+        Path(model).write_text(json.dumps(config))
+    words = ("fit", model, "--gpu", "h100", "--ctx")
+    said = run(*words, "8192", "--no-config")
+    assert said.code == 0
+    assert "table that ends there, so nothing serves them" in " ".join(said.out.split())
+    refused = run(*words, "8192", "--emit", "vllm", "--no-config")
+    assert (refused.code, refused.out) == (2, "")
+    assert f"--ctx {own}" in refused.err
+    assert run(*words, str(own), "--emit", "vllm", "--no-config").code == 0
 
 
 def test_what_does_not_fit_is_not_emitted():

@@ -157,6 +157,7 @@ _UNCOUNTED: Mapping[str, str] = {
     "kv-cache-dtype-skip-layers": "all layers are counted in one cache format",
     "mamba-cache-dtype": "recurrent state is counted in the model's own type",
     "mamba-ssm-cache-dtype": "recurrent state is counted in the model's own type",
+    "mamba-cache-mode": "states are planned at the ends of blocks (align)",
     "mamba-block-size": "recurrent state is planned with vLLM's own block size",
     "prefill-context-parallel-size": "prefill context parallelism is not planned",
     "language-model-only": "towers are still counted",
@@ -185,6 +186,7 @@ _HARMLESS = {
     "mm-encoder-tp-mode": {"weights"},
     "kv-offloading-backend": {"native"},
     "num-redundant-experts": {"0"},
+    "mamba-cache-mode": {"align", "none"},
 }  # fmt: skip
 """Values that change nothing: defaults, and formats that a checkpoint states itself."""
 

@@ -135,8 +135,10 @@ def _crosses(model: Model) -> bool:
 
 def _caches_prefixes(model: Model, options: Options, rules: Rules) -> bool:
     """As asked; by default, embedders do, models without attention and encoder-decoders don't, and hybrids since 0.26."""
-    if options.prefix_caching is not None or is_pooling(model):
-        return options.prefix_caching is not False
+    if options.prefix_caching is not None:
+        return options.prefix_caching
+    if is_pooling(model):
+        return rules.cached_states != "refused"
     attends = any(not isinstance(cache, Recurrent) for cache, _ in model.distinct) or not named(model, NO_ATTENTION)
     return attends and not _crosses(model) and rules.hybrid_prefix_caching
 

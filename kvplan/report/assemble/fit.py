@@ -60,6 +60,7 @@ def fit_report(
         utilization_reason=share[1],
         launch=launch,
         extras=tuple(_extra(term, plan) for term in plan.budget.weights.parts),
+        exceeded=request.exceeded,
     )
 
 

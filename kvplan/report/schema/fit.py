@@ -136,7 +136,8 @@ class FitReport:
 
     verified: whether the rules are those of the version asked for. engine_error: what the engine prints instead of
     starting. utilization_needed: the least share of memory with which the concurrency asked for fits; utilization_reason:
-    why there is none. launch: what to paste.
+    why there is none. launch: what to paste. exceeded: the longest that the model's config justifies by the engine's rules,
+    where context is more; else null.
     """
 
     schema: str
@@ -165,6 +166,7 @@ class FitReport:
     utilization_reason: str | None
     launch: str | None
     extras: tuple[Extra, ...]
+    exceeded: int | None
 
 
 @dataclass

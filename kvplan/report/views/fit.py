@@ -56,7 +56,8 @@ def _answer(report: schema.FitReport) -> str:
     if report.verdict == "fits":
         admitted = report.reserved.max_sequences if report.reserved is not None else report.ideal.max_sequences
         sequences = words.plural(admitted, "sequence")
-        return f"Fits: {sequences} of {report.context:,} tokens by {holder}; {BINDING[report.binding]}."
+        own = "" if report.exceeded is None else f" Beyond the model's own maximum of {report.exceeded:,} tokens."
+        return f"Fits: {sequences} of {report.context:,} tokens by {holder}; {BINDING[report.binding]}.{own}"
     short = f" by {format_bytes(report.short_by_bytes)} per GPU" if report.short_by_bytes else ""
     return f"Does not fit{short}, by {holder}: {(report.reason or BINDING[report.binding]).rstrip('.')}."
 

@@ -11,6 +11,10 @@ from kvplan.units import format_bytes
 REASONS = {"weights": "weights", "longest_request": "one request", "concurrency": "sequences", "max_num_seqs": "limit"}
 
 
+MARK = "*"
+"""After a length that the model's own config doesn't justify."""
+
+
 def view(report: schema.FitTable) -> tuple[Block, ...]:
     """One row a model."""
     columns = (
@@ -34,6 +38,8 @@ def view(report: schema.FitTable) -> tuple[Block, ...]:
     simple = [row.model.id for row in report.rows if row.engine != _usual(report)]
     if simple:
         blocks.append(Note(f"By the formula, because the engine doesn't serve them: {', '.join(simple)}."))
+    if any(row.exceeded is not None for row in report.rows):
+        blocks.append(Note(f"{MARK} more than the model's own maximum"))
     blocks += [Note(text) for text in _shared(report)]
     blocks += [Note(f"{skipped.id}: {skipped.error}") for skipped in report.skipped]
     return tuple(blocks)
@@ -57,7 +63,7 @@ def _row(row: schema.FitReport) -> tuple[str, ...]:
     kept = (memory.low if memory.decides == "low" else memory).kv_bytes
     return (
         row.model.id,
-        f"{row.context:,}",
+        f"{row.context:,}{MARK if row.exceeded is not None else ''}",
         words.size(memory.weights_bytes),
         format_bytes(max(kept, 0)),
         f"{admitted:,}" if row.verdict == "fits" else f"no: {REASONS.get(row.binding, row.binding)}",
