@@ -12,8 +12,8 @@ from kvplan.check.serving import names, stack
 from kvplan.check.serving.container import Container, Served
 from kvplan.check.serving.containers import served_by
 from kvplan.check.serving.images import is_vllm_image
-from kvplan.check.serving.kubernetes import device_of, pod_gpu, resource_gpus
 from kvplan.check.serving.nodes import Node, plain
+from kvplan.check.serving.pods import device_of, pod_gpu, resource_gpus
 from kvplan.check.serving.words import Word, listed
 
 _ARGUMENTS = ("args", "extraArgs", "extraArguments", "containerArgs", "vllmArgs", "engineArgs", "command")
