@@ -264,6 +264,10 @@ def test_kuberays_shell():
         ('source .env\ndocker run "$IMAGE" --model m --max-model-len 8192\n', 2),
         ("ssh gpu1 <<'EOF'\nvllm serve m --max-model-len 8192\nEOF\n", 2),
         ("cat > run.sh <<EOF\nvllm serve m -tp $TP\nEOF\n", 2),
+        (
+            "manifest() {\ncat <<EOF\napiVersion: v1\nkind: Pod\nspec: {image: vllm/vllm-openai, args: [--model, m]}\nEOF\n}\n",
+            3,
+        ),
         ("kubectl apply -f - <<EOF\nspec: {image: vllm/vllm-openai:v0.9.0, args: [--model, m]}\nEOF\n", 2),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _MENTIONED = re.compile(
-    r"\bvllm\s+serve\s|-m\s+vllm\.entrypoints|\bray\.serve\.llm\b|\bbuild_openai_app\b"
+    r"\bvllm\s+serve\s|-m\s+(?:-\s+)?vllm\.entrypoints|\bray\.serve\.llm\b|\bbuild_openai_app\b"
     r"|(?s:\bvllm\b.*(?:--model\b|--max-model-len\b|\bmodelURL:|\bvllmConfig:|\bengine_kwargs:|\bextraArgs:))"
     r"|[\"']vllm[\"'],\s*[\"']serve[\"']"
 )
@@ -17,12 +17,15 @@ STARTS = re.compile(
 )
 """A single line that is a serve command from its beginning."""
 
+_NAMES = ("vllm", "ray.serve.llm", "build_openai_app")
+"""One of these is in every such text: they are quicker to look for."""
+
 _HOLDS = re.compile(r"(?:^|[\s;])([A-Za-z_][A-Za-z0-9_]*)\+?=[(\"'\s]*[^\n]*\bvllm\s+serve\b", re.ASCII)
 
 
 def mentions(text: str) -> bool:
     """Whether a text seems to start vLLM."""
-    return _MENTIONED.search(text) is not None
+    return any(word in text for word in _NAMES) and _MENTIONED.search(text) is not None
 
 
 def holders(script: str) -> frozenset[str]:

@@ -311,8 +311,9 @@ class _Scanner:
                 self.line += 1
                 if body.strip() == end:
                     break
-            if not self.shown:
-                self.shape.heredocs.append((line, self.text[start : self.at]))
+            document = self.text[start : self.at]
+            if not self.shown or "apiVersion:" in document:  # a manifest is printed for kubectl, not for people
+                self.shape.heredocs.append((line, document))
         self.heredocs = []
 
     def end_command(self) -> None:
