@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kvplan.arch.parallel import Parallel
 from kvplan.check.budget import Deployment, Limit, Place, Question, Remark, Starts
-from kvplan.check.flags import ADAPTERS, OF_ADAPTERS, RESIDENT, read_flag, switch
+from kvplan.check.flags import ADAPTERS, OF_ADAPTERS, RESIDENT, engine_name, read_flag, switch
 from kvplan.check.merge import Given, Key, Placed
 from kvplan.check.messages import fault
 from kvplan.check.metrics import METRICS
-from kvplan.check.tree import Tree, beside
+from kvplan.check.tree import Tree, beside, nameable
 from kvplan.engines.base import Options
-from kvplan.errors import KvplanError
+from kvplan.errors import KvplanError, UnknownName
 from kvplan.plan.request import DEFAULT_ENGINE
+
+if TYPE_CHECKING:
+    from kvplan.engines.vllm.tables.versions import Version
 
 T = TypeVar("T")
 
 STRETCHED = "allow_long_max_model_len"
 """vLLM's leave to serve more tokens than the model's config says; it takes it from the environment."""
+
+CONNECTORS, EVENTS = "kv_connector", "kv_events"
+"""KV connectors by their names, and whether KV events are published: either may turn the hybrid KV cache manager off."""
+MANAGER = "disable_hybrid_kv_cache_manager"
 
 _PATHS = (".json", ".yaml", ".yml", ".gguf")
 
@@ -37,6 +44,7 @@ def deployment(
             raise fault(place, f"{name} names no {key}", hint=f"add `{hint}` to it or to defaults")
     engine = _value(layer, "engine") or DEFAULT_ENGINE
     flags = _adapters({key[1]: placed for key, placed in layer.items() if key[0] == "flags"})
+    flags = _managed(flags, engine)
     stretched = flags.pop(STRETCHED, None)
     options = dict(_on(placed.place, partial(read_flag, engine, flag, placed.value)) for flag, placed in flags.items())
     question = Question(
@@ -86,6 +94,35 @@ def _adapters(flags: Mapping[str, Placed]) -> dict[str, Placed]:
     return found
 
 
+def _managed(flags: Mapping[str, Placed], engine: str) -> dict[str, Placed]:
+    """The flags with what connectors and events make of the hybrid KV cache manager in this release."""
+    from kvplan.engines.vllm.tables.connectors import turns_off
+
+    found = dict(flags)
+    connectors, events = found.pop(CONNECTORS, None), found.pop(EVENTS, None)
+    cause = connectors or events
+    if cause is None or engine_name(engine) != DEFAULT_ENGINE:
+        return found
+    names = str(connectors.value).split() if connectors is not None else ()
+    said = found.get(MANAGER)
+    asked = said is not None and not _on(said.place, partial(switch, said.value))
+    published = events is not None and _on(events.place, partial(switch, events.value))
+    if turns_off(_release(engine), names, events=published, asked=asked):
+        found[MANAGER] = Placed("true", cause.place)
+    return found
+
+
+def _release(engine: str) -> Version:
+    """The release that is asked for; the newest where it can't be read, which is complained about elsewhere."""
+    from kvplan.engines.vllm.tables.versions import NEWEST, parse
+
+    written = engine.partition("@")[2]
+    try:
+        return parse(written) if written else NEWEST
+    except UnknownName:
+        return NEWEST
+
+
 def _value(layer: Mapping[Key, Placed], key: str) -> Any:
     placed = layer.get((key,))
     return None if placed is None else placed.value
@@ -132,6 +169,8 @@ def _gpu(placed: Placed, tree: Tree) -> str:
 
 
 def _file(name: str, place: Place, tree: Tree) -> str:
+    if not nameable(name):
+        raise fault(place, f"{name[:60]!r} can't be the name of anything", cause="it is too long, or has a zero byte")
     found = tree.path(beside(place.file, name))
     if found.exists() or name.startswith((".", "/")) or name.endswith(_PATHS):
         return str(found.absolute())

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from kvplan.check.blame import blamed
 from kvplan.check.budget import ENDS, Deployment
+from kvplan.check.build import CONNECTORS, EVENTS
 from kvplan.check.flags import ENGINES
 from kvplan.check.judge import at, unbounded
 from kvplan.check.lock import Entry, rounded
@@ -27,8 +29,7 @@ def compared(result: Result, deployment: Deployment, old: Entry | None) -> Resul
     if old is None:
         return replace(result, change="added")
     moved = (*_inputs(old[0], result.subject, deployment), *_numbers(old[1], result.numbers))
-    blamed = next((entry.at for entry in moved if entry.at is not None), None)
-    checks = tuple(_blame(row, old[1], blamed, deployment) for row in result.checks)
+    checks = tuple(_blame(row, old[1], moved, deployment) for row in result.checks)
     return replace(result, change="changed" if moved else "same", moved=moved, checks=checks)
 
 
@@ -74,11 +75,19 @@ def _flat(subject: Subject) -> dict[str, Scalar]:
     return found | dict(subject.options)
 
 
+_MANAGING = (f"flags.{CONNECTORS}", f"flags.{EVENTS}")
+
+
 def _place(key: str, deployment: Deployment) -> At | None:
     """The line that says an input; None for one that nobody wrote."""
     engine = deployment.question.engine.partition("@")[0]
     names = [f"flags.{flag}" for flag, known in ENGINES.get(engine, {}).items() if known.option == key]
-    keys = {"engine version": ["engine"], "revision": ["revision", "model"]}.get(key, [key, *names])
+    elsewhere = {
+        "engine version": ["engine"],
+        "revision": ["revision", "model"],
+        "hybrid_manager": [*names, *_MANAGING],
+    }
+    keys = elsewhere.get(key, [key, *names])
     found = next((deployment.places[known] for known in keys if known in deployment.places), None)
     return at(found) if found is not None else None
 
@@ -96,11 +105,12 @@ def _numbers(old: Mapping[str, Three], new: Mapping[str, Three]) -> Iterator[Mov
                 break
 
 
-def _blame(row: CheckRow, before: Mapping[str, Three], blamed: At | None, deployment: Deployment) -> CheckRow:
+def _blame(row: CheckRow, before: Mapping[str, Three], moved: tuple[Moved, ...], deployment: Deployment) -> CheckRow:
     """A row that broke since then stands on the line that changed."""
-    if row.status == "pass" or blamed is None:
+    if row.status == "pass" or not _kept(row, before, deployment):
         return row
-    return replace(row, shown=blamed) if _kept(row, before, deployment) else row
+    at = blamed(row.rule, moved)
+    return row if at is None else replace(row, shown=at)
 
 
 def _kept(row: CheckRow, before: Mapping[str, Three], deployment: Deployment) -> bool:

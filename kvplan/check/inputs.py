@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kvplan.check import serving
-from kvplan.check.budget import Deployment, End, Place, Reading, Starts, Unread
+from kvplan.check.budget import Deployment, End, Place, Reading, Remark, Starts, Unread
 from kvplan.check.build import deployment
 from kvplan.check.merge import Key, Placed, merged
 from kvplan.check.messages import BudgetFault
 from kvplan.check.reader import aliased, parse_budget
 from kvplan.check.serving import STDIN, is_dockerfile
-from kvplan.check.tree import MAX_BYTES, Tree, read_text
+from kvplan.check.tree import MAX_BYTES, TooLarge, Tree, read_text
 from kvplan.errors import BadFile, Problem, UsageError
 
 BUDGETS = ("kvplan-budget.yaml", "kvplan-budget.yml")
@@ -111,9 +111,9 @@ def _file(name: str, tree: Tree, *, alone: bool) -> Input:
     try:
         text = _stdin() if name == STDIN else read_text(tree, name)
     except BadFile as error:
-        if alone:
+        if alone and not isinstance(error, TooLarge):
             raise
-        return _listed(name, error)
+        return _told(name, error) if alone else _listed(name, error)
     budget = Path(name).name in BUDGETS or bool(_BUDGET.search(text) and name.endswith((".yaml", ".yml")))
     if not alone and not budget and "vllm" not in text.lower():
         return Input(name, budget=False, reading=Reading())
@@ -133,8 +133,17 @@ def _parsed(text: str, name: str, tree: Tree, *, budget: bool, alone: bool) -> I
     served = serving.parse(text, name, tree)
     unread = served.unread
     if not served.commands and not unread and alone:
-        unread = (Unread(name, "it has no serve command of vLLM", Place(name, 1)),)
+        why = "it seems to start vLLM, in a language that kvplan doesn't read" if serving.mentions(text) else _NOTHING
+        unread = (Unread(name, why, Place(name, 1)),)
     return Input(name, budget=False, reading=Reading(unread=unread), commands=served.commands)
+
+
+_NOTHING = "it has no serve command of vLLM"
+
+
+def _told(name: str, error: BadFile) -> Input:
+    """A named file that can't be read, which is a finding and keeps no other from being checked."""
+    return Input(name, budget=False, reading=Reading(), faults=((Place(name, 1), error.problem),))
 
 
 def _listed(name: str, error: BadFile) -> Input:
@@ -165,7 +174,7 @@ def _built(given: Input, tree: Tree, asked: Asked, models: Mapping[str, tuple[st
                 why = "nothing says which GPU it runs on: give --gpu"
                 unread.append(Unread(command.name, why, command.place, found=True))
                 continue
-            built = deployment(command.name, command.place, layer, tree, command.remarks)
+            built = deployment(command.name, command.place, layer, tree, _remarks(command, asked))
             deployments.append(replace(built, starts=Starts(asked.starts)))
         except BudgetFault as error:
             unread.append(_unplannable(command, error))
@@ -178,6 +187,11 @@ def _built(given: Input, tree: Tree, asked: Asked, models: Mapping[str, tuple[st
             unread=(*reading.unread, *unread),
         ),
     )
+
+
+def _remarks(command: serving.Command, asked: Asked) -> tuple[Remark, ...]:
+    """The command's remarks; that its image says no version is nothing to say where the command line does."""
+    return tuple(remark for remark in command.remarks if asked.engine is None or remark.rule != serving.UNSAID_VERSION)
 
 
 def _unplannable(command: serving.Command, error: BudgetFault) -> Unread:

@@ -32,18 +32,41 @@ class WorkingTree:
 
     def path(self, name: str) -> Path:
         """The same name."""
-        self.seen.add(name)
+        if nameable(name):
+            self.seen.add(name)
         return Path(name)
+
+
+LONGEST_NAME, LONGEST_PATH = 255, 4095
+"""Bytes that a file's name, and its whole path, may have on Linux and macOS."""
+
+
+def nameable(name: str) -> bool:
+    """Whether a file may be called that; a system asked for others answers with an error of its own."""
+    raw = name.encode("utf-8", "surrogateescape")
+    return b"\0" not in raw and len(raw) <= LONGEST_PATH and all(len(part) <= LONGEST_NAME for part in raw.split(b"/"))
+
+
+class TooLarge(BadFile):
+    """A file that is there, and has more than anyone writes by hand."""
 
 
 def read_text(tree: Tree, name: str) -> str:
     """The text of a file.
 
-    Raises: BadFile.
+    Raises: BadFile; TooLarge.
     """
     from kvplan.sources.files import read_bytes
 
+    if not nameable(name):
+        raise BadFile(f"{name[:60]!r} can't be read", cause="no file can be called that")
     path = tree.path(name)
+    if path.is_file() and (size := path.stat().st_size) > MAX_BYTES:
+        raise TooLarge(
+            f"{name} is too large to be checked",
+            cause=f"it has {size / MIB:.0f} MiB; kvplan reads {MAX_BYTES / MIB:.0f} MiB at most",
+            hint="put what serves something into a file of its own",
+        )
     if path.exists() and not path.is_file() and not str(path).startswith(_STREAMS):
         raise BadFile(f"{name} can't be read", cause="it is not a regular file")
     raw = read_bytes(path, name, MAX_BYTES)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 from kvplan.check.budget import Place, Unread
 from kvplan.check.merge import Given
 from kvplan.check.serving import names
 from kvplan.check.serving.arguments import read_config
+from kvplan.check.serving.around import UNSAID_VERSION
 from kvplan.check.serving.command import ENDLESS, Arguments, CantRead, Command
-from kvplan.check.serving.containers import Served
+from kvplan.check.serving.container import Served
 from kvplan.check.serving.meaning import layer_of
+from kvplan.check.serving.mentions import STARTS, mentions
 from kvplan.check.serving.nodes import Node, documents
 from kvplan.check.tree import Tree, read_text
 
-__all__ = ["ENDLESS", "Command", "Given", "Served", "is_dockerfile", "parse", "read"]
+__all__ = ["ENDLESS", "UNSAID_VERSION", "Command", "Given", "Served", "is_dockerfile", "mentions", "parse", "read"]
 
 
 def read(name: str, tree: Tree) -> Served:
@@ -35,14 +38,18 @@ def parse(text: str, name: str, tree: Tree) -> Served:
         return Served(unread=template) if template else _on_lines(_yaml(documents(text, name), name, tree))
     if is_dockerfile(name.rpartition("/")[2]):
         return _on_lines(scripts.built(text, name, tree))
-    return _on_lines(scripts.served(scripts.started(text) if name.endswith(".service") else text, name, tree))
+    if name.endswith(".service"):
+        return _on_lines(scripts.served(scripts.started(text), name, tree, scripts.environment(text)))
+    return _on_lines(scripts.served(text, name, tree))
 
 
 def _on_lines(served: Served) -> Served:
-    """The same with names and reasons on one line each: they are quoted in reports."""
+    """The same with names and reasons on one line each, and not too long: they are quoted in reports."""
 
     def line(text: str) -> str:
-        return "".join(sign if sign.isprintable() else "?" for sign in " ".join(text.split()))
+        plain = "".join(sign if sign.isprintable() else "?" for sign in " ".join(text.split()))
+        plain = _ENDLESS_WORD.sub(lambda word: word[0][:MOST_QUOTED] + "...", plain)
+        return plain if len(plain) <= MOST_SAID else plain[:MOST_SAID] + "..."
 
     return Served(
         tuple(
@@ -56,6 +63,10 @@ def _on_lines(served: Served) -> Served:
         tuple(replace(unread, what=line(unread.what), why=line(unread.why)) for unread in served.unread),
     )
 
+
+MOST_QUOTED, MOST_SAID = 100, 500
+"""Signs of one word, and of a whole reason, that a report quotes."""
+_ENDLESS_WORD = re.compile(rf"\S{{{MOST_QUOTED + 4},}}")
 
 STDIN = "-"
 
@@ -73,9 +84,7 @@ def _yaml(found: tuple[Node, ...], name: str, tree: Tree) -> Served:
     for item in objects:
         if item.said("kind") == "VLLMRuntime":
             served += helm.runtime(item, name)
-        elif item.said("kind") == "Application":
-            values = (node.get("valuesObject") for node in item.walk())
-            served += sum((helm.served(node, name) for node in values if node is not None), Served())
+        served += sum((helm.served(node, name) for node in _values(item)), Served())
     for document in found:
         if any(document is item for item in objects):
             continue
@@ -88,15 +97,16 @@ def _yaml(found: tuple[Node, ...], name: str, tree: Tree) -> Served:
     return served + _elsewhere(found, name, served)
 
 
-_MENTIONED = re.compile(
-    r"\bvllm\s+serve\s|-m\s+vllm\.entrypoints|\bray\.serve\.llm\b|\bbuild_openai_app\b"
-    r"|(?s:\bvllm\b.*(?:--model\b|--max-model-len\b|\bmodelURL:|\bvllmConfig:|\bengine_kwargs:|\bextraArgs:))"
-)
-"""Texts that serve something in a language of their own: Helm values, Ray's, scripts in a ConfigMap."""
+def _values(item: Node) -> Iterator[Node]:
+    """Helm values in an object of Argo CD's or Flux's."""
+    if item.said("kind") == "Application":
+        yield from (values for node in item.walk() if (values := node.get("valuesObject")) is not None)
+    elif item.said("kind") == "HelmRelease" and (values := item.get("spec", "values")) is not None:
+        yield values
 
 
 def _elsewhere(found: tuple[Node, ...], name: str, served: Served) -> Served:
-    """Texts of several lines that mention a serve command, and from which nothing was read."""
+    """Texts that seem to start vLLM, and settings of Ray Serve's, from which nothing was read."""
     known = sorted(
         {placed.place.line for command in served.commands for placed in command.layer.values()}
         | {command.place.line for command in served.commands}
@@ -104,15 +114,31 @@ def _elsewhere(found: tuple[Node, ...], name: str, served: Served) -> Served:
     )
     listed: list[Unread] = []
     for document in found:
+        commands = {
+            id(node)
+            for holder in document.walk()
+            for key in _COMMANDS & holder.keys.keys()
+            for node in (holder.keys[key], *holder.keys[key].items)
+        }
         for node in document.walk():
-            text = node.text or ""
-            if "\n" not in text.strip() or not _MENTIONED.search(text + "\n"):
-                continue
-            first, last = node.key_line, node.line + text.count("\n") + 1
-            if not any(first <= line <= last for line in known):
-                why = "a text that seems to start vLLM, in a language that kvplan doesn't read here"
+            why = _why_unread(node, command=id(node) in commands)
+            first, last = node.key_line, node.line + (node.text or "").count("\n") + 1
+            if why is not None and not any(first <= line <= last for line in known):
                 listed.append(Unread(document.said("metadata", "name") or name, why, Place(name, node.key_line)))
     return Served(unread=tuple(listed))
+
+
+_COMMANDS = frozenset({"args", "cmd", "command", "entrypoint", "exec", "run", "script", "start"})
+"""Keys under which a single line is a command, and not a word about one."""
+
+
+def _why_unread(node: Node, *, command: bool) -> str | None:
+    """Why a node that serves something isn't read; None for one that serves nothing."""
+    if node.get("engine_kwargs") is not None and node.get("model_loading_config") is not None:
+        return "Ray Serve's own configuration: write its engine_kwargs as a --config file, or as a budget"
+    text = node.text or ""
+    starts = mentions(text + "\n") if "\n" in text.strip() else command and STARTS.match(text) is not None
+    return "a text that seems to start vLLM, in a language that kvplan doesn't read here" if starts else None
 
 
 def _is_config(document: Node) -> bool:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
-from kvplan.check.budget import Place
+from kvplan.check.budget import Place, Unread
 from kvplan.check.merge import Given, Placed
 from kvplan.check.serving.command import Configured, FindConfig
-from kvplan.check.serving.containers import Container, Served, nothing, served_by
+from kvplan.check.serving.container import Container, Served, nothing
+from kvplan.check.serving.containers import served_by
 from kvplan.check.serving.nodes import Node
-from kvplan.check.serving.words import Word, commands
+from kvplan.check.serving.words import Word, closing, commands
 from kvplan.check.tree import Tree, beside, read_text
 from kvplan.errors import BadFile
 
-_VARIABLE = re.compile(
-    r"\$(?:(?P<escaped>\$)|(?P<name>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)(?:(?P<how>:?[-+?])(?P<other>[^}]*))?\})",
-    re.ASCII,
-)
+_VARIABLE = re.compile(r"\$(?:(?P<escaped>\$)|(?P<name>[A-Za-z_]\w*)|(?P<open>\{))", re.ASCII)
+_BRACED = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:(?P<how>:?[-+?])(?P<other>.*))?", re.ASCII | re.DOTALL)
+_COMMENT = re.compile(r"(?:^|\s)#.*")
 
 
 def is_compose(document: Node) -> bool:
@@ -35,8 +36,29 @@ def served(document: Node, file: str, tree: Tree) -> Served:
     services = document.get("services")
     found = Served()
     for name, service in services.keys.items() if services is not None else ():
-        found += served_by(_container(name, service, file, variables, document, tree))
+        whole = _extended(service, services.keys) if services is not None else service
+        if whole is None:
+            why = f"it extends a service of {service.said('extends', 'file')}, which isn't read here"
+            found += Served(unread=(Unread(name, why, Place(file, service.key_line)),))
+        else:
+            found += served_by(_container(name, whole, file, variables, document, tree))
     return found
+
+
+def _extended(service: Node, services: Mapping[str, Node], depth: int = 0) -> Node | None:
+    """A service over the one that it extends; None where that one stands in another file and may serve something."""
+    extends = service.get("extends")
+    if extends is None or depth > MOST_EXTENDED:
+        return service
+    base = services.get(extends.said("service") or extends.text or "")
+    if extends.get("file") is not None:
+        told = " ".join(node.text or "" for node in service.walk())
+        return None if "vllm" in told or "--model" in told else service
+    under = _extended(base, services, depth + 1) if base is not None else None
+    return service if under is None else replace(service, value={**under.keys, **service.keys})
+
+
+MOST_EXTENDED = 8
 
 
 def _dot_env(file: str, tree: Tree) -> dict[str, str]:
@@ -45,8 +67,21 @@ def _dot_env(file: str, tree: Tree) -> dict[str, str]:
         text = read_text(tree, beside(file, ".env"))
     except BadFile:
         return {}
-    pairs = (line.partition("=") for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
-    return {name.strip().removeprefix("export "): value.strip().strip("\"'") for name, equals, value in pairs if equals}
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        name, equals, value = line.strip().partition("=")
+        if equals and not name.startswith("#"):
+            found[name.strip().removeprefix("export ").strip()] = _plain_value(value.strip(), found)
+    return found
+
+
+def _plain_value(text: str, known: Mapping[str, str]) -> str:
+    """The value of a line of `.env`: quotes end it, ` #` begins a comment, and variables of earlier lines are replaced."""
+    quote = text[:1]
+    if quote in {"'", '"'} and (end := text.find(quote, 1)) > 0:
+        inner = text[1:end]
+        return inner if quote == "'" else _interpolated(inner, known)[0]
+    return _interpolated(_COMMENT.sub("", text, count=1).rstrip(), known)[0]
 
 
 def _container(name: str, service: Node, file: str, known: Mapping[str, str], document: Node, tree: Tree) -> Container:
@@ -82,25 +117,37 @@ def _word(node: Node, known: Mapping[str, str]) -> Word:
 
 
 def _interpolated(text: str, known: Mapping[str, str]) -> tuple[str, str | None]:
-    """Text with `${NAME:-default}` replaced as Compose does, and the first reference that can't be."""
+    """Text with `${NAME:-default}` replaced as Compose does, nested ones too, and the first reference that can't be."""
+    out: list[str] = []
     unknown: list[str] = []
-
-    def value(match: re.Match[str]) -> str:
+    at = 0
+    while match := _VARIABLE.search(text, at):
+        out.append(text[at : match.start()])
+        at = match.end()
         if match["escaped"]:
-            return "$"
-        name, how = match["name"] or match["braced"], match["how"] or ""
-        held = known.get(name)
-        if how.endswith("-") and (held is None or (how == ":-" and not held)):
-            return str(match["other"])
-        if how.endswith("+"):
-            return str(match["other"]) if held else ""
-        if held is not None:
-            return held
-        unknown.append(match[0])
-        return match[0]
+            out.append("$")
+            continue
+        if match["open"]:
+            at = closing(text, match.end() - 1, "{")
+        source = text[match.start() : at]
+        value, missing = _value(match["name"] or source[2:-1], source, known)
+        out.append(value)
+        unknown += [missing] if missing is not None else []
+    return "".join([*out, text[at:]]), unknown[0] if unknown else None
 
-    replaced = _VARIABLE.sub(value, text)
-    return replaced, unknown[0] if unknown else None
+
+def _value(inside: str, source: str, known: Mapping[str, str]) -> tuple[str, str | None]:
+    """What one reference stands for, and the reference that isn't known in it."""
+    match = _BRACED.fullmatch(inside)
+    if match is None:
+        return source, None
+    held, how, other = known.get(match["name"]), match["how"] or "", match["other"] or ""
+    empty = held is None or (how.startswith(":") and not held)
+    if how.endswith("-") and empty:
+        return _interpolated(other, known)
+    if how.endswith("+"):
+        return ("", None) if empty else _interpolated(other, known)
+    return (source, source) if held is None else (held, None)
 
 
 def _environment(service: Node, known: Mapping[str, str]) -> dict[str, str]:
@@ -161,8 +208,9 @@ def _items(node: Node, key: str) -> Sequence[Node]:
 
 def _gpus(service: Node, file: str) -> Placed | None:
     """How many GPUs the reservation asks for; None for `all`."""
-    devices = service.get("deploy", "resources", "reservations", "devices")
-    for device in devices.items if devices is not None else ():
+    reserved = service.get("deploy", "resources", "reservations", "devices")
+    devices = [*(reserved.items if reserved is not None else ()), *_items(service, "gpus")]
+    for device in devices:
         ids, count = device.get("device_ids"), device.get("count")
         if ids is not None and ids.items:
             return Given(str(len(ids.items)), Place(file, ids.key_line))

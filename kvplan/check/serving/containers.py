@@ -3,72 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from kvplan.check.budget import Place, Remark, Unread
-from kvplan.check.build import STRETCHED
-from kvplan.check.merge import Given, Key, Placed
-from kvplan.check.serving import names
+from kvplan.check.budget import Place, Unread
+from kvplan.check.serving import around
 from kvplan.check.serving.arguments import read_arguments
-from kvplan.check.serving.command import Arguments, CantRead, Command, FindConfig
+from kvplan.check.serving.command import CantRead, Command
+from kvplan.check.serving.container import Container, Served
+from kvplan.check.serving.images import is_vllm_image
 from kvplan.check.serving.meaning import layer_of
-from kvplan.check.serving.words import Word, commands
+from kvplan.check.serving.runners import TELLING, docker, kubectl, program, starts_unknown
+from kvplan.check.serving.words import Word, commands, surrounded
 
 API_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
 CLI_MODULE = "vllm.entrypoints.cli.main"
-_SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
-_RUNNERS = frozenset({"docker", "podman", "nerdctl"})
-
+SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
 OTHERS = {
     "sglang": "SGLang", "sglang.launch_server": "SGLang", "llama-server": "llama.cpp", "trtllm-serve": "TensorRT-LLM",
-    "tritonserver": "Triton", "text-generation-launcher": "TGI", "lmdeploy": "LMDeploy", "ollama": "Ollama",
+    "dynamo.vllm": "Dynamo's worker", "tritonserver": "Triton", "text-generation-launcher": "TGI", "lmdeploy": "LMDeploy", "ollama": "Ollama",
 }  # fmt: skip
 """Words that start another engine's server."""
-
-_VERSIONED = re.compile(r"(?:^|[^0-9.])v?(0\.\d+(?:\.\d+)?)(?:$|[^0-9.])", re.ASCII)
-
-
-def nothing(_path: str) -> None:
-    """A config that isn't here."""
-
-
-@dataclass(frozen=True, slots=True)
-class Container:
-    """One container or process. words: its command and arguments. image: None outside of containers.
-
-    entrypoint: whether `words` begin with a program, or continue the image's own entry point. variables: what is known
-    of its environment. gpu: the accelerator its node is chosen by. gpus: how many it asks for. inner: its own name
-    beside others of the same object.
-    """
-
-    name: str
-    file: str
-    line: int
-    words: tuple[Word, ...]
-    image: str | None = None
-    entrypoint: bool = True
-    variables: Mapping[str, str] = field(default_factory=dict)
-    find: FindConfig = nothing
-    gpu: Placed | None = None
-    gpus: Placed | None = None
-    inner: str = ""
-
-    @property
-    def place(self) -> Place:
-        """Where it begins."""
-        return Place(self.file, self.line)
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """What a file serves, and what in it couldn't be read."""
-
-    commands: tuple[Command, ...] = ()
-    unread: tuple[Unread, ...] = ()
-
-    def __add__(self, other: Served) -> Served:
-        return Served(self.commands + other.commands, self.unread + other.unread)
 
 
 def served_by(container: Container, depth: int = 0) -> Served:
@@ -76,17 +31,24 @@ def served_by(container: Container, depth: int = 0) -> Served:
     if container.image is not None and not container.entrypoint and is_vllm_image(container.image):
         words = list(container.words)
         words = words[1:] if words and words[0].text == "serve" else words
-        if not _finds(words):
+        if not _finds(words) and _other(words) is None:
             return _read(container, words, positional=True)
     found = Served()
-    for words in _simple(list(container.words), container.variables):
-        if _program(words[0]) in _QUOTING:
+    script = _simple(list(container.words), container.variables)
+    if any(gathers(words) for words, _ in script):
+        container = replace(container, nodes=None)
+    for words, variables in script:
+        if program(words[0]) in _QUOTING:
             continue
-        where = _docker(words, container) or _kubectl(words, container) or container
+        here = replace(container, variables={**container.variables, **variables})
+        where = docker(words, here) or kubectl(words, here) or container
         if (rest := serve_arguments(words)) is not None and where is container:
-            found += _read(container, rest[0], positional=rest[1])
+            found += _read(here, rest[0], positional=rest[1])
         elif where is not container:
             found += served_by(where, depth)
+        elif starts_unknown(words):
+            why = "which image it runs, only the shell knows"
+            found += Served(unread=(Unread(container.name, why, container.place),))
         elif (engine := _other(words)) is not None:
             why = f"it starts {engine}, and kvplan reads vLLM's command lines"
             found += Served(unread=(Unread(container.name, why, container.place),))
@@ -106,7 +68,7 @@ _COMMAND = re.compile(r"\bvllm\s+serve\s|-m\s+vllm\.entrypoints\.\S*(?:api_serve
 
 def _inside(words: Sequence[Word], container: Container, depth: int) -> Served:
     """Commands that stand in one argument of another: `ssh host "vllm serve ..."`, `tmux new -d "..."`."""
-    if not words or _program(words[0]) in _QUOTING or depth >= MOST_SHELLS:
+    if not words or program(words[0]) in _QUOTING or depth >= MOST_SHELLS:
         return Served()
     found = Served()
     for word in words[1:]:
@@ -116,21 +78,11 @@ def _inside(words: Sequence[Word], container: Container, depth: int) -> Served:
     return found
 
 
-_TELLING = (
-    "--max-model-len",
-    "--gpu-memory-utilization",
-    "--max-num-seqs",
-    "--kv-cache-dtype",
-    "--max-num-batched-tokens",
-)
-"""Flags that hardly any other program has."""
-
-
 def _hidden(container: Container) -> Served:
     """A container that surely serves with vLLM, by a program that isn't in the file."""
     words = [word.text.replace("_", "-") for word in container.words]
     image = container.image or ""
-    telling = any(word.startswith(_TELLING) for word in words)
+    telling = any(word.startswith(TELLING) for word in words)
     if not words or container.image is None or not (telling or is_vllm_image(image)):
         return Served()
     first = words[0].rpartition("/")[2]
@@ -149,14 +101,35 @@ def _finds(words: list[Word]) -> bool:
     return serve_arguments(words) is not None or any(_shell_script(words, at) for at in range(len(words)))
 
 
-def _simple(words: list[Word], variables: Mapping[str, str], depth: int = 0) -> list[list[Word]]:
-    """The command itself, or for `sh -c "..."` what the script runs."""
+def gathers(words: Sequence[Word]) -> bool:
+    """Whether a command makes one machine of several: `ray start --head`."""
+    return [word.text for word in words[:2]] == ["ray", "start"] or any(
+        program(word) == "multi-node-serving.sh" for word in words[:3]
+    )
+
+
+def _simple(
+    words: list[Word], variables: Mapping[str, str], depth: int = 0
+) -> list[tuple[list[Word], Mapping[str, str]]]:
+    """The command itself, or for `sh -c "..."` and `eval` what the script runs; each with what its environment adds."""
     for at in range(len(words)):
-        script = _shell_script(words, at)
+        script = _evaluated(words) if at == 0 else None
+        script = script or _shell_script(words, at)
         if script is not None and depth < MOST_SHELLS:
-            inner = commands(script.script or script.text, script.script_line or script.line, variables)
-            return [found for command in inner for found in _simple(command, variables, depth + 1)]
-    return [words] if words else []
+            inner = surrounded(script.script or script.text, script.script_line or script.line, variables)
+            return [
+                (found, {**around, **more})
+                for command, around in inner.commands
+                for found, more in _simple(command, variables, depth + 1)
+            ]
+    return [(words, {})] if words else []
+
+
+def _evaluated(words: Sequence[Word]) -> Word | None:
+    """The script of `eval`, which takes all of its words for one."""
+    if len(words) < 2 or words[0].text != "eval" or any(word.unknown is not None for word in words):
+        return None
+    return Word(" ".join(word.text for word in words[1:]), words[1].line)
 
 
 MOST_SHELLS = 4
@@ -164,13 +137,14 @@ MOST_SHELLS = 4
 
 def _shell_script(words: Sequence[Word], at: int) -> Word | None:
     """The script of `bash -lc SCRIPT` that starts at `at`."""
-    if _program(words[at]) not in _SHELLS:
+    if program(words[at]) not in SHELLS:
         return None
     for index in range(at + 1, len(words) - 1):
         if not words[index].text.startswith("-"):
             return None
         if words[index].text.lstrip("-+").endswith("c") and not words[index].text.startswith("--"):
-            return words[index + 1]
+            rest = [word for word in words[index + 1 :] if word.text != "--"]
+            return rest[0] if rest else None
     return None
 
 
@@ -178,7 +152,7 @@ def serve_arguments(words: Sequence[Word]) -> tuple[list[Word], bool] | None:
     """The words after `vllm serve`, or after the API server's module; and whether a model may stand first."""
     for index, word in enumerate(words):
         following = words[index + 1].text if index + 1 < len(words) else ""
-        if _program(word) == "vllm" and following == "serve":
+        if program(word) == "vllm" and following == "serve":
             return list(words[index + 2 :]), True
         if (
             word.text == "-m"
@@ -193,115 +167,16 @@ def serve_arguments(words: Sequence[Word]) -> tuple[list[Word], bool] | None:
     return None
 
 
-def _program(word: Word) -> str:
-    return word.text.rpartition("/")[2]
-
-
 def _other(words: Sequence[Word]) -> str | None:
     """Another engine, where one is started: its program comes first, or after `-m`."""
     for index, word in enumerate(words[:MOST_BEFORE]):
-        engine = OTHERS.get(_program(word))
+        engine = OTHERS.get(program(word))
         if engine is not None and (index == 0 or words[index - 1].text == "-m" or words[0].text in {"env", "exec"}):
             return engine
     return None
 
 
 MOST_BEFORE = 8
-
-
-def _docker(words: Sequence[Word], outer: Container) -> Container | None:
-    """The container that `docker run ... IMAGE ARGS` starts, for a vLLM image."""
-    if not words or _program(words[0]) not in _RUNNERS | {"sudo"} or "run" not in [word.text for word in words]:
-        return None
-    for index, word in enumerate(words):
-        if is_vllm_image(word.text) and not word.text.startswith("-") and not _is_value(words, index):
-            before = words[:index]
-            entry = _option(before, "--entrypoint")
-            gpus = _option(before, "--gpus")
-            return replace(
-                outer,
-                words=(*([entry] if entry is not None and entry.text else []), *words[index + 1 :]),
-                image=word.text,
-                entrypoint=entry is not None,
-                variables={**outer.variables, **dict(_given_variables(before))},
-                line=words[0].line,
-                gpus=_gpu_count(gpus, outer.file) if gpus is not None else None,
-            )
-    return None
-
-
-_NAMING = frozenset({
-    "--name", "-v", "--volume", "--network", "--net", "--hostname", "-h", "--label", "-l", "-e", "--env", "--env-file", "-w",
-    "--workdir", "--entrypoint", "--mount", "-u", "--user", "--add-host", "--link", "--volumes-from",
-})  # fmt: skip
-
-
-def _is_value(words: Sequence[Word], index: int) -> bool:
-    """Whether a word that could be an image belongs to the option before it: `--name vllm`."""
-    return index > 0 and words[index - 1].text in _NAMING
-
-
-def _option(words: Sequence[Word], name: str) -> Word | None:
-    """The value of `--name value` or `--name=value`."""
-    for index, word in enumerate(words):
-        if word.text == name and index + 1 < len(words):
-            return words[index + 1]
-        if word.text.startswith(f"{name}="):
-            return replace(word, text=word.text.partition("=")[2])
-    return None
-
-
-def _gpu_count(word: Word, file: str) -> Placed | None:
-    """How many GPUs `--gpus` gives: 2, or "device=0,1"; None for all."""
-    text = word.text.strip("\"'")
-    if text.startswith("device="):
-        return Given(str(len(text.removeprefix("device=").split(","))), Place(file, word.line))
-    return Given(text, Place(file, word.line)) if text.isdigit() else None
-
-
-def _kubectl(words: Sequence[Word], outer: Container) -> Container | None:
-    """The container that `kubectl run NAME --image=IMAGE -- ARGS` starts."""
-    if not words or _program(words[0]) not in {"kubectl", "oc"} or "run" not in [word.text for word in words[:4]]:
-        return None
-    image = _option(words, "--image")
-    texts = [word.text for word in words]
-    if image is None or not is_vllm_image(image.text):
-        return None
-    end = texts.index("--") if "--" in texts else len(texts)
-    return replace(
-        outer,
-        words=tuple(words[end + 1 :]),
-        image=image.text,
-        entrypoint=any(text in {"--command", "--command=true"} for text in texts[:end]),
-        line=words[0].line,
-    )
-
-
-def _given_variables(words: Sequence[Word]) -> Iterable[tuple[str, str]]:
-    for index, word in enumerate(words[:-1]):
-        if word.text in {"-e", "--env"} and "=" in words[index + 1].text:
-            name, _, value = words[index + 1].text.partition("=")
-            yield name, value
-
-
-def is_vllm_image(image: str) -> bool:
-    """Whether an image's name says that it holds vLLM: `vllm/vllm-openai:v0.19.0`, `ghcr.io/org/vllm:latest`."""
-    return "vllm" in image.partition("@")[0].rpartition(":")[0].rpartition("/")[2] or _ends_in_vllm(image)
-
-
-def _ends_in_vllm(image: str) -> bool:
-    """The same for an image without a tag."""
-    name = image.partition("@")[0]
-    return ":" not in name.rpartition("/")[2] and "vllm" in name.rpartition("/")[2]
-
-
-def image_version(image: str) -> str | None:
-    """The version of vLLM by an image's tag; None where the tag says nothing (`latest`, a digest, a vendor's own number)."""
-    name, _, tag = image.partition("@")[0].rpartition(":")
-    if "/" in tag or not name:
-        return None
-    match = _VERSIONED.search(tag)
-    return match[1] if match is not None else None
 
 
 def _read(container: Container, words: list[Word], *, positional: bool) -> Served:
@@ -312,92 +187,11 @@ def _read(container: Container, words: list[Word], *, positional: bool) -> Serve
         return Served(unread=(Unread(container.name, str(error), error.place),))
     if ("model",) not in layer:
         return Served(unread=(Unread(container.name, "it names no model", container.place),))
-    _check_gpus(container, found.remarks, layer)
-    _check_version(container, found)
-    return Served((Command(container.name, container.place, {**_around(container), **layer}, tuple(found.remarks)),))
-
-
-def _around(container: Container) -> dict[Key, Placed]:
-    """What the container says beside the command: the engine's version and the accelerator."""
-    layer: dict[Key, Placed] = {}
-    version = image_version(container.image) if container.image else None
-    if version is not None:
-        layer[("engine",)] = Given(f"vllm@{version}", container.place)
-    if container.gpu is not None:
-        layer[("gpu",)] = container.gpu
-    if container.variables.get(LONGER, "0").lower() in {"1", "true"}:
-        layer[("flags", STRETCHED)] = Given("true", container.place)
-    return layer
-
-
-def _check_version(container: Container, found: Arguments) -> None:
-    """Flags and values that the image's own version doesn't have are refused, where that version's are known."""
-    version = image_version(container.image) if container.image else None
-    if version is None:
-        return
-    newest = f"{version}.".startswith(f"{names.CURRENT_VERSION}.")
-    for name, value in found.flags.items():
-        if (newest and name in names.GONE | names.GONE_SWITCHES) or _lacks(version, name):
-            found.remark(
-                "unknown-flag", f"vLLM {version} has no --{name}{_having(version, name)}", value.place, "error"
-            )
-        elif value.text is not None and _refuses(version, name, value.text):
-            found.remark("bad-argument", f"vLLM {version} refuses --{name} {value.text}", value.place, "error")
-    if newest:
-        found.remarks[:] = [
-            replace(remark, level="error") if remark.rule == "unknown-flag" else remark for remark in found.remarks
-        ]
-
-
-def _lacks(version: str, name: str) -> bool:
-    """Whether a release that was read has no such flag of the engine's."""
-    from kvplan.engines.vllm.tables.flags import FLAGS
-    from kvplan.engines.vllm.tables.releases import RELEASES
-    from kvplan.engines.vllm.tables.spans import holds
-    from kvplan.engines.vllm.tables.versions import early, parse, text
-
-    if name not in FLAGS or early(version):
-        return False
-    release = parse(version)
-    return text(release) in RELEASES and not holds(FLAGS[name], release)
-
-
-def _refuses(version: str, name: str, value: str) -> bool:
-    """Whether a release that was read doesn't take a value that another one does."""
-    from kvplan.engines.vllm.tables.choices import ever_taken, taken
-    from kvplan.engines.vllm.tables.releases import RELEASES
-    from kvplan.engines.vllm.tables.versions import early, parse, text
-
-    release, word = parse(version), value.lower()
-    known = text(release) in RELEASES and not early(version)
-    return known and ever_taken(name, word) and word != "none" and not taken(name, word, release)
-
-
-def _having(version: str, name: str) -> str:
-    """Which release has it."""
-    from kvplan.engines.vllm.tables.flags import FLAGS
-    from kvplan.engines.vllm.tables.spans import first, last
-    from kvplan.engines.vllm.tables.versions import parse, text
-
-    written = FLAGS.get(name)
-    if written is None:
-        return ""
-    end = last(written)
-    if end is not None and end < parse(version):
-        return f", which {text(end)} had last"
-    return f", which came with {text(first(written))}"
-
-
-LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
-
-
-def _check_gpus(container: Container, remarks: list[Remark], layer: Mapping[Key, Placed]) -> None:
-    """Whether the container has the GPUs that tensor parallelism needs; pipelines may reach over several nodes."""
-    tp, asked = layer.get(("parallel", "tp")), container.gpus
-    if asked is None or not str(asked.value).isdigit():
-        return
-    size, given = int(tp.value) if tp is not None else 1, int(asked.value)
-    if size > given > 0 and ("parallel", "pp") not in layer:
-        place = tp.place if tp is not None else container.place
-        text = f"tensor parallel size {size} needs {size} GPUs, and the container asks for {asked.value}"
-        remarks.append(Remark("gpu-count", text, place, "error"))
+    if (device := around.device(container, found)) is not None:
+        why = f"it runs on {device}, whose memory vLLM plans by other rules than a GPU's"
+        line = words[0].line if words else container.line
+        return Served(unread=(Unread(container.name, why, Place(container.file, line)),))
+    around.check(container, found, layer)
+    return Served(
+        (Command(container.name, container.place, {**around.layer(container), **layer}, tuple(found.remarks)),)
+    )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from kvplan.check.budget import Place, Unread
+from kvplan.check.budget import Place, Remark, Unread
 from kvplan.check.merge import Given, Placed
-from kvplan.check.serving import names
-from kvplan.check.serving.containers import Container, Served, is_vllm_image, served_by
-from kvplan.check.serving.kubernetes import pod_gpu, resource_gpus
+from kvplan.check.serving import names, stack
+from kvplan.check.serving.container import Container, Served
+from kvplan.check.serving.containers import served_by
+from kvplan.check.serving.images import is_vllm_image
 from kvplan.check.serving.nodes import Node, plain
-from kvplan.check.serving.words import Word
+from kvplan.check.serving.pods import device_of, pod_gpu, resource_gpus
+from kvplan.check.serving.words import Word, listed
 
 _ARGUMENTS = ("args", "extraArgs", "extraArguments", "containerArgs", "vllmArgs", "engineArgs", "command")
 _MODELS = ("modelURL", "model", "modelName", "modelId", "modelID", "hfModel", "hfModelId", "repository")
@@ -47,7 +49,22 @@ def served(document: Node, file: str) -> Served:
 def runtime(item: Node, file: str) -> Served:
     """What an object of the production stack's operator serves."""
     spec = item.get("spec")
-    return _served(_Found(item.said("metadata", "name") or "runtime", spec, (item,)), file) if spec else Served()
+    model = spec.get("model", "modelURL") if spec is not None else None
+    if spec is None or model is None or model.text is None:
+        return Served()
+    words, variables = stack.operated(spec)
+    registry, image = (spec.said("deploymentConfig", "image", key) for key in ("registry", "name"))
+    gpus = spec.get("deploymentConfig", "resources", "gpu")
+    container = Container(
+        name=item.said("metadata", "name") or "runtime",
+        file=file,
+        line=spec.key_line,
+        words=(Word("vllm", spec.line), Word("serve", spec.line), Word(model.text, model.line), *words),
+        image="/".join(part for part in (registry, image) if part),
+        gpus=Given(gpus.text, Place(file, gpus.key_line)) if gpus is not None and gpus.text else None,
+        variables=variables,
+    )
+    return served_by(container)
 
 
 def _image_line(document: Node) -> int | None:
@@ -89,14 +106,23 @@ def _listed(node: Node, key: str) -> list[Word]:
     if isinstance(found.value, list):
         return [Word(item.value, item.line, script=item.script, script_line=item.script_line)
                 for item in found.items if isinstance(item.value, str)]  # fmt: skip
-    return [Word(found.value, found.line)] if isinstance(found.value, str) and found.kind == "str" else []
+    if not isinstance(found.value, str) or found.kind != "str":
+        return []
+    if _SEVERAL.search(found.value):
+        return listed(found.script.replace("\n", " \n"), found.script_line)
+    return [Word(found.value, found.line)]
+
+
+_SEVERAL = re.compile(r"^\s*--?[A-Za-z]\S*\s+\S|\bvllm\s+serve\s")
+"""Arguments in one text, as charts write them that split it themselves: `extraArgs: "--max-model-len 8192 -tp 2"`."""
 
 
 def _served(found: _Found, file: str) -> Served:
     node = found.node
     command = _listed(node, "command")
     words = [word for key in _ARGUMENTS if key != "command" for word in _listed(node, key)]
-    extra, model = _settings(node), _model(found)
+    of_chart = stack.is_model(node) and not stack.spread(node)
+    extra, model = stack.settings(node) if of_chart else _settings(node), _model(found)
     container = Container(
         name=found.name,
         file=file,
@@ -106,6 +132,9 @@ def _served(found: _Found, file: str) -> Served:
         entrypoint=bool(command),
         gpu=pod_gpu((*found.around, node), file, node),
         gpus=resource_gpus(node, file) or _requested(node, file),
+        device=device_of(node),
+        nodes=None if stack.spread(node) else 1,
+        variables=stack.variables(node, found.around) if of_chart else {},
     )
     result = served_by(container) if command else Served()
     if result.commands or result.unread:
@@ -116,7 +145,15 @@ def _served(found: _Found, file: str) -> Served:
             return Served(unread=(Unread(found.name, why, container.place),))
         extra = [*extra, *model]
     image = container.image if container.image and is_vllm_image(container.image) else "vllm"
-    return served_by(replace(container, words=(*extra, *words), image=image, entrypoint=False))
+    result = served_by(replace(container, words=(*extra, *words), image=image, entrypoint=False))
+    return _remarked(result, stack.dropped(node, file)) if of_chart else result
+
+
+def _remarked(served: Served, remarks: Iterable[Remark]) -> Served:
+    """The same with remarks on every command."""
+    more = tuple(remarks)
+    commands = tuple(replace(command, remarks=(*command.remarks, *more)) for command in served.commands)
+    return Served(commands, served.unread)
 
 
 def _requested(node: Node, file: str) -> Placed | None:

@@ -8,8 +8,9 @@ from typing import Any
 from kvplan.check.build import EVERY_RANK, STRETCHED
 from kvplan.check.flags import VLLM, human, switch, whole
 from kvplan.check.merge import Given, Key, Placed
-from kvplan.check.serving import speculative
+from kvplan.check.serving import speculative, transfer
 from kvplan.check.serving.command import ENDLESS, Arguments, Value, tree_of
+from kvplan.check.serving.environment import special_kernels
 from kvplan.errors import KvplanError
 
 
@@ -37,6 +38,7 @@ def layer_of(found: Arguments) -> dict[Key, Placed]:
             if name in _STRETCHING:
                 layer[("flags", STRETCHED)] = Given("true", value.place)
     speculative.read(found, layer)
+    transfer.read(found, layer)
     _check_tokens(found, layer)
     return layer
 
@@ -161,6 +163,12 @@ _UNCOUNTED: Mapping[str, str] = {
     "language-model-only": "towers are still counted",
     "mm-encoder-only": "the whole model is counted",
     "offload-group-size": "weights moved to the host are still counted on the GPU",
+    "mm-encoder-tp-mode": "towers are counted split over the tensor ranks, and `data` keeps them whole on each",
+    "kv-offloading-backend": "whether it turns the hybrid KV cache manager off is not counted",
+    "attention-backend": "blocks are counted in the size that the default kernels want",
+    "enable-multimodal-encoder-data-parallel": "towers are counted split over the tensor ranks, and this keeps them whole on each",
+    "num-redundant-experts": "redundant experts are not counted: each rank holds more weights than planned",
+    "eplb-config": "redundant experts are not counted: each rank holds more weights than planned",
     "additional-config": "its effect on memory is not known",
 }
 """Flags that move memory and that a plan doesn't count, and what it does instead."""
@@ -175,13 +183,31 @@ _HARMLESS = {
     "quantization": {"None", "gptq", "gptq_marlin", "awq", "awq_marlin", "compressed-tensors", "modelopt",
                      "modelopt_fp4", "mxfp4", "torchao"},
     "prefill-context-parallel-size": {"1"},
+    "mm-encoder-tp-mode": {"weights"},
+    "kv-offloading-backend": {"native"},
+    "num-redundant-experts": {"0"},
     "mamba-cache-mode": {"align", "none"},
 }  # fmt: skip
 """Values that change nothing: defaults, and formats that a checkpoint states itself."""
 
 
 def _counts(name: str, value: Value) -> bool:
+    matters = _MATTERING.get(name)
+    if matters is not None:
+        return matters(value)
     return value.on and (value.text or "") not in _HARMLESS.get(name, frozenset())
+
+
+def _adds_experts(value: Value) -> bool:
+    tree = tree_of(value)
+    return not isinstance(tree, dict) or tree.get("num_redundant_experts", 0) != 0
+
+
+_MATTERING: Mapping[str, Callable[[Value], bool]] = {
+    "attention-backend": lambda value: special_kernels(value.text or ""),
+    "eplb-config": _adds_experts,
+}
+"""Flags of which only some values move memory."""
 
 
 COUNTED = frozenset({*_MEANT, *_UNCOUNTED, *_SPECIAL, *speculative.FLAGS})

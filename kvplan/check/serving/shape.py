@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kvplan.check.serving.environment import WATCHED
 from kvplan.check.serving.variables import Variables
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ _SETTING = frozenset({"read", "mapfile", "readarray", "getopts", "printf", "let"
 """Commands whose words name variables that change in a way that isn't known."""
 _RUNNING = frozenset({"source", ".", "eval"})
 """Commands that may change any variable."""
-WATCHED = ("VLLM_ALLOW_LONG_MAX_MODEL_LEN",)
-"""Variables that vLLM itself looks at, and that decide whether it starts."""
+_SOURCING = re.compile(r"(?:^|[;&|\s])(?:source|\.|eval|read|mapfile|readarray|getopts|unset)\s")
+"""Commands inside of `eval`'s text that may change variables which it doesn't name."""
+_SETS = re.compile(r"(?<![\w$-])([A-Za-z_][A-Za-z0-9_]*)\+?=", re.ASCII)
 
 
 @dataclass(slots=True)
@@ -34,13 +36,14 @@ class Shape:
     """A script as far as it was read.
 
     function_next: whether the block that opens next is a function's. commands: simple ones. environments: what each of
-    them finds in its own.
+    them finds in its own. heredocs: first lines and texts of here-documents.
     """
 
     variables: Variables
     function_next: bool = False
     commands: list[list[Word]] = field(default_factory=list)
     environments: list[dict[str, str]] = field(default_factory=list)
+    heredocs: list[tuple[int, str]] = field(default_factory=list)
 
     def operator(self, operator: str) -> None:
         """Blocks that an operator between two commands opens and closes; not `|`, which leaves them as they are."""
@@ -116,11 +119,18 @@ class Shape:
         if name in _SETTING:
             changed = (word.text for word in words[1:] if not word.text.startswith("-"))
             self.variables.doubt({text.partition("[")[0] for text in changed})
+        elif name == "eval" and all(word.unknown is None for word in words):
+            text = " ".join(word.text for word in words[1:])
+            if _SOURCING.search(text):
+                self.variables.doubt_all()
+            else:
+                self.variables.doubt({match[1] for match in _SETS.finditer(text)})
         elif name in _RUNNING and not (words[1:] and words[1].text.endswith("bin/activate")):
             self.variables.doubt_all()
 
     def _environment(self, assigned: list[tuple[Word, re.Match[str]]]) -> dict[str, str]:
-        held = {name: value for name in WATCHED if isinstance(value := self.variables.value(name), str)}
+        names = self.variables.held.keys() & WATCHED
+        held = {name: value for name in names if isinstance(value := self.variables.value(name), str)}
         return held | {match[1]: word.text[match.end() :] for word, match in assigned if word.unknown is None}
 
     def _assign(self, word: Word, match: re.Match[str]) -> None:

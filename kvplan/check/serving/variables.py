@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kvplan.check.serving.words import Word
 
+_SETTING = re.compile(r"(?<![\w$])([A-Za-z_][A-Za-z0-9_]*)\+?=")
 _REPEATED = frozenset({"loop", "function"})
 """Kinds of block that run later, or more than once."""
 
@@ -36,6 +38,14 @@ class Variables:
     anything: bool = False
     shared: set[str] = field(default_factory=set)
     blocks: list[_Block] = field(default_factory=list)
+    counted: Counter[str] | None = None
+
+    @property
+    def settings(self) -> Counter[str]:
+        """How often the script sets each variable, counted once."""
+        if self.counted is None:
+            self.counted = Counter(_SETTING.findall(self.script))
+        return self.counted
 
     def within(self, text: str) -> Variables:
         """What a part of the script starts with; what it sets stays inside it, what it puts in doubt doesn't."""
@@ -53,7 +63,7 @@ class Variables:
             if name in block.names:
                 return False
             # What runs later or again sees whatever the rest of the script makes of a variable.
-            if block.kind in _REPEATED and len(re.findall(rf"(?<![\w$]){re.escape(name)}\+?=", self.script)) > 1:
+            if block.kind in _REPEATED and self.settings[name] > 1:
                 return True
         return name in self.shared
 

@@ -13,12 +13,16 @@ from dataclasses import dataclass, field
 from kvplan.check.serving.shape import ASSIGNED, KEYWORDS, Shape
 from kvplan.check.serving.variables import Variables
 
+_PLAIN = re.compile(r"[^\s\\'\"$`#<>&;|()]+")
+_QUOTED = re.compile(r"[^\"\\$`\n]+")
+"""Signs that stand for themselves, outside of quotes and inside of double ones."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEFAULTED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:?[-=])(.*)", re.DOTALL)
-_OPERATORS = ("&&", "||", ";;", "|&", "\n", ";", "&", "|", "(", ")")
+_OPERATOR = re.compile(r"&&|\|\||;;|\|&|[\n;&|()]")
 _REDIRECT = re.compile(r"\d*(?:&>>|&>|>>|<<<|<<-|<<|>&|<&|>\||<>|>|<)")
 _FUNCTION = re.compile(r"\([ \t]*\)")
 BLANK = " \t\r"
+_SHOWING = frozenset({"cat", "echo", "printf", "less", "more"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,9 @@ class _Part:
 class _Scanner:
     """A script on its way to commands.
 
-    shape: what its words meant so far. bare: whether the text is words only.
+    shape: what its words meant so far. bare: whether the text is words only. pending: whether nothing but blanks followed
+    the last `&&`, `||` or `|`, so that the next line goes on.
+    writes: whether the command's output goes into a file. shown: whether the last one only prints what it is given.
     """
 
     text: str
@@ -62,6 +68,9 @@ class _Scanner:
     skip_next: bool = False
     heredocs: list[str] = field(default_factory=list)
     heredoc_next: bool = False
+    writes: bool = False
+    shown: bool = False
+    pending: bool = False
 
     @property
     def variables(self) -> Variables:
@@ -83,11 +92,14 @@ class _Scanner:
             else:
                 self.step()
         self.end_word()
-        return tuple(word for command in self.shape.commands for word in command) + tuple(self.words)
+        return tuple(self.words)
 
     def step(self) -> None:
         char = self.text[self.at]
-        if char == "\\":
+        if plain := _PLAIN.match(self.text, self.at):
+            self.add(plain[0])
+            self.at = plain.end()
+        elif char == "\\":
             self.escape()
         elif char == "'":
             self.single()
@@ -103,8 +115,8 @@ class _Scanner:
             self.at = len(self.text) if end < 0 else end
         elif char in "<>&" and (redirect := self.redirect()):
             self.at += redirect
-        elif operator := next((op for op in _OPERATORS if self.text.startswith(op, self.at)), ""):
-            self.operator(operator)
+        elif operator := _OPERATOR.match(self.text, self.at):
+            self.operator(operator[0])
         else:
             self.add(char)
             self.at += 1
@@ -114,6 +126,7 @@ class _Scanner:
     def add(self, text: str, unknown: str | None = None) -> None:
         if not self.part.started:
             self.part = _Part(started=True, line=self.line)
+        self.pending = False
         self.part.text += text
         self.part.unknown = self.part.unknown or unknown
 
@@ -147,6 +160,9 @@ class _Scanner:
                 self.at += 2
             elif char in "$`":
                 self.expand(quoted=True)
+            elif plain := _QUOTED.match(self.text, self.at):
+                self.add(plain[0])
+                self.at = plain.end()
             else:
                 self.line += char == "\n"
                 self.add(char)
@@ -154,21 +170,21 @@ class _Scanner:
         self.at += 1
 
     def expand(self, *, quoted: bool) -> None:
-        rest = self.text[self.at :]
-        if rest.startswith("`"):
-            end = rest.find("`", 1)
-            self.hidden(rest[: len(rest) if end < 0 else end + 1])
-        elif rest.startswith("$("):
-            self.hidden(rest[: _closing(rest, 1, "(", ")")])
-        elif rest.startswith("${"):
-            whole = rest[: _closing(rest, 1, "{", "}")]
+        text, at = self.text, self.at
+        if text.startswith("`", at):
+            end = text.find("`", at + 1)
+            self.hidden(text[at : len(text) if end < 0 else end + 1])
+        elif text.startswith("$(", at):
+            self.hidden(text[at : closing(text, at + 1, "(")])
+        elif text.startswith("${", at):
+            whole = text[at : closing(text, at + 1, "{")]
             self.at += len(whole)
             self.variable(whole[2:-1], whole, quoted=quoted)
-        elif match := _NAME.match(rest, 1):
+        elif match := _NAME.match(text, at + 1):
             self.at += 1 + len(match[0])
             self.variable(match[0], "$" + match[0], quoted=quoted)
-        elif rest[1:2] and rest[1] in "@*#?-$!0123456789":
-            self.hidden(rest[:2])
+        elif text[at + 1 : at + 2] and text[at + 1] in "@*#?-$!0123456789":
+            self.hidden(text[at : at + 2])
         else:
             self.add("$")
             self.at += 1
@@ -222,6 +238,7 @@ class _Scanner:
         self.end_word()
         self.skip_next = True
         self.heredoc_next = match[0].lstrip("0123456789") in {"<<", "<<-"}
+        self.writes = self.writes or ">" in match[0]
         return len(match[0])
 
     def end_word(self) -> None:
@@ -240,12 +257,16 @@ class _Scanner:
                 self.shape.keywords(self.words)
 
     def operator(self, operator: str) -> None:
-        if operator == "(" and self.part.started and (match := ASSIGNED.fullmatch(self.part.text)):
+        if operator == "(" and self.part.started and not self.bare and (match := ASSIGNED.fullmatch(self.part.text)):
             self.array(match[1], append=bool(match[2]))
             return
         if operator == "(" and self.part.started and (match := _FUNCTION.match(self.text, self.at)):
             self.part, self.words, self.shape.function_next = _Part(), [], True
             self.at += len(match[0])
+            return
+        if self.bare:
+            self.end_word()
+            self.at += len(operator)
             return
         self.end_command()
         self.at += len(operator)
@@ -257,17 +278,18 @@ class _Scanner:
 
     def continued(self, operator: str) -> bool:
         """Whether the command before an operator goes on after it: into a pipe, or on the next line."""
-        if operator in {"|", "|&"}:
-            return True
-        return operator == "\n" and self.text[: self.at - 1].rstrip().endswith(("&&", "||", "|"))
+        if operator != "\n":
+            self.pending = operator in {"&&", "||", "|", "|&"}
+            return operator in {"|", "|&"}
+        return self.pending
 
     def array(self, name: str, *, append: bool) -> None:
         """`NAME=(...)`: the words up to the closing bracket."""
         self.shape.keywords(self.words)
         start, line = self.at, self.part.line
-        length = _closing(self.text[start:], 0, "(", ")")
+        end = closing(self.text, start, "(")
         self.part = _Part()
-        inner = self.text[start + 1 : start + length - 1]
+        inner = self.text[start + 1 : end - 1]
         # Inside the brackets a new line only separates words, and leaves the count of lines as it is.
         found = _Scanner(inner, line, Shape(self.variables.within(inner))).only_words()
         before = self.variables.value(name) if append else ()
@@ -277,10 +299,11 @@ class _Scanner:
             self.variables.doubt({name})
             self.variables.touch(name)
         self.line += inner.count("\n")
-        self.at = start + length
+        self.at = end
 
     def skip_heredocs(self) -> None:
         for end in self.heredocs:
+            start, line = self.at, self.line
             while self.at < len(self.text):
                 stop = self.text.find("\n", self.at)
                 stop = len(self.text) if stop < 0 else stop
@@ -288,12 +311,17 @@ class _Scanner:
                 self.line += 1
                 if body.strip() == end:
                     break
+            document = self.text[start : self.at]
+            if not self.shown or "apiVersion:" in document:  # a manifest is printed for kubectl, not for people
+                self.shape.heredocs.append((line, document))
         self.heredocs = []
 
     def end_command(self) -> None:
         self.end_word()
         self.skip_next = self.heredoc_next = False
         words, self.words = self.words, []
+        if words:
+            self.shown, self.writes = words[0].text in _SHOWING and not self.writes, False
         self.shape.command(words)
 
 
@@ -302,10 +330,27 @@ def commands(script: str, line: int = 1, variables: Mapping[str, str] | None = N
     return _read(script, line, variables or {}).commands
 
 
-def surrounded(script: str) -> list[tuple[list[Word], dict[str, str]]]:
-    """The simple commands of a script, each with what it certainly finds in its environment of the WATCHED variables."""
-    shape = _read(script, 1, {})
-    return list(zip(shape.commands, shape.environments, strict=True))
+def listed(text: str, line: int = 1, variables: Mapping[str, str] | None = None) -> list[Word]:
+    """A text that is words only, whatever they would mean as commands."""
+    return list(_Scanner(text, line, Shape(Variables(text, dict(variables or {})))).only_words())
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script that was read.
+
+    commands: simple ones, each with what it certainly finds in its environment of the WATCHED variables. heredocs: first
+    line and text of what stands in it for others to read.
+    """
+
+    commands: list[tuple[list[Word], dict[str, str]]]
+    heredocs: list[tuple[int, str]]
+
+
+def surrounded(script: str, line: int = 1, variables: Mapping[str, str] | None = None) -> Script:
+    """The same, with what stands around them."""
+    shape = _read(script, line, variables or {})
+    return Script(list(zip(shape.commands, shape.environments, strict=True)), shape.heredocs)
 
 
 def _read(script: str, line: int, variables: Mapping[str, str]) -> Shape:
@@ -314,22 +359,25 @@ def _read(script: str, line: int, variables: Mapping[str, str]) -> Shape:
     return shape
 
 
-def _closing(text: str, start: int, opening: str, closing: str) -> int:
-    """Length up to and including the bracket that closes the one at `start`; all of it when none does."""
+def closing(text: str, start: int, opening: str) -> int:
+    """End of the text up to and including the bracket that closes the one at `start`; all of it when none does."""
     depth, quote = 0, ""
-    for index in range(start, len(text)):
-        char = text[index]
+    for match in _BRACKETS[opening].finditer(text, start):
+        char = match[0]
         if quote:
             quote = "" if char == quote else quote
         elif char in "'\"":
             quote = char
         elif char == opening:
             depth += 1
-        elif char == closing:
+        else:
             depth -= 1
             if depth == 0:
-                return index + 1
+                return match.end()
     return len(text)
+
+
+_BRACKETS = {"(": re.compile("['\"()]"), "{": re.compile("['\"{}]")}
 
 
 def _unquoted(text: str) -> str:

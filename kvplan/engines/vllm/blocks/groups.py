@@ -106,9 +106,9 @@ def promoted(layers: Sequence[Cached]) -> Sequence[Cached]:
     changed = [Cached(_as_full(layer.spec, block), layer.stage) for layer in layers]
     if len({layer.spec.family for layer in changed}) > 1:
         raise UsageError(
-            "vLLM can't run this model with --disable-hybrid-kv-cache-manager",
+            "vLLM can't run this model without its hybrid KV cache manager",
             cause="its layers keep caches of kinds that can't all be given blocks for every token",
-            hint="leave the flag out",
+            hint="leave out --disable-hybrid-kv-cache-manager, and KV connectors and events that turn it off",
         )
     return changed
 

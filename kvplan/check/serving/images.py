@@ -1,0 +1,55 @@
+"""What an image's name says: whether it holds vLLM, in which version, and for which kind of device."""
+
+from __future__ import annotations
+
+import re
+
+_VERSION = r"(0\.\d+(?:\.\d+){0,2}(?:\.?(?:post|rc)\d+)?)"
+_TAGGED = re.compile(rf"(?:^|[^0-9.])v?{_VERSION}(?:$|[^0-9.])", re.ASCII)
+_SAID = re.compile(rf"vllm[-_]?v?{_VERSION}(?:$|[^0-9.])", re.ASCII)
+_NUMBER = re.compile(r"\d+\.\d+", re.ASCII)
+_OFFICIAL = re.compile(
+    r"(?:^|/)vllm/vllm-openai(?:-[a-z0-9]+)*$|^public\.ecr\.aws/deep-learning-containers/vllm$"
+    r"|^\d+\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com/vllm$"
+)
+"""Images whose tags are vLLM's versions: vLLM's own, mirrors of them, and the AWS Deep Learning Containers.
+
+Others that are called vllm count in releases of their own: lmcache/vllm-openai, llm-d, ai-dynamo/vllm-runtime.
+"""
+
+DEVICES = {
+    "tpu": "a TPU", "hpu": "Gaudi", "gaudi": "Gaudi", "neuron": "Neuron", "neuronx": "Neuron", "xpu": "an Intel XPU",
+    "cpu": "a CPU", "ascend": "Ascend", "npu": "an NPU", "rbln": "an NPU", "openvino": "OpenVINO",
+}  # fmt: skip
+"""Words in names of images, and values of vLLM's old --device, that say it doesn't run on a GPU of NVIDIA or AMD."""
+
+
+def split(image: str) -> tuple[str, str]:
+    """Name and tag of an image, without its digest; no tag where there is none."""
+    name, colon, tag = image.partition("@")[0].rpartition(":")
+    return (name, tag) if colon and "/" not in tag else (image.partition("@")[0], "")
+
+
+def is_vllm_image(image: str) -> bool:
+    """Whether an image's name says that it holds vLLM: `vllm/vllm-openai:v0.19.0`, `ghcr.io/org/vllm:latest`."""
+    return "vllm" in split(image)[0].rpartition("/")[2]
+
+
+def image_version(image: str) -> str | None:
+    """The version of vLLM by an image's tag; None where the tag says nothing (`latest`, a digest, a vendor's own number)."""
+    name, tag = split(image)
+    match = _SAID.search(tag) or (_TAGGED.search(tag) if _OFFICIAL.search(name) else None)
+    return match[1] if match is not None else None
+
+
+def foreign_number(image: str) -> bool:
+    """Whether the tag has a number that is another product's version."""
+    return image_version(image) is None and _NUMBER.search(split(image)[1]) is not None
+
+
+def image_device(image: str) -> str | None:
+    """The kind of device an image of vLLM is built for, where that is neither NVIDIA's GPU nor AMD's."""
+    if "vllm" not in image:
+        return None
+    words = re.split(r"[^a-z0-9]+", image.partition("@")[0].lower())
+    return next((DEVICES[word] for word in words if word in DEVICES), None)

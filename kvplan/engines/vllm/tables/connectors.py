@@ -1,0 +1,50 @@
+"""KV connectors and KV events, and which of them turn the hybrid KV cache manager off: every layer is then cached at full length.
+
+Source: config/vllm.py VllmConfig.__post_init__ of 0.9.2 to 0.33; the connectors' classes of 0.22, 0.24, 0.27, 0.30 and 0.33.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kvplan.engines.vllm.tables.versions import Version
+
+ASKED: Version = (0, 13, 0)
+"""The first release in which --no-disable-hybrid-kv-cache-manager keeps the manager beside a connector."""
+
+BY_CLASS: Version = (0, 22, 0)
+"""The first release that looks whether the connector's class can do with the manager (SupportsHMA)."""
+
+EVENTS_ALLOWED: Version = (0, 20, 0)
+"""The first release in which KV events leave the manager on."""
+
+KEEPING: Mapping[str, Version] = {
+    "DecodeBenchConnector": BY_CLASS,
+    "ExampleHiddenStatesConnector": BY_CLASS,
+    "HiSparseConnector": (0, 30, 0),
+    "MoRIIOConnector": (0, 30, 0),
+    "MooncakeConnector": BY_CLASS,
+    "MooncakeStoreConnector": BY_CLASS,
+    "NixlConnector": BY_CLASS,
+    "NixlPullConnector": BY_CLASS,
+    "NixlPushConnector": BY_CLASS,
+    "OffloadingConnector": BY_CLASS,
+    "SimpleCPUOffloadConnector": BY_CLASS,
+    "UMBPStoreConnector": (0, 33, 0),
+}
+"""Connectors that can do with it, and the first release that was read in which they can."""
+
+TURNING_OFF = frozenset({
+    "ExampleConnector", "FlexKVConnectorV1", "HF3FSKVConnector", "LMCacheConnector", "LMCacheConnectorV1", "LMCacheMPConnector",
+    "P2pNcclConnector", "PyNcclConnector", "SharedStorageConnector",
+})  # fmt: skip
+"""Connectors that can't, or that no release from BY_CLASS on has."""
+
+
+def turns_off(version: Version, connectors: Sequence[str], *, events: bool, asked: bool) -> bool:
+    """Whether a release turns the manager off. connectors: all of a MultiConnector's. asked: whether it was asked to stay."""
+    if events and version < EVENTS_ALLOWED:
+        return True
+    if not connectors or (asked and version >= ASKED):
+        return False
+    return version < BY_CLASS or any(version < KEEPING.get(name, (version[0] + 1, 0, 0)) for name in connectors)
