@@ -14,10 +14,10 @@ from cli.running import run
 from kvplan.arch.mixes import MIXES, kept_named
 from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
-from kvplan.arch.storage import DTYPES, NAMED
+from kvplan.arch.storage import DTYPES, GGML, NAMED
 from kvplan.engines.base import Options
 from kvplan.engines.vllm.policy import Vllm
-from kvplan.engines.vllm.starts.loaders import ASKED
+from kvplan.engines.vllm.starts.loaders import GGUF, ways
 from kvplan.engines.vllm.tables.versions import parse
 from kvplan.errors import CannotSplit, Unsupported
 from kvplan.families import read
@@ -154,7 +154,10 @@ def test_a_format_that_is_asked_about_is_loaded_by_some_method(dtype, gpu, versi
 
 
 def test_every_format_has_a_method_or_needs_none():
-    assert {kept.name for kept in (*NAMED.values(), *MIXES.values())} <= {*ASKED, *DTYPES}
+    ggml = {*GGML, *MIXES}
+    for kept in (*NAMED.values(), *MIXES.values()):
+        assert (ways(kept.name) == GGUF) == (kept.name in ggml), kept.name
+        assert bool(ways(kept.name)) == (kept.name not in DTYPES), kept.name
 
 
 def test_groups_that_ranks_would_cut_are_refused_of_a_format_that_is_asked_about():

@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kvplan.arch.mixes import MIXES
 from kvplan.arch.model import Model
 from kvplan.arch.quantized import Quantized
 from kvplan.arch.storage import (
+    DTYPES,
     FP8_BLOCK,
     FP8_ROW,
     FP8_TENSOR,
-    GGML,
     HEADERS_SOURCE,
     INT4,
     INT8_ROW,
@@ -111,9 +110,14 @@ ASKED: dict[str, tuple[Loader, ...]] = {
     MXFP4.name: (Loader(COMPRESSED, MX4), Loader("mxfp4")),
     MXFP8.name: (Loader("modelopt_mxfp8"), Loader(COMPRESSED, MX8)),
     NF4.name: (Loader("bitsandbytes"),),
-    **dict.fromkeys((*GGML, *MIXES), GGUF),
 }
-"""Ways to load weights in a format that is asked about, the usual one first; dtypes need none."""
+"""Ways to load weights in a format that is asked about, the usual one first; llama.cpp's types and mixes aside."""
+
+
+def ways(stored: str) -> tuple[Loader, ...]:
+    """Ways to load weights in a format that is asked about; dtypes need none."""
+    return () if stored in DTYPES else ASKED.get(stored, GGUF)
+
 
 HINTED = {"int4": INT4.name, "fp8": FP8_ROW.name, "int8": INT8_ROW.name, "nvfp4": NVFP4.name, "nf4": NF4.name}
 """Formats to propose, as --weight-dtype has them."""
@@ -143,7 +147,7 @@ def _needed(model: Model, release: Version) -> Iterator[tuple[Loader, ...]]:
     """Ways to load each part of the weights: all parts are needed, and one way of each."""
     weights = model.weights
     if weights is not None and weights.basis == "what_if":
-        asked = ASKED.get(weights.method.removeprefix(WHAT_IF))
+        asked = ways(weights.method.removeprefix(WHAT_IF))
         yield from (asked,) if asked else ()
         return
     block = model.quantized
