@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from kvplan.arch.curve import LONGEST
 from kvplan.arch.formats import FORMATS, KvFormat
@@ -14,6 +15,7 @@ from kvplan.engines.vllm.blocks import allocate, states
 from kvplan.engines.vllm.blocks.backends import BLACKWELL, HOPPER, capability
 from kvplan.engines.vllm.blocks.cells import sixteen_bit
 from kvplan.engines.vllm.blocks.reserve import difference, fullest, reasons, stage_bytes
+from kvplan.engines.vllm.itself import Itself
 from kvplan.engines.vllm.memory import adapters
 from kvplan.engines.vllm.memory import budget as budgets
 from kvplan.engines.vllm.settings import settings
@@ -84,12 +86,7 @@ class Vllm:
 
         Raises: UsageError, CannotSplit, Unsupported where vLLM would not start whatever the memory.
         """
-        if gpu is not None:
-            platform_of(gpu, self.release)
-        served.check(model, self.release, verified=self.verified)
-        adapters.check(model, options, self.release)
-        held = rules(self.release)
-        return allocate.plan(model, gpu, kv, settings(model, gpu, parallel, options, context, held), held)
+        return _planned(self, Itself(model), Itself(gpu), parallel, kv, options, context)
 
     def check(self, model: Model, gpu: Gpu, parallel: Parallel, kv: KvFormat, options: Options, context: int) -> None:
         """Nothing, if vLLM serves the model on this GPU and has memory enough.
@@ -183,6 +180,20 @@ class Vllm:
         limit = max(lengths.accepted(model, made.rules) or LONGEST, made.settings.length)
         wider = replace(made, settings=replace(made.settings, length=limit))
         return allocate.longest_everywhere(wider, kv_bytes)
+
+
+@lru_cache(maxsize=1)
+def _planned(
+    engine: Vllm, one: Itself[Model], card: Itself[Gpu | None], parallel: Parallel, kv: KvFormat, options: Options, context: int
+) -> allocate.Plan:  # fmt: skip
+    """`Vllm.plan`, kept for the question that is asked next of the same: whether a model starts, then what it holds."""
+    model, gpu = one.value, card.value
+    if gpu is not None:
+        platform_of(gpu, engine.release)
+    served.check(model, engine.release, verified=engine.verified)
+    adapters.check(model, options, engine.release)
+    held = rules(engine.release)
+    return allocate.plan(model, gpu, kv, settings(model, gpu, parallel, options, context, held), held)
 
 
 def _binding(made: allocate.Plan, capped: bool) -> str:  # noqa: FBT001 - what was found, not a mode
