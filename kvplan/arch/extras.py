@@ -91,6 +91,8 @@ def _pair(weight: Weight, rank: int, resident: int, stored: Storage) -> tuple[We
 
 DRAFT_MODEL = "draft_model"
 """Trait of a model whose drafts another model makes."""
+LISTED_DRAFT = "listed_draft"
+"""Trait of a model whose draft model lists the kinds of its own layers."""
 
 
 def with_draft(model: Model, draft: Model) -> Model:
@@ -111,7 +113,7 @@ def with_draft(model: Model, draft: Model) -> Model:
         model,
         draft_layers=draft.layers,
         weights=replace(own, draft=every),
-        traits=(*model.traits, DRAFT_MODEL),
+        traits=(*model.traits, DRAFT_MODEL, *((LISTED_DRAFT,) if "listed_kinds" in draft.traits else ())),
         draft_architectures=draft.architectures,
         draft_longest=None
         if any(name in one for one in draft.architectures for name in HEADS)

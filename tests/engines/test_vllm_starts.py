@@ -12,10 +12,12 @@ from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
 from kvplan.engines.vllm.blocks import allocate
+from kvplan.engines.vllm.blocks.drafts import draft_layers
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.tables.versions import NEWEST
 from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.families import read
+from kvplan.sources.bundled import bundled_document
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
 from kvplan.units import GIB
@@ -261,6 +263,50 @@ def test_drafts_by_a_head(target, draft, tp, context, blocks, tokens):
     made = engine.plan(model, card, Parallel(tp=tp), engine.kv_format(model, None, card), options, context)
     found = allocate.pool(made, 40 * GIB)
     assert (found.blocks, found.tokens) == (blocks, tokens)
+
+
+MISTRAL = {
+    "model_type": "mistral", "architectures": ["MistralForCausalLM"], "hidden_size": 3584, "intermediate_size": 8192,
+    "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 32000,
+    "max_position_embeddings": 32768, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("target", "own", "windows"),
+    [
+        ({"sliding_window": None}, {"sliding_window": 512}, {None}),
+        ({"sliding_window": 4096}, {}, {4096}),
+        ({"sliding_window": 4096}, {"sliding_window": 512}, {4096}),
+        ({"sliding_window": None}, {"sliding_window": 512, "layer_types": ["sliding_attention"]}, {512}),
+    ],
+)
+def test_a_draft_has_the_target_s_window_unless_it_lists_its_layers(target, own, windows):
+    """Asked of vLLM 0.33's planner, of a Mistral and of a Qwen2.5 with a Llama that drafts."""
+    config = {**MISTRAL, "num_hidden_layers": 1, **own}
+    draft = read(config, Origin("a draft", "a test"))
+    model = with_draft(read({**MISTRAL, **target}, Origin("a checkpoint", "a test")), draft)
+    assert {cache.window for layer in draft_layers(model) for cache in layer.caches} == windows
+
+
+@pytest.mark.parametrize(
+    ("fields", "starts"),
+    [
+        ({"use_sliding_window": False}, False),
+        ({"sliding_window": None}, False),
+        ({"use_sliding_window": False, "max_window_layers": 36}, True),
+    ],
+)
+def test_a_list_of_two_kinds_needs_max_window_layers(fields, starts):
+    """vLLM 0.33 models/qwen2.py looks at the list itself, whether there is a window or not; the default is 28."""
+    kinds = ["sliding_attention", "full_attention"] * 18
+    qwen = {key: value for key, value in bundled_document("qwen3-8b").config.items() if key != "max_window_layers"}
+    model = read({**qwen, "sliding_window": 2048, "layer_types": kinds, **fields}, Origin("a checkpoint", "a test"))
+    if starts:
+        assert started(model, "h100").request
+    else:
+        with pytest.raises(Unsupported, match="doesn't load"):
+            started(model, "h100")
 
 
 INKLING = {

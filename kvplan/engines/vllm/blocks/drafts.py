@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kvplan.arch.extras import DRAFT_MODEL
+from kvplan.arch.extras import DRAFT_MODEL, LISTED_DRAFT
 from kvplan.arch.layers import Attention, Cache, Compressed, Indexer, Latent, Layer
 from kvplan.arch.model import Model
 from kvplan.engines.vllm.tables.architectures import DRAFT_LIKE_FIRST, DRAFT_UNSTATED, named
@@ -18,12 +18,27 @@ def draft_layers(model: Model) -> tuple[Layer, ...]:
     """Layers of the draft model, or of the checkpoint's own draft modules; empty when it has none."""
     stated = model.draft_layers
     if DRAFT_MODEL in model.traits:
-        return stated
+        return stated if LISTED_DRAFT in model.traits else tuple(_as_target(layer, _window(model)) for layer in stated)
     if not stated and model.family.startswith(DRAFT_UNSTATED):
         stated = tuple(_first(model, full=True))
     if stated and named(model, DRAFT_LIKE_FIRST):
         stated = tuple(_first(model, full=False)) * len(stated)
     return tuple(replace(layer, caches=tuple(_built(cache, model) for cache in layer.caches)) for layer in stated)
+
+
+def _window(model: Model) -> int | None:
+    """The window that all of a model's attention layers have; None where there is no such one."""
+    windows = {cache.window for cache, _ in model.distinct if isinstance(cache, Attention)}
+    return windows.pop() if len(windows) == 1 else None
+
+
+def _as_target(layer: Layer, window: int | None) -> Layer:
+    """A draft's layer with the target's window: its own counts only where it lists the kinds of its layers.
+
+    Source: vLLM 0.33 engine/arg_utils.py, cache_config.sliding_window; layers/attention/attention.py; models/llama.py.
+    """
+    caches = (replace(cache, window=window) if isinstance(cache, Attention) else cache for cache in layer.caches)
+    return replace(layer, caches=tuple(caches))
 
 
 def _first(model: Model, *, full: bool) -> Iterable[Layer]:

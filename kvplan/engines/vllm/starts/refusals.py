@@ -282,9 +282,9 @@ def _windows(model: Model, rules: Rules) -> None:
     if model.family not in ALL_OR_NO_WINDOWS:
         return
     windowed = {cache.window is not None for cache, _ in model.distinct if isinstance(cache, Attention)}
-    if len(windowed) > 1:
+    if len(windowed) > 1 or "mixed_kinds" in model.traits:
         raise Unsupported(
             f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
             cause="Sliding window for some but all layers is not supported",
-            hint='"use_sliding_window": false in its config.json, which changes what it computes beyond the window',
+            hint='"use_sliding_window": false and no layer_types in its config.json, which changes what it computes beyond the window',
         )
