@@ -289,6 +289,16 @@ def test_a_draft_has_the_target_s_window_unless_it_lists_its_layers(target, own,
     assert {cache.window for layer in draft_layers(model) for cache in layer.caches} == windows
 
 
+@pytest.mark.parametrize("name", ["mixtral-8x7b", "qwen3-30b-a3b"])
+def test_classes_that_don_t_look_at_single_layers(name):
+    """Asked of vLLM 0.33's planner: with three windows to a full layer in the list, every layer keeps every token."""
+    config = bundled_document(name).config
+    kinds = (["sliding_attention"] * 3 + ["full_attention"]) * (config["num_hidden_layers"] // 4)
+    fields = {"layer_types": kinds, "sliding_window": 4096, "use_sliding_window": True}
+    model = read({**config, **fields}, Origin("a checkpoint", "a test"))
+    assert {group.layers[0].spec.kind for group in started(model, "h100").layout.groups} == {"full"}
+
+
 @pytest.mark.parametrize(
     ("fields", "starts"),
     [

@@ -10,6 +10,7 @@ from kvplan.arch.model import Model
 from kvplan.engines.vllm.tables.architectures import (
     ALTERNATES,
     EXPANDED_LATENT,
+    ONE_WINDOW,
     PAGED_STREAMS,
     SHARES_CACHE,
     named,
@@ -31,8 +32,7 @@ def as_served(model: Model) -> Model:
 
     Raises: MissingField for latents whose heads nobody states.
     """
-    if named(model, ALTERNATES):
-        model = _alternating(model)
+    model = _windows(model)
     streams, indexed = named(model, PAGED_STREAMS), _shared_indexer(model)
     extra, expanded = wider_window(model), named(model, EXPANDED_LATENT)
     shared = any(layer.shares_with is not None for layer in model.layers)
@@ -60,6 +60,27 @@ def as_served(model: Model) -> Model:
 
     layers = tuple(replace(layer, caches=tuple(served(cache) for cache in layer.caches)) for layer in model.layers)
     return replace(model, layers=layers)
+
+
+def _windows(model: Model) -> Model:
+    """Windows where the class has them, whatever the config's list of layers says."""
+    if named(model, ALTERNATES):
+        return _alternating(model)
+    if named(model, ONE_WINDOW) and uniform_window(model) is None:
+        return replace(model, layers=tuple(with_window(layer, None) for layer in model.layers))
+    return model
+
+
+def uniform_window(model: Model) -> int | None:
+    """The window that all of a model's attention layers have; None where there is no such one."""
+    windows = {cache.window for cache, _ in model.distinct if isinstance(cache, Attention)}
+    return windows.pop() if len(windows) == 1 else None
+
+
+def with_window(layer: Layer, window: int | None) -> Layer:
+    """A layer whose attention has this window, or none."""
+    caches = (replace(cache, window=window) if isinstance(cache, Attention) else cache for cache in layer.caches)
+    return replace(layer, caches=tuple(caches))
 
 
 def _shared_indexer(model: Model) -> Indexer | None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from kvplan.arch.extras import DRAFT_MODEL, LISTED_DRAFT
 from kvplan.arch.layers import Attention, Cache, Compressed, Indexer, Latent, Layer
 from kvplan.arch.model import Model
+from kvplan.engines.vllm.blocks.built import uniform_window, with_window
 from kvplan.engines.vllm.tables.architectures import DRAFT_LIKE_FIRST, DRAFT_UNSTATED, named
 
 
@@ -18,7 +19,7 @@ def draft_layers(model: Model) -> tuple[Layer, ...]:
     """Layers of the draft model, or of the checkpoint's own draft modules; empty when it has none."""
     stated = model.draft_layers
     if DRAFT_MODEL in model.traits:
-        return stated if LISTED_DRAFT in model.traits else tuple(_as_target(layer, _window(model)) for layer in stated)
+        return stated if LISTED_DRAFT in model.traits else _as_target(model, stated)
     if not stated and model.family.startswith(DRAFT_UNSTATED):
         stated = tuple(_first(model, full=True))
     if stated and named(model, DRAFT_LIKE_FIRST):
@@ -26,19 +27,13 @@ def draft_layers(model: Model) -> tuple[Layer, ...]:
     return tuple(replace(layer, caches=tuple(_built(cache, model) for cache in layer.caches)) for layer in stated)
 
 
-def _window(model: Model) -> int | None:
-    """The window that all of a model's attention layers have; None where there is no such one."""
-    windows = {cache.window for cache, _ in model.distinct if isinstance(cache, Attention)}
-    return windows.pop() if len(windows) == 1 else None
-
-
-def _as_target(layer: Layer, window: int | None) -> Layer:
-    """A draft's layer with the target's window: its own counts only where it lists the kinds of its layers.
+def _as_target(model: Model, layers: Iterable[Layer]) -> tuple[Layer, ...]:
+    """A draft's layers with the target's window: their own counts only where the draft lists their kinds.
 
     Source: vLLM 0.33 engine/arg_utils.py, cache_config.sliding_window; layers/attention/attention.py; models/llama.py.
     """
-    caches = (replace(cache, window=window) if isinstance(cache, Attention) else cache for cache in layer.caches)
-    return replace(layer, caches=tuple(caches))
+    window = uniform_window(model)
+    return tuple(with_window(layer, window) for layer in layers)
 
 
 def _first(model: Model, *, full: bool) -> Iterable[Layer]:

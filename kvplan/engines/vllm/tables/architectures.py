@@ -43,6 +43,12 @@ EXPANDED_LATENT = ("MiniCPM3ForCausalLM",)
 ALTERNATES = ("GptOssForCausalLM",)
 """Windows on even layers, full length on odd ones. Source: models/gpt_oss.py."""
 
+ONE_WINDOW = ("MixtralForCausalLM", "Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM")
+"""Classes that don't look at the kinds of single layers: all have the config's window, or none where its list has several kinds.
+
+Source: models/mixtral.py, qwen2_moe.py, qwen3_moe.py, which give their layers no window; engine/arg_utils.py, cache_config.
+"""
+
 ALL_OR_NO_WINDOWS = (
     "qwen2",
     "qwen3",
