@@ -48,12 +48,14 @@ def _by_headers(found: Model, values: Values) -> Model:
         return weigh(found, offline=values.on(o.OFFLINE), progress=progress)
 
 
-def parallel(values: Values) -> Parallel:
-    """The parallel sizes.
+def parallel(values: Values, count: int | None = None) -> Parallel:
+    """The parallel sizes; on `count` GPUs the tensor size is what the others leave, unless it is given.
 
     Raises: UsageError, CannotSplit.
     """
     tp, pp, dp, ep, dcp = (values.get(option) or 1 for option in o.PARALLEL)
+    if count is not None and not values.was_given(o.TP) and not count % (pp * dp):
+        tp = count // (pp * dp)
     return Parallel(tp, pp, dp, ep, dcp)
 
 
@@ -82,7 +84,7 @@ def gpus_and_layout(values: Values) -> tuple[Gpu, Parallel]:
     from kvplan.api.given import layout
 
     known, count = gpu(values)
-    return known, layout(parallel(values), count, tp_given=values.was_given(o.TP))
+    return known, layout(parallel(values, count), count, tp_given=values.was_given(o.TP))
 
 
 def end(values: Values) -> End:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from kvplan.arch.model import Model
@@ -48,4 +49,16 @@ def _repository(name: str, typed: str | None) -> str:
         return next(alias for alias in known.aliases if alias.lower() == typed.strip().lower())
     if known.hub_id is None:
         raise UsageError(f"{name} has no repository on the Hub", hint="give the folder of its checkpoint")
-    return known.hub_id
+    return next(_meant(typed or name, known.aliases), known.hub_id)
+
+
+def _meant(typed: str, aliases: Iterable[str]) -> Iterator[str]:
+    """Repositories that a short name says: first those called so, then those whose names go on after it."""
+    short = typed.strip().lower()
+    called = {alias: alias.rpartition("/")[2].lower().removeprefix(MAKER) for alias in aliases if "/" in alias}
+    yield from (alias for alias, name in called.items() if name == short)
+    yield from (alias for alias, name in called.items() if name.startswith(f"{short}-"))
+
+
+MAKER = "meta-"
+"""Beginning of repositories' names that short names leave out."""

@@ -141,3 +141,10 @@ def test_a_model_s_page_ends_with_a_description_of_the_same_caches(name, tmp_pat
     assert run_json("models", name)["models"][0]["description"] == description.read_text()
     own, relative = (run_json("size", model, "--ctx", "1,5000") for model in (name, str(description)))
     assert relative["sequences"] == own["sequences"]
+
+
+def test_experts_are_laid_over_the_gpus_that_were_asked_for():
+    """`--gpu h200x8` alone is TP 8: so it is beside --ep, and TP 4 beside two replicas."""
+    for flags, layout in ((("--ep", "8"), (8, 1, 8)), (("--dp", "2", "--ep", "8"), (4, 2, 8))):
+        parallel = run_json("fit", "deepseek-v3", "--gpu", "h200x8", "--ctx", "8k", *flags)["parallel"]
+        assert (parallel["tp"], parallel["dp"], parallel["ep"]) == layout

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kvplan import api
+from kvplan.arch.extras import with_draft
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
@@ -103,6 +104,19 @@ def test_a_draft_s_class_is_asked_too():
     with pytest.raises(Unsupported, match="DominoDraftModel, which is to draft"):
         served.check(drafted, parse("0.33.0"))
     served.check(replace(drafted, draft_architectures=("LlamaForCausalLMEagle3",)), parse("0.33.0"))
+
+
+@pytest.mark.parametrize(
+    ("version", "taken"), [("0.9.2", True), ("0.10.0", False), ("0.14.1", False), ("0.15.0", True)]
+)
+def test_releases_between_two_engines_let_no_model_draft(version, taken):
+    """config/speculative.py of 0.11 to 0.14.1: `Speculative decoding with draft model is not supported yet`."""
+    model = with_draft(LLAMA, load_model("llama-3.2-1b"))
+    if taken:
+        served.check(model, parse(version))
+    else:
+        with pytest.raises(Unsupported, match="lets no other model draft"):
+            served.check(model, parse(version))
 
 
 def test_a_type_that_nobody_has_code_for():

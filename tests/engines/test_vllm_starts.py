@@ -161,8 +161,36 @@ def test_types_that_are_not_run_in_float16_are_run_in_32_bit_before_bfloat16(nam
     if taken:
         assert started(load_model(name), gpu).request
     else:
-        with pytest.raises(Unsupported, match="32 bit"):
+        with pytest.raises(UsageError, match="32 bit"):
             started(load_model(name), gpu)
+
+
+@pytest.mark.parametrize(
+    ("kv", "gpu", "version", "taken"),
+    [
+        (None, "t4", NEWEST, "fp16"), ("fp16", "t4", NEWEST, "fp16"), ("bf16", "t4", NEWEST, None), ("bf16", "t4", (0, 31, 0), "bf16"),
+        (None, "l4", NEWEST, "bf16"), ("fp16", "l4", NEWEST, None),
+    ],
+)  # fmt: skip
+def test_a_cache_in_sixteen_bit_is_in_the_model_s_which_is_float16_before_bfloat16(kv, gpu, version, taken):
+    """vLLM 0.33 config/vllm.py _reject_mismatched_float_kv_cache; config/model.py _resolve_auto_dtype."""
+    own, model, card = Vllm(version), load_model("llama-3-8b"), load_gpu(gpu)
+    chosen = own.kv_format(model, None if kv is None else parse_kv_format(kv), card)
+    asked = (model, card, Parallel(), chosen, Options(), 1024)
+    if taken is None:
+        with pytest.raises(UsageError, match="cache for llama-3-8b"):
+            own.plan(*asked)
+    else:
+        assert own.plan(*asked).request
+        assert chosen.k.name == taken
+
+
+def test_less_than_a_block_is_short_of_a_block():
+    model, own = load_model("llama-3-8b"), Vllm()
+    found = own.capacity(
+        model, load_gpu("h100"), Parallel(), own.kv_format(model, None, None), Options(), 1024, 1 << 20
+    )
+    assert found.needed_bytes == 16 * 131_072 > found.available_bytes
 
 
 def latents(**changes) -> Model:

@@ -251,6 +251,20 @@ def test_a_bundled_model_costs_few_imports(folder: Path) -> None:
     assert found.stdout == "[]\n"
 
 
+@pytest.mark.parametrize(
+    ("typed", "repository"),
+    [
+        ("llama-3.3-70b", "meta-llama/Llama-3.3-70B-Instruct"), ("llama-3.1-8b-instruct", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("llama-2-70b-chat", "meta-llama/Llama-2-70b-chat-hf"), ("mixtral-8x7b-instruct", "mistralai/Mixtral-8x7B-Instruct-v0.1"),
+        ("llama-3.1-70b", "meta-llama/Llama-3.1-70B"), ("meta-llama/Llama-3.3-70B-Instruct", "meta-llama/Llama-3.3-70B-Instruct"),
+    ],
+)  # fmt: skip
+def test_a_short_name_serves_the_repository_of_that_name(typed, repository):
+    from kvplan.sources.served import served_name
+
+    assert served_name(load_model(typed), typed) == repository
+
+
 def test_only_a_config_by_its_own_name_is_served_from_its_folder(tmp_path):
     from kvplan.errors import UsageError
     from kvplan.sources.served import served_name

@@ -13,7 +13,7 @@ from kvplan.engines.base import Budget, Capacity, Options, Refusal
 from kvplan.engines.ideal import drafting
 from kvplan.engines.vllm.blocks import allocate, states
 from kvplan.engines.vllm.blocks.backends import BLACKWELL, HOPPER, capability
-from kvplan.engines.vllm.blocks.cells import sixteen_bit
+from kvplan.engines.vllm.blocks.cells import run_in
 from kvplan.engines.vllm.blocks.reserve import difference, fullest, reasons, stage_bytes
 from kvplan.engines.vllm.itself import Itself
 from kvplan.engines.vllm.memory import adapters
@@ -77,7 +77,8 @@ class Vllm:
             return KvFormat(FORMATS["fp8"], FORMATS["fp8"])
         if quantizers.caches(model) and model.kv_hint is not None:
             return None if major == HOPPER[0] and sparse_latents(model) else model.kv_hint
-        return KvFormat(sixteen_bit(model.dtype), sixteen_bit(model.dtype))
+        own = run_in(model.dtype, None if gpu is None else capability(gpu))
+        return KvFormat(own, own)
 
     def plan(
         self, model: Model, gpu: Gpu | None, parallel: Parallel, kv: KvFormat, options: Options, context: int

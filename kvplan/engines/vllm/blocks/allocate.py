@@ -75,7 +75,7 @@ def plan(model: Model, gpu: Gpu | None, kv: KvFormat, settings: Settings, rules:
     """
     refusals.check(model, settings, rules, gpu)
     cells.cache_name(kv)
-    refusals.check_format(model, kv, rules)
+    refusals.check_format(model, kv, rules, capability(gpu))
     place = Place(settings, rules, kv, capability(gpu), None if gpu is None else gpu.vendor)
     specs = layer_specs(model, place)
     stage_of = stages(model, settings)
@@ -136,7 +136,7 @@ def _check(made: Plan, stage: int, per_block: int, available: int) -> Refusal | 
         return None
     usable = available - (per_block if made.rules.null_block else 0)
     if usable <= 0:
-        return refusals.no_memory(usable, made.rules)
+        return refusals.no_memory(usable, per_block, made.rules)
     needed = made.needed(stage, made.settings.length)
     if needed <= usable:
         return None

@@ -7,9 +7,10 @@ v1/attention/backends/mla/flashmla_sparse.py, models/deepseek_v4/attention.py.
 from __future__ import annotations
 
 from kvplan.arch.formats import FORMATS, PAIRS, Format, KvFormat
+from kvplan.engines.vllm.tables.architectures import BFLOAT16
 from kvplan.errors import UsageError
 
-BF16 = FORMATS["bf16"]
+BF16, FP16 = FORMATS["bf16"], FORMATS["fp16"]
 
 NAMES = {
     "bf16": "16 bit", "fp16": "16 bit", "fp32": "16 bit", "fp8": "fp8", "fp8_e5m2": "fp8_e5m2", "nvfp4": "nvfp4",
@@ -54,6 +55,12 @@ def flag(kv: KvFormat) -> str:
 def sixteen_bit(format_: Format) -> Format:
     """The 16-bit format that vLLM runs a 32-bit checkpoint in. Source: config/model.py _resolve_auto_dtype."""
     return BF16 if format_.bits > BF16.bits else format_
+
+
+def run_in(format_: Format, device: tuple[int, int] | None) -> Format:
+    """The format that vLLM runs a checkpoint in on a GPU of this compute capability: float16 where there is no bfloat16."""
+    own = sixteen_bit(format_)
+    return FP16 if own.name == BF16.name and device is not None and device < BFLOAT16 else own
 
 
 def pair(kv: KvFormat, k_dim: int, v_dim: int) -> int:

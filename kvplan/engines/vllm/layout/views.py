@@ -9,6 +9,7 @@ from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
 from kvplan.arch.storage import (
     BF16,
+    DTYPES,
     FP16,
     FP32,
     HEADERS_SOURCE,
@@ -107,6 +108,7 @@ def vllm(
     def store(weight: Weight, shard: tuple[int, ...]) -> Storage:
         return (
             _own_format(weight, family)
+            or _widened(weight, method)
             or swizzled(weight, shard, kernels)
             or packed.kept(weight, shard, ordered=ordered, marlin=not amd)
         )
@@ -132,6 +134,12 @@ def _own_format(weight: Weight, family: str) -> Storage | None:
         return weight.stored if weight.stored in (BF16, FP16, FP32) else BF16
     wide = (family in WIDE_ROUTERS and weight.component == "router") or weight.name.startswith(HYPER)
     return FP32 if wide else None
+
+
+def _widened(weight: Weight, method: str) -> Storage | None:
+    """16 bit for what files hold in fewer though the config names no method: vLLM builds matrices of the model's dtype."""
+    narrow = weight.stored.source == HEADERS_SOURCE and weight.stored.bits < BF16.bits
+    return BF16 if narrow and method in DTYPES else None
 
 
 def _is_cast(weight: Weight) -> bool:

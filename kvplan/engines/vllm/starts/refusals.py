@@ -8,12 +8,12 @@ from __future__ import annotations
 from bisect import bisect
 from itertools import accumulate
 
-from kvplan.arch.formats import FORMATS, PAIRS, KvFormat, parse_kv_format
+from kvplan.arch.formats import FORMATS, PAIRS, Format, KvFormat, parse_kv_format
 from kvplan.arch.layers import Attention, Latent, Recurrent
 from kvplan.arch.model import Model
 from kvplan.engines.base import Refusal
 from kvplan.engines.vllm.blocks.backends import capability
-from kvplan.engines.vllm.blocks.cells import flag
+from kvplan.engines.vllm.blocks.cells import flag, run_in
 from kvplan.engines.vllm.memory import weight_shares
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.starts import loaders, quantized_groups, quantizers, words
@@ -28,14 +28,14 @@ from kvplan.engines.vllm.tables.architectures import (
 )
 from kvplan.engines.vllm.tables.flags import CACHE_FORMATS
 from kvplan.engines.vllm.tables.spans import first, holds
-from kvplan.engines.vllm.tables.versions import Rules, text
+from kvplan.engines.vllm.tables.versions import Rules, Version, text
 from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.hardware.gpu import Gpu
 
 
-def no_memory(available: int, rules: Rules) -> Refusal:
-    """Nothing is left for the cache."""
-    return Refusal("pool", words.wording(rules.version).cramped, 0, available, 0)
+def no_memory(available: int, per_block: int, rules: Rules) -> Refusal:
+    """Nothing is left for the cache, not even a block."""
+    return Refusal("pool", words.wording(rules.version).cramped, per_block, available, 0)
 
 
 def too_long(
@@ -71,11 +71,12 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     quantized_groups.check(model, settings, rules, device)
 
 
-def check_format(model: Model, kv: KvFormat, rules: Rules) -> None:
+def check_format(model: Model, kv: KvFormat, rules: Rules, device: tuple[int, int]) -> None:
     """Cache formats that the release doesn't have, or not for this model.
 
-    A plain dtype passes where `auto` gives it: 16 bit, and 32 bit of a model that is run in it (--dtype float32).
-    Source: CacheDType of config/cache.py, in no release with float32.
+    A plain dtype passes where `auto` gives it: 16 bit, and 32 bit of a model that is run in it (--dtype float32). Since 0.33
+    the other 16-bit one doesn't; a GPU without bfloat16 runs models in float16.
+    Source: CacheDType of config/cache.py, in no release with float32; config/vllm.py _reject_mismatched_float_kv_cache.
 
     Raises: UsageError.
     """
@@ -90,11 +91,11 @@ def check_format(model: Model, kv: KvFormat, rules: Rules) -> None:
             cause=since,
             hint=f"{newer}--kv-dtype auto; it has {', '.join(_formats(rules))}",
         )
-    other = {"bfloat16": "fp16", "float16": "bf16"}.get(name)
-    if other is not None and model.dtype.name == other:
+    runs = own_name(run_in(model.dtype, device))
+    if {name, runs} == {"bfloat16", "float16"} and rules.version >= SAME_FLOAT:
         raise UsageError(
             f"vLLM keeps no {name} cache for {model.origin.id}",
-            cause=f"kv_cache_dtype={name} is incompatible with dtype={own_name(model)}",
+            cause=f"kv_cache_dtype={name} is incompatible with dtype={runs}",
             hint="--kv-dtype auto",
         )
     if name == "fp8_e5m2" and "fp8_scales" in model.traits:
@@ -111,9 +112,9 @@ def check_format(model: Model, kv: KvFormat, rules: Rules) -> None:
         )
 
 
-def own_name(model: Model) -> str:
-    """The model's own 16 bit as vLLM calls it."""
-    return {"fp16": "float16", "bf16": "bfloat16"}.get(model.dtype.name, model.dtype.name)
+def own_name(dtype: Format) -> str:
+    """A format of 16 bit as vLLM calls it."""
+    return {"fp16": "float16", "bf16": "bfloat16"}.get(dtype.name, dtype.name)
 
 
 def _formats(rules: Rules) -> tuple[str, ...]:
@@ -235,7 +236,7 @@ def lacks_experts(model: Model) -> bool:
 def _precision(model: Model, device: tuple[int, int]) -> None:
     """Source: config/model.py _resolve_auto_dtype, _FLOAT16_NOT_SUPPORTED_MODELS."""
     if model.family in NO_FLOAT16 and device < BFLOAT16 and model.dtype.bits == BFLOAT16_BITS:
-        raise Unsupported(
+        raise UsageError(
             f"vLLM runs {model.origin.id} in 32 bit on this GPU, which kvplan doesn't plan",
             cause=f"{model.family} is not run in float16, and bfloat16 needs compute capability 8.0",
             hint="a GPU of compute capability 8.0 or later, or --engine ideal",
@@ -243,6 +244,8 @@ def _precision(model: Model, device: tuple[int, int]) -> None:
 
 
 BFLOAT16_BITS = 16
+SAME_FLOAT: Version = (0, 33, 0)
+"""The first release that refuses the other 16-bit format for the cache."""
 
 PREFILLED = frozenset({(128, 64, 128), (192, 64, 256), (64, 64, 128), (256, 0, 256)})
 """Parts of a head without and with rotation, and of values, that kernels for prompts of latents have.

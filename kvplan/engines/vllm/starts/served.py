@@ -9,6 +9,7 @@ Source: vLLM 0.33 models/registry.py inspect_model_cls, models/transformers/base
 
 from __future__ import annotations
 
+from kvplan.arch.extras import DRAFT_MODEL
 from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
 from kvplan.engines.vllm.tables.architectures import POOLING_SUFFIXES
@@ -18,6 +19,9 @@ from kvplan.engines.vllm.tables.spans import first, holds, last
 from kvplan.engines.vllm.tables.unregistered import CROSSES, PLUGIN, REFUSED, RUNS
 from kvplan.engines.vllm.tables.versions import NEWEST, Version, parse, text
 from kvplan.errors import Unsupported
+
+NO_DRAFT_MODELS: tuple[Version, Version] = ((0, 10, 0), (0, 15, 0))
+"""Releases, the last excluded, that draft by heads and n-grams alone. Source: config.py of 0.10.0, config/speculative.py of 0.11 to 0.14."""
 
 BACKEND_SINCE: Version = (0, 7, 2)
 """The first release with a Transformers backend."""
@@ -38,7 +42,8 @@ def check(model: Model, version: Version, *, verified: bool = True) -> None:
             hint="--engine ideal",
         )
     _check_drafts(model, version, verified=verified)
-    if "unknown_type" in model.traits and not any(holds(CLASSES.get(name, ""), version) for name in names):
+    nameless = "unknown_type" in model.traits and not model.origin.bundled
+    if nameless and not any(name in CLASSES for name in names):
         raise Unsupported(
             f"vLLM can't read the config of {model.origin.id}",
             cause="the Transformers library has no class for its model_type, and no auto_map names code that does",
@@ -67,6 +72,13 @@ def _check_drafts(model: Model, version: Version, *, verified: bool) -> None:
             f"vLLM doesn't serve {alone} alone",
             cause="the class drafts for another model",
             hint=f"name the model it drafts for, and --draft {model.origin.id}; or --engine ideal",
+        )
+    whole = DRAFT_MODEL in model.traits and model.draft_longest is not None
+    if whole and NO_DRAFT_MODELS[0] <= version < NO_DRAFT_MODELS[1]:
+        raise Unsupported(
+            f"vLLM {text(version)} lets no other model draft",
+            cause="Speculative decoding with draft model is not supported yet",
+            hint=f"--engine vllm@{text(NO_DRAFT_MODELS[1])} or later, or a draft by a head (EAGLE)",
         )
     names = model.draft_architectures
     if verified and names and not any(_registered(name, version) or name in RUNS for name in names):
