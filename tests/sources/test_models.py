@@ -262,7 +262,7 @@ def test_a_bundled_model_costs_few_imports(folder: Path) -> None:
 def test_a_short_name_serves_the_repository_of_that_name(typed, repository):
     from kvplan.sources.served import served_name
 
-    assert served_name(load_model(typed), typed) == repository
+    assert served_name(load_model(typed, offline=True), typed) == repository
 
 
 def test_only_a_config_by_its_own_name_is_served_from_its_folder(tmp_path):
