@@ -63,7 +63,8 @@ class Question:
     model: what `kvplan size` takes; a path is absolute. context: the engine's longest sequence, None for the model's own.
     tokens: of the sequences that are counted, None for `context`. batch: sequences of the timed step.
     kv_dtype: `auto` or a format. concurrency: sequences that headroom is left beside. stretched: whether the context may
-    be longer than the model's own maximum. draft: a model that drafts for it. experts: whether expert parallelism is switched on, on however many ranks.
+    be longer than the model's own maximum. quantization, dtype: what a serve command says of the checkpoint. draft: a model
+    that drafts for it. experts: whether expert parallelism is switched on, on however many ranks.
     """
 
     model: str
@@ -80,6 +81,8 @@ class Question:
     batch: int | None = None
     draft: str | None = None
     stretched: bool = False
+    quantization: str | None = None
+    dtype: str | None = None
     experts: bool = False
 
 

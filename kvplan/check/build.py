@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 STRETCHED = "allow_long_max_model_len"
+QUANTIZATION, DTYPE = "quantization", "dtype"
 """vLLM's leave to serve more tokens than the model's config says; it takes it from the environment."""
 
 CONNECTORS, EVENTS = "kv_connector", "kv_events"
@@ -46,6 +47,7 @@ def deployment(
     flags = _adapters({key[1]: placed for key, placed in layer.items() if key[0] == "flags"})
     flags = _managed(flags, engine)
     stretched = flags.pop(STRETCHED, None)
+    stated = {name: str(flags.pop(name).value) for name in (QUANTIZATION, DTYPE) if name in flags}
     options = dict(_on(placed.place, partial(read_flag, engine, flag, placed.value)) for flag, placed in flags.items())
     question = Question(
         model=_model(layer[("model",)], tree),
@@ -60,6 +62,8 @@ def deployment(
         options=_on(place, lambda: Options(**options)),
         concurrency=_value(layer, "concurrency") or 1,
         draft=_model(layer[("draft",)], tree) if ("draft",) in layer else None,
+        quantization=stated.get(QUANTIZATION),
+        dtype=stated.get(DTYPE),
         stretched=stretched is not None and _on(stretched.place, partial(switch, stretched.value)),
     )
     return Deployment(

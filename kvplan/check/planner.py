@@ -13,6 +13,7 @@ from kvplan.check.budget import ENDS, End, Question
 from kvplan.check.flags import changed_options
 from kvplan.check.planning import Outcome, Planned, Unanswered
 from kvplan.check.serving import ENDLESS
+from kvplan.check.stated import contradicted
 from kvplan.engines.base import Capacity, Refusal
 from kvplan.engines.ideal import Ideal, drafting
 from kvplan.errors import KvplanError, UsageError
@@ -104,7 +105,11 @@ class CachingPlanner:
         from kvplan.api.remarks import warnings
 
         request = work.request
-        never = _too_long(request, stretched=work.question.stretched) or _no_experts(request, work.question)
+        never = (
+            _too_long(request, stretched=work.question.stretched)
+            or _no_experts(request, work.question)
+            or contradicted(request.model, work.question)
+        )
         reasons = {end: never or work.reason(end) for end in ENDS}
         refused = {end: reason for end, reason in reasons.items() if reason is not None}
         return Planned(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kvplan.check.build import EVERY_RANK, STRETCHED
+from kvplan.check.build import DTYPE, EVERY_RANK, QUANTIZATION, STRETCHED
 from kvplan.check.flags import VLLM, human, switch, whole
 from kvplan.check.merge import Given, Key, Placed
 from kvplan.check.serving import speculative, transfer
@@ -37,6 +37,8 @@ def layer_of(found: Arguments) -> dict[Key, Placed]:
             found.remark("not-counted", f"--{name}: {_UNCOUNTED[name]}", value.place)
             if name in _STRETCHING:
                 layer[("flags", STRETCHED)] = Given("true", value.place)
+        elif name in (QUANTIZATION, DTYPE) and value.text is not None and value.text not in ("auto", "None"):
+            layer[("flags", name)] = Given(value.text, value.place)
     speculative.read(found, layer)
     transfer.read(found, layer)
     _check_tokens(found, layer)
