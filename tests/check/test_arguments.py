@@ -37,6 +37,8 @@ def in_plain_values(layer: dict[str, Any]) -> dict[str, Any]:
     from kvplan.check.flags import VLLM
 
     plain = dict(layer)
+    for name in ("dtype", "quantization"):  # said of the checkpoint, which the facts leave out
+        plain.pop(f"flags.{name}", None)
     for key, value in layer.items():
         name = key.removeprefix("flags.")
         if name in VLLM and key != name:
@@ -114,7 +116,7 @@ def test_what_a_plan_does_not_count_is_told(words: tuple[str, ...], rule: str):
 @pytest.mark.parametrize(
     "words",
     [
-        ("m", "--dtype", "bfloat16", "--quantization", "awq", "--cpu-offload-gb", "0"),
+        ("m", "--dtype", "auto", "--cpu-offload-gb", "0"),
         ("m", "--tool-call-parser", "hermes", "--enable-auto-tool-choice", "--port", "8000", "--api-key", "a", "b"),
         ("m", "--speculative-config", '{"method": "ngram", "num_speculative_tokens": 3}'),
         ("m", "--swap-space", "4", "--disable-log-requests", "--uvicorn-log-level", "info", "--headless"),
@@ -124,6 +126,11 @@ def test_what_a_plan_does_not_count_is_told(words: tuple[str, ...], rule: str):
 def test_what_does_not_touch_memory_is_silent(words: tuple[str, ...]):
     layer, warned, errors = read(*words)
     assert (layer, warned, errors) == ({"model": "m"}, [], [])
+
+
+def test_what_is_said_of_the_checkpoint_is_kept_to_be_held_against_it():
+    layer, warned, errors = read("m", "--dtype", "bfloat16", "--quantization", "awq")
+    assert (layer, warned, errors) == ({"model": "m", "flags.dtype": "bfloat16", "flags.quantization": "awq"}, [], [])
 
 
 def test_no_graphs_by_other_words():
