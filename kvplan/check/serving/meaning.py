@@ -60,7 +60,12 @@ def _near(name: str, value: Value) -> str:
 
     words = list(CHOICES[name])
     near = get_close_matches(str(value.text).lower(), words, n=3, cutoff=0.4)
-    return f"; it takes {', '.join(near or sorted(words)[:8])}{'' if near or len(words) <= 8 else ' ...'}"
+    return f"; it takes {', '.join(near or sorted(words, key=_order)[:8])}{'' if near or len(words) <= 8 else ' ...'}"
+
+
+def _order(word: str) -> tuple[int, str]:
+    """Numbers by size, words by letters."""
+    return (int(word), "") if word.isdigit() else (0, word)
 
 
 def _check_tokens(found: Arguments, layer: Mapping[Key, Placed]) -> None:
