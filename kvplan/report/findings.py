@@ -45,7 +45,7 @@ def findings(report: CheckReport) -> tuple[Finding, ...]:
 def _of(result: Result) -> Iterator[Finding]:
     if result.error is not None:
         error = result.error
-        said = ". ".join(part for part in (error.what, error.cause, error.hint) if part)
+        said = ". ".join(part.rstrip(".") for part in (error.what, error.cause, error.hint) if part)
         message = f"{result.name} can't be planned: {said}"
         yield Finding("unanswered", "error", result.name, message, error.shown or result.at, result.name)
     for row in result.checks:
