@@ -403,3 +403,17 @@ def test_only_intels_kernel_wants_multiples_of_64(gpu, version, block):
     """A state is 49,152 + 2,097,152 B, a token of attention 4,096 B: 524 tokens, in blocks of 16 on NVIDIA and before 0.20."""
     loaded, engine, card = read(QWEN_35_4B, Origin("qwen3.5-4b", "a test")), Vllm(version), load_gpu(gpu)
     assert engine.plan(loaded, card, Parallel(), engine.kv_format(loaded, None, card), Options(), 5120).block == block
+
+
+@pytest.mark.parametrize(("kept", "taken"), [("fp8", True), ("q8_0:f16", False)])
+def test_what_a_description_says_of_the_cache_is_meant(kept, taken, tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text(f'kvplan: 1\nname: own\nlayers: 32\nkv_heads: 8\nhead_dim: 128\nkv_dtype: "{kept}"\n')
+    own, model = Vllm(), load_model(str(path))
+    chosen = own.kv_format(model, None, load_gpu("h100"))
+    asked = (model, load_gpu("h100"), Parallel(), chosen, Options(), 1024)
+    if taken:
+        assert own.plan(*asked).stages == (16 * 32 * 2 * 8 * 128,)
+    else:
+        with pytest.raises(UsageError, match="q8_0"):
+            own.plan(*asked)

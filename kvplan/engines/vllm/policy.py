@@ -27,6 +27,9 @@ from kvplan.engines.vllm.tables.versions import NEWEST, Version, rules, text
 from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu
 
+DESCRIBED = "kvplan"
+"""Family of models that are described in kvplan's own terms, whose word on the cache is the describer's, not a checkpoint's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Vllm:
@@ -72,6 +75,8 @@ class Vllm:
 
         Source: vLLM 0.33 platforms/cuda.py, supported_kv_cache_dtypes of v1/attention/backends/mla.
         """
+        if model.family == DESCRIBED and model.kv_hint is not None:
+            return model.kv_hint
         major = None if gpu is None else capability(gpu)[0]
         if compresses(model) or (model.kv_hint is None and named(model, FP8_ON_BLACKWELL) and major == BLACKWELL):
             return KvFormat(FORMATS["fp8"], FORMATS["fp8"])
