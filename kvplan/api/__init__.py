@@ -90,6 +90,7 @@ def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> 
 
     Raises: CannotSplit, UsageError, UnknownName; ConfigError and SourceError when the model has to be loaded.
     """
+    from kvplan.api import remarks
     from kvplan.api.launch import launch, share
     from kvplan.api.question import planned
     from kvplan.plan.suggest import suggest
@@ -97,6 +98,7 @@ def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> 
     from kvplan.sources.gpus import all_gpus
 
     found, said = planned(given.model(model), given.gpu(gpu), question)
+    said = (*said, *remarks.likely(found))
     pasted = launch(found, question, said) if question.emit is not None else None
     changes = suggest(found, () if found.fits else all_gpus())
     return fit_report(found, changes, said, share=share(found), launch=pasted)

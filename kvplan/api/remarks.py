@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.engines.unstated import unstated
@@ -83,6 +84,19 @@ def timed(plan: Plan) -> tuple[str, ...]:
     if batch is None or plan.decode is None or batch <= plan.max_sequences:
         return ()
     return (f"The step timed has {batch:,} sequences, of which {plan.max_sequences:,} are admitted at once.",)
+
+
+def likely(plan: Plan) -> tuple[str, ...]:
+    """That it fits by what is likely, where only the safe end of what isn't known says no."""
+    if plan.fits or plan.request.end != "safe":
+        return ()
+    from kvplan.plan.fit import fit
+
+    found = fit(replace(plan.request, end="likely"))
+    if not found.fits:
+        return ()
+    held = f"{found.max_sequences:,} sequence{'s' * (found.max_sequences != 1)} at once"
+    return (f"By what is likely it fits, with {held} (--likely): what isn't known is counted here at its most.",)
 
 
 def length(request: Request) -> tuple[str, ...]:

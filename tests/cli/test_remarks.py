@@ -92,3 +92,17 @@ def test_terms_of_a_plan_are_made_of_numbers():
     assert "1 x 266.24 MiB libraries, larger + 32 x 11 MiB graphs" in page
     assert "300 us a step + 32 layers x 55 us" in page
     assert "8 sequences x " in page
+
+
+def test_a_no_of_the_safe_end_says_what_the_likely_one_says():
+    """At the smallest share that the likely end starts with, the safe end doesn't, and its page says so."""
+    asked = ("llama-3-8b", "--gpu", "rtx-4090", "--ctx", "8k")
+    share = next(
+        each
+        for each in (f"0.{number}" for number in range(70, 99))
+        if run("fit", *asked, "--utilization", each, "--likely").code == 0
+    )
+    assert run("fit", *asked, "--utilization", share).code == 1
+    assert "By what is likely it fits" in warned(*asked, "--utilization", share)
+    assert "By what is likely" not in warned(*asked, "--utilization", share, "--likely")
+    assert "By what is likely" not in warned(*asked, "--utilization", "0.3")
