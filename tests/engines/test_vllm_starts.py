@@ -417,3 +417,15 @@ def test_what_a_description_says_of_the_cache_is_meant(kept, taken, tmp_path):
     else:
         with pytest.raises(UsageError, match="q8_0"):
             own.plan(*asked)
+
+
+@pytest.mark.parametrize(("dim", "starts"), [(None, True), (128, True), (80, False)])
+def test_classes_that_divide_the_hidden_size_take_no_other_head(dim, starts):
+    """vLLM 0.33 models/qwen2.py: head_dim = hidden_size // total_num_heads, whatever the config says."""
+    config = bundled_document("qwen2.5-7b").config
+    model = read(config if dim is None else {**config, "head_dim": dim}, Origin("a checkpoint", "a test"))
+    if starts:
+        assert started(model, "h100").request
+    else:
+        with pytest.raises(Unsupported, match="doesn't load"):
+            started(model, "h100")

@@ -20,6 +20,7 @@ from kvplan.engines.vllm.starts import loaders, quantized_groups, quantizers, wo
 from kvplan.engines.vllm.tables.architectures import (
     ALL_OR_NO_WINDOWS,
     BFLOAT16,
+    DIVIDES,
     EXPANDED_LATENT,
     NO_FLOAT16,
     NO_PIPELINE,
@@ -66,6 +67,7 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     _pipeline(model, settings)
     _sharing(model, settings)
     _windows(model, rules)
+    _divided(model, rules)
     _context_parallel(model, settings)
     weight_shares.check(model, settings, rules, device)
     quantized_groups.check(model, settings, rules, device)
@@ -279,6 +281,20 @@ def _length(model: Model, settings: Settings, rules: Rules) -> None:
             cause=f"{settings.length:,} tokens were asked for",
             hint=f"--ctx {longest}, or another draft model",
         )
+
+
+def _divided(model: Model, rules: Rules) -> None:
+    """Heads of another size than the class builds: the checkpoint's matrices don't fit into its layers."""
+    if model.hidden_size is None or not named(model, DIVIDES):
+        return
+    for cache, _ in model.distinct:
+        if isinstance(cache, Attention) and cache.heads is not None and cache.k_dim != model.hidden_size // cache.heads:
+            raise Unsupported(
+                f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
+                cause=f"{model.architectures[0]} builds heads of hidden_size / num_attention_heads = "
+                f"{model.hidden_size // cache.heads}, and the config's head_dim is {cache.k_dim}",
+                hint="--engine ideal",
+            )
 
 
 def _windows(model: Model, rules: Rules) -> None:

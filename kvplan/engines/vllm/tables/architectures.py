@@ -43,6 +43,13 @@ EXPANDED_LATENT = ("MiniCPM3ForCausalLM",)
 ALTERNATES = ("GptOssForCausalLM",)
 """Windows on even layers, full length on odd ones. Source: models/gpt_oss.py."""
 
+DIVIDES = (
+    "GraniteMoeForCausalLM", "GraniteMoeHybridForCausalLM", "InternLM2ForCausalLM", "JambaForCausalLM", "Lfm2ForCausalLM",
+    "MiniCPMForCausalLM", "OlmoeForCausalLM", "Qwen2ForCausalLM", "Qwen2MoeForCausalLM", "Qwen2VLForConditionalGeneration",
+    "Qwen2_5_VLForConditionalGeneration", "StableLmForCausalLM",
+)  # fmt: skip
+"""Classes whose heads are the hidden size over their number, whatever head_dim says. Source: vLLM 0.33 model_executor/models."""
+
 ONE_WINDOW = ("MixtralForCausalLM", "Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM")
 """Classes that don't look at the kinds of single layers: all have the config's window, or none where its list has several kinds.
 
