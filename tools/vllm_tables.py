@@ -45,8 +45,8 @@ def main(folder: Path) -> None:
             ("CLASSES", "Class that a config names: releases.", classes),
             (
                 "DRAFTS",
-                "Class that drafts for another model, and isn't served alone: releases.",
-                spans(releases, drafting_of),
+                "Classes among them that draft for another model, and aren't served alone.",
+                {name for _, each in releases for name in drafting_of(each)},
             ),
         ),
     )
@@ -160,6 +160,10 @@ def write(file: str, about: str, tables: Iterable[tuple]) -> None:
     """One module of tables."""
     lines = [HEAD.format(about=about + ".")]
     for name, says, table in tables:
+        if isinstance(table, set):
+            rows = "\n".join(f'    "{key}",' for key in sorted(table))
+            lines.append(f'{name} = frozenset((\n{rows}\n))  # fmt: skip\n"""{says}"""\n\n')
+            continue
         rows = "\n".join(f'    "{key}": {written(value)},' for key, value in table.items())
         lines.append(f'{name} = {{\n{rows}\n}}\n"""{says}"""\n\n')
     (HERE / file).write_text("".join(lines).rstrip("\n") + "\n", encoding="utf-8")

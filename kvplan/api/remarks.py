@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kvplan.arch.model import DESCRIBED
 from kvplan.engines.unstated import unstated
 from kvplan.plan.request import Request
 from kvplan.units import format_bytes
@@ -66,7 +67,7 @@ def _too_long(request: Request) -> tuple[str, ...]:
 def _unstated(request: Request) -> Iterator[str]:
     """Which fields would narrow what is wide, or stands on a guess, because nobody states them."""
     model, options = request.model, request.options
-    where = "its description" if model.family == "kvplan" else "a description of it (docs/model-files.md)"
+    where = "its description" if model.family == DESCRIBED else "a description of it (docs/model-files.md)"
     names = unstated(model, matrices=request.engine.name != "ideal")
     if names and options.overhead is None and options.kv_memory is None:
         listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]

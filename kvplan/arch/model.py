@@ -30,6 +30,9 @@ FEED_FORWARD = ("mlp", "shared_experts", "experts")
 ROWS = 64
 """Rows that engines pad vocabularies to, before ranks share them."""
 
+DESCRIBED = "kvplan"
+"""Family of models that are described in kvplan's own terms, whose word is the describer's, not a checkpoint's."""
+
 BUNDLED = "bundled: "
 """How the source of a model begins that came with kvplan."""
 

@@ -68,7 +68,7 @@ def test_what_vllm_loads_and_builds(count_cases):
             blocks = asked(loaded, Vllm(), row["gpu"], row["tp"]).blocks
         except (Unsupported, CannotSplit):
             blocks = None
-        view = view_of("vllm", loaded, load_gpu(row["gpu"]))
+        view = view_of(loaded, load_gpu(row["gpu"]))
         built = loaded.weights.bytes_fullest(Parallel(tp=row["tp"]), view)
         near = row["said"] is not None or abs(built / row["weight_bytes"] - 1) < 0.01
         if blocks != row["blocks"] or not near:

@@ -58,7 +58,7 @@ def test_bytes_of_vllm_s_plans(corpus, count_cases):
     errors = []
     for path, parallel, expected in _plans(corpus):
         model = _model(path)
-        errors.append(abs(model.weights.bytes_fullest(parallel, view_of("vllm", model)) / expected - 1))
+        errors.append(abs(model.weights.bytes_fullest(parallel, view_of(model)) / expected - 1))
     count_cases("vLLM's weights on the fullest GPU", len(errors))
     assert _share(errors, PERCENT) >= 0.95
     assert _share(errors, 0.2 * PERCENT) >= 0.95
@@ -130,7 +130,7 @@ def _error(row: Row, corpus: Path) -> float | None:
         model = row.model
     if model is None or model.weights is None:
         return None
-    weights, view = model.weights, view_of("vllm", model, row.gpu, row.version or NEWEST)
+    weights, view = model.weights, view_of(model, row.gpu, row.version or NEWEST)
     if row.raw.get("model_dtype") == "float32":
         weights = weights.stored_as(FP32)
     if (row.raw.get("flags") or {}).get("language_model_only"):

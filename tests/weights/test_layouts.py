@@ -57,7 +57,7 @@ ON_A_RANK = [
 def test_bytes_on_a_rank(config, tp, built):
     model = read(config, Origin("a model", "a test"))
     assert model.weights is not None
-    assert model.weights.bytes_on_rank(Parallel(tp=tp), 0, view_of("vllm", model)) == pytest.approx(built, rel=2e-3)
+    assert model.weights.bytes_on_rank(Parallel(tp=tp), 0, view_of(model)) == pytest.approx(built, rel=2e-3)
 
 
 TOWER = {"model_type": "siglip_vision_model", "hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27,
@@ -76,7 +76,7 @@ def test_towers_whose_heads_ranks_cannot_share_are_whole(tp, whole):
     """18 heads over 4 ranks: 27 layers x (4 x 1152^2 + 2 x 1152 x 4304) matrices in 2 bytes stay on every rank."""
     model = read(GEMMA3, Origin("a model", "a test"))
     assert model.weights is not None
-    view = view_of("vllm", model)
+    view = view_of(model)
     tower = model.weights.bytes_on_rank(Parallel(tp=tp), 0, view) - model.weights.bytes_on_rank(
         Parallel(tp=tp), 0, replace(view, towers=False)
     )
@@ -101,7 +101,7 @@ def test_groups_of_experts_are_halved_until_they_divide_a_share(group, tp, built
     """768 / 8 = 96 inputs of a rank: groups of 32."""
     model = read({**QWEN3_MOE, "quantization_config": {**AWQ, "group_size": group}}, Origin("a model", "a test"))
     assert model.weights is not None
-    assert model.weights.bytes_on_rank(Parallel(tp=tp), 0, view_of("vllm", model)) == pytest.approx(built, rel=1e-4)
+    assert model.weights.bytes_on_rank(Parallel(tp=tp), 0, view_of(model)) == pytest.approx(built, rel=1e-4)
 
 
 @pytest.mark.parametrize(("component", "element_bytes"), [("attention", 2), ("mlp", 2), ("router", 4)])
@@ -155,7 +155,7 @@ def test_ranks_of_quantized_experts(config, stored, tp, built):
     """vLLM 0.33's own planner: GPTQ's experts have zero points and biases; AWQ's "gate" is in "gate_up_proj" too."""
     model = read({**config, "quantization_config": stored}, Origin("a model", "a test"))
     assert model.weights is not None
-    assert model.weights.bytes_fullest(Parallel(tp=tp), view_of("vllm", model)) == pytest.approx(built, rel=1e-5)
+    assert model.weights.bytes_fullest(Parallel(tp=tp), view_of(model)) == pytest.approx(built, rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def both(kind: str):
 )
 def test_ranks_hold_the_same_by_headers_as_by_the_config(kind, parallel):
     model, found = both(kind)
-    view = view_of("vllm", model)
+    view = view_of(model)
     assert found.basis == "headers"
     assert found.bytes_fullest(parallel, view) == pytest.approx(model.weights.bytes_fullest(parallel, view), rel=1e-4)
 
@@ -130,7 +130,7 @@ def test_ranks_hold_the_same_by_headers_as_by_the_config(kind, parallel):
 def test_groups_of_measured_experts_are_halved_until_they_divide_a_share():
     """768 / 8 = 96 inputs of a rank: vLLM 0.33 builds groups of 32, 2,408,706,816 B (its own planner, TP 8)."""
     model, found = both("awq")
-    assert found.bytes_on_rank(Parallel(tp=8), 0, view_of("vllm", model)) == pytest.approx(2_408_706_816, rel=1e-4)
+    assert found.bytes_on_rank(Parallel(tp=8), 0, view_of(model)) == pytest.approx(2_408_706_816, rel=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -184,7 +184,7 @@ def test_experts_in_mxfp4_are_padded_as_the_gpu_wants_beside_headers_too(router_
     ends = {"model.embed_tokens.weight": table, "lm_head.weight": table, "model.norm.weight": 2880 * 2}
     found = [Tensor(name, "BF16", (size,), size) for name, size in ends.items()]
     found += [tensor for number in range(36) for tensor in gpt_oss(number, router_bytes)]
-    view = view_of("vllm", model, load_gpu(gpu))
+    view = view_of(model, load_gpu(gpu))
     weights = measured(places(model.weights, Headers(tuple(found), 15, 0, "a test")))
     wider = 36 * 128 * 2881 * (router_bytes - 2)
     assert weights.bytes_fullest(parallel, view) == model.weights.bytes_fullest(parallel, view) + wider

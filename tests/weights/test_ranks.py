@@ -88,7 +88,7 @@ def rows() -> list[tuple[str, dict, int, int, int]]:
 )
 def test_the_fullest_gpu_against_vllm_s_own_tensors(name, config, tp, pp, expected):
     model = described(config, name)
-    found = model.weights.bytes_fullest(Parallel(tp=tp, pp=pp), view_of("vllm", model))
+    found = model.weights.bytes_fullest(Parallel(tp=tp, pp=pp), view_of(model))
     assert found == pytest.approx(expected, rel=0.005)
 
 
@@ -218,7 +218,7 @@ def test_experts_in_the_order_of_triton_s_kernels():
 def test_what_starts_on_an_h100_printed_for_gpt_oss(name, tp, version, printed_gib):
     """github.com/llm-d-incubation/llm-d-planner accuracy/results/v0.19.0/logs; a public log of 0.25.1 without a link."""
     model = bundled(name)
-    view = view_of("vllm", model, load_gpu("h100-sxm"), version)
+    view = view_of(model, load_gpu("h100-sxm"), version)
     assert model.weights.bytes_fullest(Parallel(tp=tp), view) / GIB == pytest.approx(printed_gib, rel=0.006)
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from kvplan.arch.curve import LONGEST
 from kvplan.arch.formats import FORMATS, KvFormat
-from kvplan.arch.model import Context, Model
+from kvplan.arch.model import DESCRIBED, Context, Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Budget, Capacity, Options, Refusal
 from kvplan.engines.ideal import drafting
@@ -26,9 +26,6 @@ from kvplan.engines.vllm.tables.architectures import FP8_ON_BLACKWELL, compresse
 from kvplan.engines.vllm.tables.versions import NEWEST, Version, rules, text
 from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu
-
-DESCRIBED = "kvplan"
-"""Family of models that are described in kvplan's own terms, whose word on the cache is the describer's, not a checkpoint's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from kvplan.arch.formats import KvFormat, parse_kv_format
 from kvplan.arch.layers import BF16
-from kvplan.arch.model import Context, Model, Origin
+from kvplan.arch.model import DESCRIBED, Context, Model, Origin
 from kvplan.errors import KvplanError, Unsupported
 from kvplan.sources.description.fields import CACHE_FIELDS, DOCUMENTED, TOP
 from kvplan.sources.description.layers import groups, layers_of
@@ -45,7 +45,7 @@ def model_from_description(config: Mapping[str, object], origin: Origin, lines: 
         reader.default("dtype", "bf16")
     return Model(
         origin=Origin(top.text("name"), _source(top, origin), origin.revision),
-        family="kvplan",
+        family=DESCRIBED,
         layers=tuple(layers),
         dtype=dtype or BF16,
         context=_context(top),

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kvplan.arch.storage import BF16, FP16, FP32, Storage
 from kvplan.arch.weights import Weight, matrix
+from kvplan.engines.vllm.blocks.specs import aligned
 from kvplan.engines.vllm.tables.versions import NEWEST, Version
 from kvplan.hardware.gpu import Gpu
 
@@ -121,14 +122,9 @@ def swizzled(weight: Weight, shard: tuple[int, ...], kernels: Kernels) -> Storag
     halves = 2 if weight.split == 0 else 1
     tiled = TILED[0] <= kernels.version < TILED[1]
     tile_outputs, tile_inputs = (TILE_OUTPUTS // halves, TILE_INPUTS) if tiled else (1, 1)
-    values = up(outputs, tile_outputs) * up(inputs, tile_inputs) * stored.bits
+    values = aligned(outputs, tile_outputs) * aligned(inputs, tile_inputs) * stored.bits
     groups = -(-inputs // stored.group)
-    scales = up(outputs, SCALE_OUTPUTS // halves) * up(groups, SCALE_GROUPS) * stored.group_bits
+    scales = aligned(outputs, SCALE_OUTPUTS // halves) * aligned(groups, SCALE_GROUPS) * stored.group_bits
     kept = outputs * groups * stored.group_bits
     more = values - outputs * inputs * stored.bits + scales - kept + (kept if kernels.version < SCALES_FREED else 0)
     return replace(stored, tensor_bits=stored.tensor_bits + more)
-
-
-def up(size: int, multiple: int) -> int:
-    """The next multiple."""
-    return -(-size // multiple) * multiple

@@ -16,9 +16,10 @@ from kvplan.arch.storage import (
     MLX_SOURCE,
     Storage,
 )
-from kvplan.arch.weights import PLAIN, Component, View, Weight
+from kvplan.arch.weights import Component, View, Weight
+from kvplan.engines.vllm.blocks.specs import aligned
 from kvplan.engines.vllm.layout import packed
-from kvplan.engines.vllm.layout.experts import Kernels, multiples, swizzled, up
+from kvplan.engines.vllm.layout.experts import Kernels, multiples, swizzled
 from kvplan.engines.vllm.layout.rocm import Version, apart, wasted
 from kvplan.engines.vllm.tables.versions import NEWEST
 from kvplan.hardware.gpu import Gpu
@@ -45,19 +46,15 @@ BOTH = ".also_v"
 """End of the name of a key projection that gives the values too, which vLLM 0.33 stores twice (gemma4)."""
 
 
-def view_of(engine: str, model: Model, gpu: Gpu | None = None, version: Version = NEWEST) -> View:
-    """How `engine` lays out the weights of `model`; the checkpoint's own layout for engines without a rule."""
-    return (
-        vllm(
-            _laid_out_as(model),
-            gpu,
-            version,
-            ordered="gptq_order" in model.traits,
-            method="" if model.weights is None else model.weights.method,
-            common="other_activation" not in model.traits,
-        )
-        if engine in ("vllm", "sglang")
-        else PLAIN
+def view_of(model: Model, gpu: Gpu | None = None, version: Version = NEWEST) -> View:
+    """How vLLM lays out the weights of `model`."""
+    return vllm(
+        _laid_out_as(model),
+        gpu,
+        version,
+        ordered="gptq_order" in model.traits,
+        method="" if model.weights is None else model.weights.method,
+        common="other_activation" not in model.traits,
     )
 
 
@@ -94,11 +91,11 @@ def vllm(
         if weight.routed and weight.split is not None and weight.linear:
             width, hidden = multiples(weight.stored, kernels)
             return moved(
-                weight, tuple(up(size, width if dim == weight.split else hidden) for dim, size in enumerate(shard))
+                weight, tuple(aligned(size, width if dim == weight.split else hidden) for dim, size in enumerate(shard))
             )
         if pads_blocks(family, weight) and weight.split is not None:
             block = weight.stored.group_rows if weight.split == 0 else weight.stored.group
-            return tuple(up(size, block if dim == weight.split else 1) for dim, size in enumerate(shard))
+            return tuple(aligned(size, block if dim == weight.split else 1) for dim, size in enumerate(shard))
         if weight.name in WHOLE_MATRICES.get(family, ()):
             return weight.shape
         if weight.name.endswith(BOTH):

@@ -51,7 +51,7 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, versio
             cause="its description doesn't say enough to count its parameters",
             hint="--weights 140GB (all checkpoint files together), or --kv-memory 40GiB (the cache alone, per GPU)",
         )
-    view = view_of("vllm", model, gpu, version)
+    view = view_of(model, gpu, version)
     found = held(model.weights, parallel, options, view)
     size = found.bytes
     ranks = parallel.tp * parallel.pp
