@@ -1,0 +1,128 @@
+"""One tensor of a model: its shape, who splits it, how it is stored, and what a rank holds of it as an engine lays it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from kvplan.arch.parallel import Parallel
+from kvplan.arch.storage import BF16, Storage
+
+Component = Literal[
+    "embedding", "attention", "indexer", "recurrent", "mlp", "router", "experts", "shared_experts", "norm", "head",
+    "encoder", "vision", "audio", "projector", "draft",
+]  # fmt: skip
+
+HEAD = "lm_head"
+"""Name of the output projection, which a tied model shares with its embedding."""
+
+TOWERS: frozenset[Component] = frozenset(("encoder", "vision", "audio", "projector"))
+"""Components that work on a request's input once, before decoding, and that no decode step reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What an engine makes of a checkpoint's tensors.
+
+    vocabulary_multiple: rows that embeddings and heads are padded to. towers: whether it builds the vision, audio and
+    encoder towers. whole_towers: whether towers whose heads the ranks can't share are whole on each. everywhere: ends of
+    the model that every pipeline stage holds. ties: whether a head that is the embedding takes no room of its own.
+    tables: whether it keeps tables of rotary positions. store: the format it keeps one rank's share of a weight in. shape: what it makes of
+    one rank's share of a weight, padding included. wasted: bytes of one rank that no tensor uses, after what its kernels
+    made of a stage's layers.
+    """
+
+    vocabulary_multiple: int = 1
+    towers: bool = True
+    whole_towers: bool = False
+    everywhere: frozenset[Component] = frozenset()
+    ties: bool = True
+    tables: bool = False
+    store: Callable[[Weight, tuple[int, ...]], Storage] | None = None
+    shape: Callable[[Weight, tuple[int, ...]], tuple[int, ...]] | None = None
+    wasted: Callable[[Sequence[Block], Parallel], int] | None = None
+
+
+PLAIN = View()
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """One tensor, or `copies` equal ones (experts).
+
+    name: in the checkpoint, within its layer: "self_attn.q_proj". shape: of one copy, outputs first.
+    split: the dimension that tensor parallelism deals out, None when every rank holds it whole. units: how many
+    indivisible units (heads) that dimension has, 0 when elements are dealt. picked: copies that one token uses.
+    linear: whether it is the matrix of a linear layer, which quantization can store in few bits.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    component: Component
+    stored: Storage = BF16
+    split: int | None = None
+    units: int = 0
+    copies: int = 1
+    picked: int | None = None
+    linear: bool = False
+
+    @property
+    def parameters(self) -> int:
+        """Elements of all copies."""
+        return prod(self.shape) * self.copies
+
+    @property
+    def active(self) -> int:
+        """Elements that one token's forward pass uses."""
+        return prod(self.shape) * (self.copies if self.picked is None else self.picked)
+
+    @property
+    def routed(self) -> bool:
+        """Whether tokens choose among the copies."""
+        return self.picked is not None
+
+    @property
+    def quantizable(self) -> bool:
+        """Whether methods store it in few bits that leave embeddings, head, routers and towers alone."""
+        return self.linear and self.component not in ("embedding", "head", "router", *TOWERS)
+
+    def on_rank(self, parallel: Parallel, view: View = PLAIN) -> tuple[tuple[int, ...], int]:
+        """Shape of one copy and number of copies on the fullest rank.
+
+        Routed experts are dealt whole under expert parallelism, and cut over all tensor and data ranks otherwise
+        (vLLM 0.33 fused_moe/config.py); everything else is cut over the tensor ranks.
+        """
+        shape, copies, ranks = self.shape, self.copies, parallel.tp
+        if self.routed:
+            ranks = parallel.tp * parallel.dp
+            if parallel.ep > 1:
+                copies, ranks = -(-copies // parallel.ep), 1
+        if self.split is not None:
+            size = shape[self.split]
+            if self.component in ("embedding", "head"):
+                size = -(-size // view.vocabulary_multiple) * view.vocabulary_multiple
+            shape = (*shape[: self.split], _share(size, self.units or size, ranks), *shape[self.split + 1 :])
+        if view.shape is not None:
+            shape = view.shape(self, shape)
+        return shape, copies
+
+    def bytes_on_rank(self, parallel: Parallel, view: View = PLAIN) -> int:
+        """Bytes on the fullest rank, scales included."""
+        shape, copies = self.on_rank(parallel, view)
+        stored = self.stored if view.store is None else view.store(self, shape)
+        return copies * stored.bytes(*matrix(shape))
+
+
+def matrix(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Rows (outputs) and columns (inputs) of a tensor; a vector is one row."""
+    return (1, shape[0]) if len(shape) == 1 else (shape[0], prod(shape[1:]))
+
+
+def _share(size: int, units: int, ranks: int) -> int:
+    """Elements of a dimension on the fullest rank: whole units, at least one."""
+    return -(-units // ranks) * (size // units) if units else 0
+
+
+Block = tuple[Weight, ...]
