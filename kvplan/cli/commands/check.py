@@ -53,6 +53,7 @@ def run(values: Values) -> Answer:
     colour = colours(values)
     from kvplan.check import outputs
     from kvplan.check.inputs import Asked
+    from kvplan.check.lookup import Lookup
     from kvplan.check.planner import CachingPlanner
     from kvplan.check.run import Run, exit_code, forgiving
     from kvplan.check.run import run as check
@@ -65,7 +66,7 @@ def run(values: Values) -> Answer:
     whatever = values.on(ALLOW_NOTHING)
     wanted = Run(values.arguments, asked, values.get(LOCK), values.on(UPDATE), values.get(BASE), whatever)
     tree = WorkingTree()
-    done = check(wanted, CachingPlanner(offline=values.on(o.OFFLINE)), tree)
+    done = check(wanted, CachingPlanner(Lookup(offline=values.on(o.OFFLINE))), tree)
     outputs.check_targets((str(to.path) for to in where if to.path is not None), tree)
     files = {str(to.path): outputs.rendered(done.report, to.format, Canvas()) for to in where if to.path is not None}
     page = Canvas(sys.stdout, colour)

@@ -1,0 +1,140 @@
+"""One question of a budget on its way to numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from kvplan.check.budget import ENDS, End, Question
+from kvplan.check.reasons import short
+from kvplan.engines.base import Capacity, Refusal
+from kvplan.engines.ideal import Ideal, drafting
+from kvplan.plan.fit import NoFit, Plan, fit
+from kvplan.plan.request import Request
+from kvplan.report.schema.check import Three
+
+if TYPE_CHECKING:
+    from kvplan.arch.formats import KvFormat
+    from kvplan.arch.model import Model
+    from kvplan.arch.parallel import Parallel
+    from kvplan.engines.base import Options
+    from kvplan.hardware.gpu import Gpu
+
+
+def _plans(request: Request) -> dict[Literal["safe", "likely"], Plan]:
+    """The plan of `kvplan fit` by both ends of its budget."""
+    safe = fit(replace(request, end="safe"))
+    same = safe.budget.kv.low == safe.budget.kv.likely
+    return {"safe": safe, "likely": safe if same else fit(replace(request, end="likely"))}
+
+
+class Work:
+    """One question on its way to numbers. kv_bytes: cache memory of the fullest GPU by each end."""
+
+    def __init__(self, request: Request, question: Question) -> None:
+        self.request = request
+        self.question = question
+        self.plans = _plans(request)
+        self.budget = self.plans["safe"].budget
+        self.kv = self.plans["safe"].kv
+        kv = self.budget.kv
+        self.kv_bytes: dict[End, int] = {"safe": kv.low, "likely": kv.likely, "ideal": kv.likely}
+        ideal = Ideal().capacity(*self.asked(request.context), kv.likely)
+        self.starting: dict[End, Capacity | Refusal] = {
+            "safe": self.plans["safe"].own,
+            "likely": self.plans["likely"].own,
+            "ideal": ideal,
+        }
+
+    def reason(self, end: End) -> str | None:
+        """Why it wouldn't start by an end; None where it would."""
+        own = self.starting[end]
+        if isinstance(own, Refusal):
+            return short(own, self.kv_bytes[end])
+        outcome = None if end == "ideal" else self.plans[end].outcome
+        return outcome.reason if isinstance(outcome, NoFit) else None
+
+    def asked(self, tokens: int) -> tuple[Model, Gpu, Parallel, KvFormat, Options, int]:
+        """What an engine is asked about sequences of `tokens`."""
+        request = self.request
+        return request.model, request.gpu, request.parallel, self.kv, request.options, tokens
+
+    def at_its_longest(self) -> Work:
+        """The same with the context that the engine would choose: the longest that fits."""
+        safe = self.starting["safe"]
+        if isinstance(safe, Capacity) or not safe.max_context:
+            return self
+        return Work(replace(self.request, context=safe.max_context), self.question)
+
+    def capacities(self, tokens: int) -> dict[End, Capacity | Refusal]:
+        """What each end's memory admits of sequences of `tokens`."""
+        request, kv_bytes, asked = self.request, self.kv_bytes, self.asked(tokens)
+        safe = request.engine.capacity(*asked, kv_bytes["safe"])
+        same = kv_bytes["likely"] == kv_bytes["safe"]
+        likely = safe if same else request.engine.capacity(*asked, kv_bytes["likely"])
+        return {"safe": safe, "likely": likely, "ideal": Ideal().capacity(*asked, kv_bytes["ideal"])}
+
+    def numbers(self) -> dict[str, Three]:
+        """Every number of kvplan.check.metrics."""
+        request, budget = self.request, self.budget
+        tokens = self.question.tokens or request.context
+        counted = self.starting if tokens == request.context else self.capacities(tokens)
+        weights = budget.weights.bytes
+        engine_gpu, ideal_gpu = self.on_gpu(tokens)
+        drafts = drafting(request.model, request.options)
+        whole = request.model.curve(self.kv, layers=(*request.model.layers, *drafts)).bytes_at(tokens)
+        replica = engine_gpu * request.parallel.tp * request.parallel.pp
+        return {
+            "kv_per_token": Three(-(-replica // tokens), -(-replica // tokens), -(-whole // tokens)),
+            "kv_per_sequence": Three(replica, replica, whole),
+            "weights": Three(weights.high, weights.likely, weights.likely),
+            "max_sequences": Three(*(_sequences(counted[end]) for end in ENDS)),
+            "max_context": self.longest(),
+            "tpot": self.step(tokens, counted["safe"]),
+            "gpus": Three.exactly(request.parallel.gpus),
+            "headroom": self.headroom(engine_gpu, ideal_gpu, tokens),
+            "kv_memory": Three(self.kv_bytes["safe"], self.kv_bytes["likely"], self.kv_bytes["ideal"]),
+        }
+
+    def on_gpu(self, tokens: int) -> tuple[int, int]:
+        """Bytes of one sequence on the fullest GPU: the engine's, and the formula's."""
+        request = self.request
+        drafts = drafting(request.model, request.options)
+        ranks = request.model.rank_curves(request.parallel, self.kv, drafts)
+        ideal = max(curve.bytes_at(tokens) for curve in ranks)
+        if request.engine.name == "ideal":
+            return ideal, ideal
+        engine = request.engine.reserved(request.model, request.gpu, request.parallel, self.kv, request.options, tokens)
+        return engine, ideal
+
+    def longest(self) -> Three:
+        """Tokens of the longest sequence; None where nothing limits them."""
+        from kvplan.arch.curve import LONGEST
+
+        found = {end: capacity.max_context for end, capacity in self.starting.items()}
+        return Three(*(None if found[end] >= LONGEST else found[end] for end in ENDS))
+
+    def step(self, tokens: int, safe: Capacity | Refusal) -> Three:
+        """Seconds of a decode step: the estimate, and the datasheet's bound as the ideal."""
+        from kvplan.plan.roofline import decode
+
+        batch = self.question.batch or (safe.max_sequences if isinstance(safe, Capacity) else 0)
+        timed = decode(replace(self.request, context=tokens), self.kv, batch) if batch else None
+        if timed is None:
+            return Three.exactly(None)
+        return Three(timed.step_s_likely, timed.step_s_likely, timed.step_s_low)
+
+    def headroom(self, engine_gpu: int, ideal_gpu: int, tokens: int) -> Three:
+        """Cache bytes of the fullest GPU that are left when `concurrency` sequences of the context are held."""
+        if tokens != self.request.context:
+            engine_gpu, ideal_gpu = self.on_gpu(self.request.context)
+        held = -(-self.question.concurrency // self.request.parallel.dp)
+        return Three(
+            self.kv_bytes["safe"] - held * engine_gpu,
+            self.kv_bytes["likely"] - held * engine_gpu,
+            self.kv_bytes["ideal"] - held * ideal_gpu,
+        )
+
+
+def _sequences(found: Capacity | Refusal) -> int:
+    return found.max_sequences if isinstance(found, Capacity) else 0
