@@ -65,7 +65,7 @@ def ask(name: str, context: int, memory: int) -> Capacity | Refusal:
 NOT_SERVED = {
     "baichuan2-7b", "falcon-40b", "minimax-text-01", "qwen-14b", "qwen-72b",  # by earlier releases
     "llama-3.2-11b-vision", "recurrentgemma-2b", "rwkv-5-3b",  # the Transformers backend can't run their layers
-    "minimax-m3", "step-3.7-flash",  # no release has a class of the name in their config
+    "step-3.7-flash",  # no release has a class of the name in their config
 }  # fmt: skip
 """Bundled models that vLLM 0.33 has no class for. Source: its models/registry.py."""
 
