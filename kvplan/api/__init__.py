@@ -107,13 +107,14 @@ def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> 
 def fit_all(gpu: Gpu | str, question: FitQuestion = PLAINLY, names: Iterable[str] | None = None) -> schema.FitTable:
     """The same for every bundled model (or `names`), without trees and suggestions; what can't be planned is listed.
 
-    Raises: UnknownName for a GPU, an engine or a bundled model.
+    Raises: UnknownName for a GPU, an engine, a format or a bundled model; BadFile for a calibration that isn't one; what
+    loading a draft raises.
     """
-    from kvplan.api.question import planned
+    from kvplan.api.question import looked_up, planned
     from kvplan.report.assemble.fit import fit_report
 
     device, rows, skipped = given.gpu(gpu), [], []
-    question = replace(question, calibration=given.calibration(question.calibration, device))
+    question = looked_up(question, device)
     for name, model in given.bundled(names):
         try:
             found, said = planned(model, device, question)

@@ -163,21 +163,33 @@ def calibration(known: Calibration | str | None, gpu: Gpu) -> Calibration | None
     return known
 
 
+def kept(dtype: Kept | str | None) -> Kept | None:
+    """The format that weights would be kept in; None for the checkpoint's own.
+
+    Raises: UnknownName.
+    """
+    if not isinstance(dtype, str):
+        return dtype
+    from kvplan.arch.mixes import kept_named
+
+    return kept_named(dtype)
+
+
 def stored(model: Model, dtype: Kept | str | None) -> Model:
     """The model with its weights kept otherwise, and a note of what they are.
 
     Raises: UnknownName; UsageError where the weights aren't known; Unsupported for a mix of a model that has no rules for it.
     """
-    if dtype is None:
+    asked = kept(dtype)
+    if asked is None:
         return model
-    from kvplan.arch.mixes import Mix, check, kept_named
+    from kvplan.arch.mixes import Mix, check
 
     if model.weights is None:
         raise UsageError(f"the weights of {model.origin.id} aren't known", hint="--weights 140GB instead of a format")
-    kept = kept_named(dtype) if isinstance(dtype, str) else dtype
-    if isinstance(kept, Mix):
-        check(kept, model)
-    changed = model.weights.stored_as(kept)
+    if isinstance(asked, Mix):
+        check(asked, model)
+    changed = model.weights.stored_as(asked)
     own = f"{format_bytes(model.weights.bytes)} as published"
-    note = f"What if: weights in {kept.name} take {format_bytes(changed.bytes)}; {own}."
+    note = f"What if: weights in {asked.name} take {format_bytes(changed.bytes)}; {own}."
     return replace(model, weights=changed, notes=(*model.notes, note))

@@ -62,6 +62,23 @@ class FitQuestion:
             raise UnknownName(f"end: {self.end!r} decides nothing", hint=f"known: {', '.join(ENDS)}")
 
 
+def looked_up(question: FitQuestion, gpu: Gpu) -> FitQuestion:
+    """The question with the names in it looked up, which are no model's fault when they are wrong.
+
+    Raises: UnknownName, BadFile; UsageError for a calibration of another GPU; what loading a draft raises.
+    """
+    if question.engine is not None:
+        given.engine(question.engine)
+    if question.draft is not None:
+        given.model(question.draft)
+    return replace(
+        question,
+        kv_dtype=given.kv_format(question.kv_dtype),
+        weight_dtype=given.kept(question.weight_dtype),
+        calibration=given.calibration(question.calibration, gpu),
+    )
+
+
 def planned(model: Model, gpu: Gpu, question: FitQuestion) -> tuple[Plan, tuple[str, ...]]:
     """The plan and what to say with it.
 

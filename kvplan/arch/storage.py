@@ -91,9 +91,8 @@ def integer(
     return Storage(name, bits, row_bits=scale, column_bits=column_bits, tensor_bits=tensor_bits, source=source)
 
 
-def _ggml(name: str, block: int, block_bytes: int) -> Storage:
-    """A GGUF format: blocks of elements that carry their scales; the bits beyond whole ones per element are scales."""
-    bits = block_bytes * 8 // block
+def _ggml(name: str, bits: int, block: int, block_bytes: int) -> Storage:
+    """A GGUF format: blocks of elements that carry their scales; what isn't elements are scales and zero points."""
     return Storage(name, bits, block, 1, block_bytes * 8 - bits * block, source=GGML_SOURCE)
 
 
@@ -101,8 +100,8 @@ INT4 = integer(4, 128, zero_bits=4, source=AWQ_SOURCE)
 GGML = {
     storage.name: storage
     for storage in (
-        _ggml("q8_0", 32, 34), _ggml("q6_k", 256, 210), _ggml("q5_k", 256, 176), _ggml("q5_1", 32, 24), _ggml("q5_0", 32, 22),
-        _ggml("q4_k", 256, 144), _ggml("q4_1", 32, 20), _ggml("q4_0", 32, 18), _ggml("q3_k", 256, 110), _ggml("q2_k", 256, 84),
+        _ggml("q8_0", 8, 32, 34), _ggml("q6_k", 6, 256, 210), _ggml("q5_k", 5, 256, 176), _ggml("q5_1", 5, 32, 24), _ggml("q5_0", 5, 32, 22),
+        _ggml("q4_k", 4, 256, 144), _ggml("q4_1", 4, 32, 20), _ggml("q4_0", 4, 32, 18), _ggml("q3_k", 3, 256, 110), _ggml("q2_k", 2, 256, 84),
     )
 }  # fmt: skip
 """Types of a GGUF file's tensors."""

@@ -43,8 +43,8 @@ _COLLECTIVES = Range(128 * MIB, 358 * MIB, 614 * MIB)
 
 _BUDGET = "KV budget = usable memory - weights - activations - runtime"
 _ACTIVATION = (
-    "the sampler's copies of the logits (4 to 39 B per row and word: vLLM 0.33 v1/sample and older start-up logs) and "
-    "the step's hidden states (3 to 8 copies); range checked against public vLLM logs from 0.11 to 0.33"
+    f"the sampler's copies of the logits ({_LOGITS.low} to {_LOGITS.high} B per row and word: vLLM 0.33 v1/sample and older "
+    f"start-up logs) and the step's hidden states ({_STEP.low} to {_STEP.high} copies); range checked against public vLLM logs from 0.11 to 0.33"
 )
 _RUNTIME_SOURCE = (
     "CUDA graphs, library workspaces, and collectives when there are several ranks: public vLLM start-up logs print "
@@ -214,14 +214,20 @@ def _overhead(model: Model, gpu: Gpu, parallel: Parallel, options: Options) -> t
         _LOGITS, _STEP, words, hidden,
     )  # fmt: skip
     formula = (
-        f"4..12..39 B x {rows} rows x {words.likely:,} words + 3..6..8 x {tokens:,} tokens x {hidden.likely:,} x 2 B"
+        f"{_ends(_LOGITS)} B x {rows} rows x {words.likely:,} words"
+        f" + {_ends(_STEP)} x {tokens:,} tokens x {hidden.likely:,} x 2 B"
     )
     runtime = _RUNTIME
-    graphs = "0.25..0.75..1.5 GiB"
+    graphs = f"{_ends(_RUNTIME, GIB)} GiB"
     if parallel.tp * parallel.pp > 1:
         runtime = _each(lambda alone, more: alone + more, _RUNTIME, _COLLECTIVES)
-        graphs += " + 0.125..0.35..0.6 GiB for collectives"
+        graphs += f" + {_ends(_COLLECTIVES, GIB)} GiB for collectives"
     return Term("activation", activation, formula, _ACTIVATION), Term("runtime", runtime, graphs, _RUNTIME_SOURCE)
+
+
+def _ends(amount: Range, unit: int = 1) -> str:
+    """`low..likely..high` in a unit, to three digits."""
+    return "..".join(f"{each / unit:.3g}" for each in (amount.low, amount.likely, amount.high))
 
 
 def _each(rule: Callable[..., int], *ranges: Range) -> Range:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kvplan
-from kvplan.errors import UsageError
+from kvplan.errors import UnknownName, UsageError
 from kvplan.units import MOST
 
 
@@ -55,3 +55,9 @@ def test_the_rest():
 def test_what_is_allowed():
     kvplan.Options(overhead=0, speculative_tokens=0, utilization=1, max_loras=0)
     kvplan.FitQuestion(context=1, concurrency=MOST, weights=1)
+
+
+@pytest.mark.parametrize("field", ["engine", "kv_dtype", "weight_dtype", "draft"])
+def test_a_wrong_name_in_a_question_is_no_models_fault(field):
+    with pytest.raises(UnknownName, match="nope"):
+        kvplan.fit_all("h100", kvplan.FitQuestion(**{field: "nope"}), ["llama-3-8b"])

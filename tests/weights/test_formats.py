@@ -6,6 +6,7 @@ import pytest
 from weights.conftest import bundled, described
 from weights.test_parameters import LLAMA_8B
 
+from kvplan.arch.formats import FORMATS
 from kvplan.arch.mixes import kept_named
 from kvplan.arch.storage import FP8_BLOCK, FP8_ROW, GGML, INT4, MXFP4, NAMED, NVFP4, integer
 from kvplan.errors import BadField, UnknownName
@@ -186,3 +187,9 @@ def test_an_unknown_format_lists_the_known_ones():
     with pytest.raises(UnknownName) as caught:
         kept_named("fp3")
     assert "nvfp4" in caught.value.problem.hint
+
+
+def test_a_ggml_type_has_the_same_bits_in_weights_and_cache():
+    shared = GGML.keys() & FORMATS.keys()
+    assert {name: GGML[name].bits for name in shared} == {name: FORMATS[name].bits for name in shared}
+    assert shared == {"q8_0", "q5_1", "q5_0", "q4_1", "q4_0"}

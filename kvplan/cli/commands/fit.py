@@ -39,7 +39,8 @@ def run(values: Values) -> Answer:
         if question.emit is not None:
             raise UsageError("--emit needs a MODEL", hint="kvplan fit llama-3-70b --gpu h100x8 --emit vllm")
         table = api.fit_all(gpu, question)
-        return Answer(table, exit_code=0 if any(row.verdict == "fits" for row in table.rows) else 1)
+        fits = any(row.verdict == "fits" for row in table.rows)
+        return Answer(table, exit_code=0 if fits else 1 if table.rows else 2)
     report = api.fit(asked.weighed(values.arguments[0], values), gpu, question)
     as_document = values.on(o.JSON) or values.was_given(o.FORMAT)
     if question.emit is not None and not as_document:
