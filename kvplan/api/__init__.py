@@ -12,7 +12,6 @@ Models and GPUs may be given as objects or as whatever names them on the command
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.api import given
