@@ -11,7 +11,6 @@ from typing import Any
 
 from kvplan.arch.extras import with_draft
 from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
-from kvplan.arch.mixes import kept_named
 from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import FP32
@@ -19,6 +18,7 @@ from kvplan.engines.base import Options
 from kvplan.engines.vllm.tables.versions import NEWEST, Version
 from kvplan.errors import KvplanError
 from kvplan.families import read
+from kvplan.families.quantization.mixes import kept_named
 from kvplan.hardware.gpu import Fact, Gpu
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model

@@ -170,9 +170,17 @@ def kept(dtype: Kept | str | None) -> Kept | None:
     """
     if not isinstance(dtype, str):
         return dtype
-    from kvplan.arch.mixes import kept_named
+    from kvplan.families.quantization.mixes import kept_named
 
     return kept_named(dtype)
+
+
+def weight_formats() -> tuple[str, ...]:
+    """Names that `kept` knows."""
+    from kvplan.arch.storage import NAMED
+    from kvplan.families.quantization.mixes import MIXES
+
+    return (*NAMED, *MIXES)
 
 
 def stored(model: Model, dtype: Kept | str | None) -> Model:
@@ -183,7 +191,7 @@ def stored(model: Model, dtype: Kept | str | None) -> Model:
     asked = kept(dtype)
     if asked is None:
         return model
-    from kvplan.arch.mixes import Mix, check
+    from kvplan.families.quantization.mixes import Mix, check
 
     if model.weights is None:
         raise UsageError(f"the weights of {model.origin.id} aren't known", hint="--weights 140GB instead of a format")

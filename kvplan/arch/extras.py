@@ -39,7 +39,7 @@ def adapters(
         )
 
     def pairs(chosen: Iterable[Weight]) -> Block:
-        named = (weight for weight in chosen if _last(weight) in wanted)
+        named = (weight for weight in chosen if weight.last in wanted)
         return tuple(each for weight in named for each in _pair(weight, rank, resident, stored))
 
     def block(layer: Block) -> Block:
@@ -64,18 +64,14 @@ def _is_target(weight: Weight) -> bool:
     return weight.linear and weight.component not in ("embedding", "head", "router", "indexer", *TOWERS)
 
 
-def _last(weight: Weight) -> str:
-    return weight.name.rpartition(".")[2]
-
-
 def adaptable(weights: Weights) -> set[str]:
     """Last steps of the names of linear layers that adapters can be given."""
-    return {_last(weight) for block, _ in weights.distinct for weight in block if _is_target(weight)}
+    return {weight.last for block, _ in weights.distinct for weight in block if _is_target(weight)}
 
 
 def adaptable_ends(weights: Weights) -> dict[str, Component]:
     """Last steps of the names of embedding and head, and which of them each is."""
-    return {_last(weight): weight.component for weight in (*weights.first, *weights.last) if _is_end(weight)}
+    return {weight.last: weight.component for weight in (*weights.first, *weights.last) if _is_end(weight)}
 
 
 def _pair(weight: Weight, rank: int, resident: int, stored: Storage) -> tuple[Weight, Weight]:

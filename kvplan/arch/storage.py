@@ -106,7 +106,7 @@ GGML = {
 }  # fmt: skip
 """Types of a GGUF file's tensors."""
 FILES = frozenset(("q8_0", "q6_k", "q5_1", "q5_0", "q4_1", "q4_0", "q2_k"))
-"""Types whose name is a file's too, which has rules for some matrices: kvplan/arch/mixes.py."""
+"""Types whose name is a file's too, which has rules for some matrices: kvplan/families/quantization/mixes.py."""
 
 NAMED: dict[str, Storage] = {
     **DTYPES, "fp8": FP8_ROW, "fp8_block": FP8_BLOCK, "fp8_tensor": FP8_TENSOR, "int8": INT8_ROW, "int4": INT4, "nvfp4": NVFP4,

@@ -69,6 +69,11 @@ class Weight:
     linear: bool = False
 
     @property
+    def last(self) -> str:
+        """The last step of its name: `q_proj`."""
+        return self.name.rpartition(".")[2]
+
+    @property
     def parameters(self) -> int:
         """Elements of all copies."""
         return prod(self.shape) * self.copies

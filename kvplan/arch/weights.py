@@ -99,7 +99,7 @@ class Weights:
     def positions(self) -> int | None:
         """Rows of the table that positions are looked up in, past which there is nothing to read; None where there is none."""
         found = (weight for weight in self.first if weight.component == "embedding")
-        return next((weight.shape[0] for weight in found if weight.name.rpartition(".")[2] in POSITION_TABLES), None)
+        return next((weight.shape[0] for weight in found if weight.last in POSITION_TABLES), None)
 
     @property
     def exact(self) -> bool:

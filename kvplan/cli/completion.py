@@ -54,10 +54,9 @@ def _dtypes() -> Iterable[str]:
 
 
 def _weight_dtypes() -> Iterable[str]:
-    from kvplan.arch.mixes import MIXES
-    from kvplan.arch.storage import NAMED
+    from kvplan.api.given import weight_formats
 
-    return (name.replace("_", "-") if name.startswith(("fp8", "int")) else name for name in (*NAMED, *MIXES))
+    return (name.replace("_", "-") if name.startswith(("fp8", "int")) else name for name in weight_formats())
 
 
 def _engines() -> Iterable[str]:

@@ -28,14 +28,14 @@ def kv_dtype(text: str) -> KvFormat | None:
     return None if text.strip().lower() == "auto" else parse_kv_format(text)
 
 
-def weight_dtype(text: str) -> Kept:
+def weight_dtype(text: str) -> Kept | None:
     """A format for weights, or a mix of several.
 
     Raises: UnknownName.
     """
-    from kvplan.arch.mixes import kept_named
+    from kvplan.api.given import kept
 
-    return kept_named(text)
+    return kept(text)
 
 
 # the model

@@ -246,13 +246,9 @@ def _gaps(matrices: Sequence[Weight], held: Mapping[Key, Sequence[Piece]], layer
     for weight, numbers in partly:
         missing = weight.copies - len(numbers)
         experts = f"{missing} of {weight.copies} experts"
-        what = experts if together else f"{_plain_name(weight)} of {experts}"
+        what = experts if together else f"{weight.last} of {experts}"
         found.append(Gap(what, layer, weight.parameters // weight.copies * missing))
     return found
-
-
-def _plain_name(weight: Weight) -> str:
-    return weight.name.rpartition(".")[2]
 
 
 def _bare(
@@ -295,7 +291,7 @@ def _bare_of(weight: Weight, without: Mapping[str, set[int | None]], layer: int 
     """The scales that a weight's own matrices lack, by the experts that have none."""
     for experts in without.values():
         whole = None in experts or len(experts) == weight.copies
-        name = weight.name if whole else f"{_plain_name(weight)} of {len(experts)} of {weight.copies} experts"
+        name = weight.name if whole else f"{weight.last} of {len(experts)} of {weight.copies} experts"
         count = scale_count(weight) * (weight.copies if whole else len(experts))
         yield Gap(f"the scales of {name}", layer, count, scales=True)
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 import pytest
 from cli.running import run
 
-from kvplan.arch.mixes import MIXES, kept_named
 from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import DTYPES, GGML, NAMED
@@ -21,6 +20,7 @@ from kvplan.engines.vllm.starts.loaders import GGUF, ways
 from kvplan.engines.vllm.tables.versions import parse
 from kvplan.errors import CannotSplit, Unsupported
 from kvplan.families import read
+from kvplan.families.quantization.mixes import MIXES, kept_named
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
 

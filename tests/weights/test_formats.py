@@ -7,9 +7,9 @@ from weights.conftest import bundled, described
 from weights.test_parameters import LLAMA_8B
 
 from kvplan.arch.formats import FORMATS
-from kvplan.arch.mixes import kept_named
 from kvplan.arch.storage import FP8_BLOCK, FP8_ROW, GGML, INT4, MXFP4, NAMED, NVFP4, integer
 from kvplan.errors import BadField, UnknownName
+from kvplan.families.quantization.mixes import kept_named
 
 MATRICES = 32 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
 SIXTEEN_BIT = 8_030_261_248 - MATRICES

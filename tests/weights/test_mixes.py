@@ -11,9 +11,9 @@ import pytest
 from cli.running import run, run_json
 from weights.conftest import bundled, described
 
-from kvplan.arch.mixes import MIXES, kept_named
 from kvplan.arch.parallel import Parallel
 from kvplan.errors import UnknownName
+from kvplan.families.quantization.mixes import MIXES, kept_named
 
 QUANTIZE = "github.com/ggml-org/llama.cpp tools/quantize/README.md: bits a weight of Llama 3.1 8B's 8,030,261,312"
 LLAMA_BITS = {

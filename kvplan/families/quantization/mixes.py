@@ -208,7 +208,7 @@ def _unknown(blocks: tuple[Block, ...], *, one_type: bool) -> Iterator[str]:
     for weight in (weight for block in blocks for weight in block):
         if one_type and not (weight.linear and weight.component in ("embedding", "head")):
             continue
-        named = _last(weight) in KNOWN.get(weight.component, frozenset())
+        named = weight.last in KNOWN.get(weight.component, frozenset())
         if (weight.linear and not named) or (len(weight.shape) > 1 and not weight.linear):
             yield weight.name
 
@@ -231,7 +231,7 @@ class _Seen:
 def _seen(weights: Weights) -> _Seen:
     every = [weight for block, _ in weights.distinct for weight in block]
     experts = max((weight.copies for weight in every if weight.routed), default=1)
-    heads = {_last(weight): weight.units for weight in reversed(every) if weight.component == "attention"}
+    heads = {weight.last: weight.units for weight in reversed(every) if weight.component == "attention"}
     queries, values = heads.get("q_proj", 0), heads.get("v_proj", 0)
     layers = len(weights.layers)
     seen = _Seen(
@@ -257,7 +257,7 @@ def _role(weight: Weight, seen: _Seen) -> Role:
         "o_proj": "out",
         "down_proj": "down",
     }
-    return roles.get(_last(weight), "other")
+    return roles.get(weight.last, "other")
 
 
 def _first(rule: Rule, layer: int, layers: int, base: str) -> str:
@@ -271,7 +271,3 @@ def _fitting(found: str, columns: int) -> Storage:
     if columns % stored.group:
         stored = GGML[OLDER[found]] if found in OLDER else FP16
     return FP16 if stored.group and columns % stored.group else stored
-
-
-def _last(weight: Weight) -> str:
-    return weight.name.rpartition(".")[2]
