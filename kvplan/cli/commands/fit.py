@@ -11,7 +11,7 @@ from kvplan.cli.option import Argument, Values
 from kvplan.errors import DoesNotFit, UsageError
 
 if TYPE_CHECKING:
-    from kvplan.report.schema import FitReport
+    from kvplan.report.schema import FitReport, FitTable
 
 
 def run(values: Values) -> Answer:
@@ -39,13 +39,19 @@ def run(values: Values) -> Answer:
         if question.emit is not None:
             raise UsageError("--emit needs a MODEL", hint="kvplan fit llama-3-70b --gpu h100x8 --emit vllm")
         table = api.fit_all(gpu, question)
-        fits = any(row.verdict == "fits" for row in table.rows)
-        return Answer(table, exit_code=0 if fits else 1 if table.rows else 2)
+        return Answer(table, exit_code=_verdict(table))
     report = api.fit(asked.weighed(values.arguments[0], values), gpu, question)
     as_document = values.on(o.JSON) or values.was_given(o.FORMAT)
     if question.emit is not None and not as_document:
         return _emitted(report, values)
     return Answer(report, exit_code=0 if report.verdict == "fits" else 1)
+
+
+def _verdict(table: FitTable) -> int:
+    """0 when a model fits, 1 when none of those planned does, 2 when none could be planned."""
+    if not table.rows:
+        return 2
+    return 0 if any(row.verdict == "fits" for row in table.rows) else 1
 
 
 def _emitted(report: FitReport, values: Values) -> Answer:
