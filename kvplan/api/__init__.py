@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kvplan.arch.formats import KvFormat
     from kvplan.arch.weights import Kept
     from kvplan.hardware.gpu import Gpu
+    from kvplan.report.schema.lists import Setting
 
 __all__ = [
     "FitQuestion", "KvplanError", "Model", "Options", "Parallel", "compare", "engines", "env", "fit", "fit_all", "gpus",
@@ -111,6 +112,7 @@ def fit_all(gpu: Gpu | str, question: FitQuestion = PLAINLY, names: Iterable[str
     """
     from kvplan.api.question import looked_up, planned
     from kvplan.report.assemble.fit import fit_report
+    from kvplan.report.schema.fit import Skipped
 
     device, rows, skipped = given.gpu(gpu), [], []
     question = looked_up(question, device)
@@ -118,7 +120,7 @@ def fit_all(gpu: Gpu | str, question: FitQuestion = PLAINLY, names: Iterable[str
         try:
             found, said = planned(model, device, question)
         except KvplanError as error:
-            skipped.append(schema.Skipped(name, error.problem.what))
+            skipped.append(Skipped(name, error.problem.what))
         else:
             rows.append(fit_report(found, (), said, explain=False))
     return schema.FitTable(schema.schema_id("fit_table"), tuple(rows), tuple(skipped))
@@ -195,7 +197,7 @@ def engines() -> schema.EnginesReport:
     return schema.EnginesReport(schema.schema_id("engines"), tuple(listed_engine(about) for about in registered()))
 
 
-def env(settings: Iterable[schema.Setting] = ()) -> schema.EnvReport:
+def env(settings: Iterable[Setting] = ()) -> schema.EnvReport:
     """Versions, platform and GPUs of this machine, for a bug report. settings: what else is in force, and from where."""
     import platform
 

@@ -8,11 +8,8 @@ from typing import Literal
 
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
+from kvplan.report.schema.check import End, Level
 
-End = Literal["safe", "likely", "ideal"]
-"""Which end of an uncertain number a limit compares: what is promised, what is probable, or the textbook formula."""
-
-Level = Literal["error", "warn"]
 Unit = Literal["bytes", "tokens", "sequences", "seconds", "gpus", "share"]
 
 ENDS: tuple[End, ...] = ("safe", "likely", "ideal")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kvplan.check import serving
-from kvplan.check.budget import Deployment, End, Place, Reading, Remark, Starts, Unread
+from kvplan.check.budget import Deployment, Place, Reading, Remark, Starts, Unread
 from kvplan.check.build import deployment
 from kvplan.check.merge import Key, Placed, merged
 from kvplan.check.messages import BudgetFault
@@ -17,6 +17,7 @@ from kvplan.check.reader import aliased, parse_budget
 from kvplan.check.serving import STDIN, is_dockerfile
 from kvplan.check.tree import MAX_BYTES, TooLarge, Tree, read_text
 from kvplan.errors import BadFile, Problem, UsageError
+from kvplan.report.schema.check import End
 
 BUDGETS = ("kvplan-budget.yaml", "kvplan-budget.yml")
 """Names that are looked for when none is given."""

@@ -9,7 +9,7 @@ from kvplan.check.budget import Deployment, Limit, Place, Remark
 from kvplan.check.metrics import METRICS, STARTS, UNLIMITED, Metric
 from kvplan.check.planning import Planned, Planner, Unanswered
 from kvplan.errors import Problem
-from kvplan.report.schema.check import RANKS, At, CheckRow, Result, Subject, Three, Trouble
+from kvplan.report.schema.check import RANKS, At, CheckRow, End, Level, Result, Status, Subject, Three, Trouble
 from kvplan.report.views.check_words import amount, name
 
 _ENDS = {"safe": "", "likely": " (likely)", "ideal": " (by the formula)"}
@@ -168,7 +168,7 @@ def _remark(remark: Remark) -> CheckRow:
 
 
 def unbounded(
-    *, rule: str, status: str, level: str, shown: At, message: str, end: str = "safe", tokens: int | None = None
+    *, rule: str, status: Status, level: Level, shown: At, message: str, end: End = "safe", tokens: int | None = None
 ) -> CheckRow:
     """A row of a rule without a bound: there is no number to compare."""
     return CheckRow(
@@ -176,5 +176,5 @@ def unbounded(
     )  # fmt: skip
 
 
-def _status(level: str, *, holds: bool) -> str:
+def _status(level: Level, *, holds: bool) -> Status:
     return "pass" if holds else "fail" if level == "error" else "warn"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kvplan.check.budget import End, Question
+from kvplan.check.budget import Question
 from kvplan.errors import Problem
-from kvplan.report.schema.check import Subject, Three
+from kvplan.report.schema.check import End, Subject, Three
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from kvplan.check.budget import ENDS, End, Question
+from kvplan.check.budget import ENDS, Question
 from kvplan.check.reasons import short
 from kvplan.engines.base import Capacity, Refusal
 from kvplan.engines.ideal import Ideal, drafting
 from kvplan.plan.fit import NoFit, Plan, fit
 from kvplan.plan.request import Request
-from kvplan.report.schema.check import Three
+from kvplan.report.schema.check import End, Three
 
 if TYPE_CHECKING:
     from kvplan.arch.formats import KvFormat

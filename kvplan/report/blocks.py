@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from kvplan.report.schema import Explained
+    from kvplan.report.schema.common import Explained
 
 
 class Heading(NamedTuple):

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from kvplan.report import schema
-from kvplan.report.schema import DOCUMENTS, schema_id
+from kvplan.report.schema import DOCUMENTS, document_of, schema_id
 
 if TYPE_CHECKING:
     from kvplan.report.schema import Document
@@ -62,10 +61,26 @@ def json_schema(name: str) -> str:
         raise UnknownName(f"{name!r} is not a document", hint="known: " + ", ".join(DOCUMENTS))
     from pydantic import TypeAdapter
 
-    described = TypeAdapter(getattr(schema, DOCUMENTS[name])).json_schema(mode="serialization")
+    kind = document_of(name)
+    for part in _parts(kind):
+        part.__pydantic_config__ = {"use_attribute_docstrings": True}
+    described = TypeAdapter(kind).json_schema(mode="serialization")
     described["$id"] = schema_id(name)
     described["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     return json.dumps(described, indent=2) + "\n"
+
+
+def _parts(kind: Any) -> set[Any]:
+    """The dataclasses that a type is made of."""
+    seen: set[Any] = set()
+    left = [kind]
+    while left:
+        found = left.pop()
+        if is_dataclass(found) and found not in seen:
+            seen.add(found)
+            left += get_type_hints(found).values()
+        left += get_args(found)
+    return seen
 
 
 def _rows(document: Document) -> Sequence[object]:

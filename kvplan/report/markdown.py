@@ -10,7 +10,7 @@ from kvplan.report.blocks import Bar, Block, Code, Facts, Heading, Note, Table, 
 from kvplan.report.views.words import amount
 
 if TYPE_CHECKING:
-    from kvplan.report.schema import Explained
+    from kvplan.report.schema.common import Explained
 
 
 def draw(blocks: Sequence[Block]) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.tree import Tree as Branch
 
-    from kvplan.report.schema import Explained
+    from kvplan.report.schema.common import Explained
 
 __all__ = ["Canvas", "draw"]
 

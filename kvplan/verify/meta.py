@@ -44,10 +44,11 @@ def against_transformers(name: str, *, revision: str | None = None, offline: boo
         raise UsageError(f"{name} is a kvplan description", hint="--meta needs a config.json that transformers reads")
     model = model_of(document)
     rows = tuple(rows_against(model, config))
-    if outcome(rows) == "not run":
+    verdict = outcome(rows)
+    if verdict is None:
         raise Unsupported(f"transformers can't build {model.origin.id}", cause="; ".join(row.rule for row in rows))
     return paper.VerifyReport(
-        schema=schema_id("verify"), verdict=outcome(rows), model=model_info(model), kv_dtype=kv_dtype(_plain(model)),
+        schema=schema_id("verify"), verdict=verdict, model=model_info(model), kv_dtype=kv_dtype(_plain(model)),
         parallel=layout(Parallel()), rank=None, built=None, machine=None, versions=versions(),
         date=datetime.now(UTC).isoformat(timespec="seconds"), seconds=round(time.monotonic() - began, 1),
         rows=tuple(checked(rows)), steps=(), measured=paper.Measured(), readers={}, notes=(_LAYOUT,),

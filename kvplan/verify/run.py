@@ -42,7 +42,7 @@ def verify(model: Model, options: Options = PLAIN, progress: Progress = silent) 
     began = time.monotonic()
     found = run(model, options, progress)
     verdict = outcome(found.rows)
-    if verdict == "not run":
+    if verdict is None:
         raise UsageError("nothing could be checked", cause="; ".join(dict.fromkeys(row.rule for row in found.rows)))
     kept = found.kv.kv
     return paper.VerifyReport(

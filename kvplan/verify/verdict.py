@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-Verdict = Literal["confirmed", "refuted", "reported", "not run"]
-Check = Literal["recompute", "bytes", "capacity", "time", "meta"]
-Unit = Literal["B", "B/s", "s", "sequences", "tokens", "experts", "parameters", "share", "difference"]
+from kvplan.report.schema.verify import Check, Outcome, Unit, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,7 @@ def _badness(row: Row) -> tuple[int, float]:
     return _WORST.index(row.verdict), abs(row.error or 0.0)
 
 
-def outcome(rows: tuple[Row, ...]) -> Verdict:
-    """Of the whole run: refuted by one refuted row, confirmed if any is confirmed, else not run."""
+def outcome(rows: tuple[Row, ...]) -> Outcome | None:
+    """Of the whole run: refuted by one refuted row, confirmed if any is confirmed, None where nothing was judged."""
     verdicts = {row.verdict for row in rows}
-    return "refuted" if "refuted" in verdicts else "confirmed" if "confirmed" in verdicts else "not run"
+    return "refuted" if "refuted" in verdicts else "confirmed" if "confirmed" in verdicts else None

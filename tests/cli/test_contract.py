@@ -8,6 +8,8 @@ import jsonschema
 import pytest
 from cli.running import run, run_json
 
+from kvplan.report.schema import DOCUMENTS
+
 COMMON = {"id", "family", "source", "revision", "max_context", "parameters", "defaulted"}
 
 SIZE = {"schema", "model", "kv_dtype", "parallel", "engine", "cache", "sequences"}
@@ -148,3 +150,21 @@ def test_experts_are_laid_over_the_gpus_that_were_asked_for():
     for flags, layout in ((("--ep", "8"), (8, 1, 8)), (("--dp", "2", "--ep", "8"), (4, 2, 8))):
         parallel = run_json("fit", "deepseek-v3", "--gpu", "h200x8", "--ctx", "8k", *flags)["parallel"]
         assert (parallel["tp"], parallel["dp"], parallel["ep"]) == layout
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_schema_describes_every_key(name):
+    published = json.loads(run("schema", name).out)
+    parts = {name: published, **published.get("$defs", {})}
+    bare = [
+        (part, key)
+        for part, described in parts.items()
+        for key, value in described.get("properties", {}).items()
+        if "description" not in value
+    ]
+    assert not bare
+
+
+def test_the_schema_lists_the_words_of_a_verdict():
+    verdict = json.loads(run("schema", "verify").out)["$defs"]["Checked"]["properties"]["verdict"]
+    assert verdict["enum"] == ["confirmed", "refuted", "reported", "not run"]

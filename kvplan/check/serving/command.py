@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kvplan.check.budget import Level, Place, Remark
+from kvplan.check.budget import Place, Remark
 from kvplan.check.merge import Key, Placed
 from kvplan.check.serving.words import Word
+from kvplan.report.schema.check import Level
 
 ENDLESS = -1
 """A context that vLLM is asked to choose itself: the longest that fits."""

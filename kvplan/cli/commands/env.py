@@ -11,7 +11,7 @@ from kvplan.cli import settings
 from kvplan.cli.command import MODULES, Answer, Command
 from kvplan.cli.option import Values
 from kvplan.errors import KvplanError
-from kvplan.report.schema import Setting
+from kvplan.report.schema.lists import Setting
 
 HUB = ("HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_HUB_DISABLE_IMPLICIT_TOKEN")
 SECRET = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")

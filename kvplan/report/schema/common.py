@@ -5,79 +5,101 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kvplan.arch.weights import Basis
+
 Scalar = int | float | str | bool | None
 
 
 @dataclass
 class Defaulted:
-    """A field the config leaves out, the value used, and who documents that default."""
+    """A field that the config leaves out."""
 
     field: str
+    """Its name."""
     value: Scalar
+    """The value used instead."""
     source: str
+    """Who documents that default."""
 
 
 @dataclass
 class Parameters:
-    """Parameter counts. active: that one token uses. exact: nothing about them had to be left open."""
+    """Parameter counts; null where the config doesn't say enough."""
 
     total: int | None
+    """Of the whole model."""
     active: int | None
+    """That one token uses."""
     exact: bool
+    """Whether nothing about them had to be left open."""
 
 
 @dataclass
 class WeightsInfo:
-    """Bytes of one copy of the weights, draft layers not included.
-
-    basis: config, headers (the checkpoint's own) or what_if (--weight-dtype). method: the quantization, the headers read,
-    or the format asked about. formula_bytes: what the config gives where headers gave bytes, else null. missing: parts
-    that the config doesn't describe. draft: parameters of prediction layers, which are in no other count.
-    """
+    """One copy of the weights, draft layers not included."""
 
     bytes: int
-    basis: str
+    """Of all tensors."""
+    basis: Basis
+    """What they are worked out from: the config, the checkpoint's own headers, or the format asked about (--weight-dtype)."""
     method: str
+    """The quantization, the headers read, or the format asked about."""
     formula_bytes: int | None
+    """What the config gives where headers gave `bytes`; else null."""
     missing: tuple[str, ...]
+    """Parts that the config doesn't describe."""
     draft: int
+    """Parameters of prediction layers, which are in no other count."""
 
 
 @dataclass
 class WeightReads:
-    """Bytes of weights that a decode step of `batch` sequences reads, all GPUs of a stage and all stages together.
-
-    low: one token's experts. likely: the distinct experts expected if routing is uniform. high: as many as can be chosen.
-    """
+    """Bytes of weights that one decode step reads, on all GPUs together."""
 
     batch: int
+    """Sequences of the step."""
     low: int
+    """With one token's experts."""
     likely: int
+    """With the distinct experts expected if routing is uniform."""
     high: int
+    """With as many experts as the batch can choose."""
 
 
 @dataclass
 class ModelInfo:
-    """Which model was read, from where. max_context: tokens, null when the config justifies none (the reason says why)."""
+    """Which model was read, and from where."""
 
     id: str
+    """Its name."""
     family: str
+    """The config's model type."""
     source: str
+    """Where the config came from."""
     revision: str | None
+    """The commit on the Hub; null for files and bundled models."""
     max_context: int | None
+    """Tokens; null when the config justifies none."""
     max_context_reason: str
+    """What justifies it, or why nothing does."""
     parameters: Parameters
+    """How many it has."""
     weights: WeightsInfo | None
+    """What they take; null when that isn't known."""
     defaulted: tuple[Defaulted, ...]
+    """Fields filled in from documented defaults."""
     notes: tuple[str, ...]
+    """What else a reader should know of this model."""
 
 
 @dataclass
 class KvDtype:
-    """Formats of keys and values."""
+    """Formats of the cache."""
 
     k: str
+    """Of keys, latents and states."""
     v: str
+    """Of values."""
 
 
 @dataclass
@@ -85,28 +107,42 @@ class Layout:
     """Parallel sizes."""
 
     tp: int
+    """Tensor parallel."""
     pp: int
+    """Pipeline parallel."""
     dp: int
+    """Data parallel."""
     ep: int
+    """Expert parallel."""
     dcp: int
+    """Decode context parallel."""
 
 
 @dataclass
 class EngineInfo:
-    """Engine and the version whose rules were used; `ideal` has none."""
+    """Whose rules were used."""
 
     name: str
+    """The engine."""
     version: str | None
+    """The release; null for the formula, which has none."""
 
 
 @dataclass
 class Explained:
-    """One number: the formula with numbers in, its inputs, where the formula comes from, what it is made of."""
+    """One number, and how it comes about."""
 
     name: str
+    """What it is."""
     value: int | float | None
+    """The number; null for a term that has none of its own."""
     unit: str
+    """Of the value."""
     formula: str
+    """With the numbers in."""
     inputs: Mapping[str, Scalar]
+    """What the formula takes, by name."""
     source: str
+    """Where the formula comes from."""
     children: tuple[Explained, ...]
+    """The numbers that it is made of."""

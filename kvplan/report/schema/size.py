@@ -10,106 +10,140 @@ from kvplan.report.schema.common import EngineInfo, Explained, KvDtype, Layout, 
 
 @dataclass
 class Group:
-    """Layers with the same growth law; the law is of one layer, for the whole model and one copy.
+    """Layers with the same growth law, which is stated for the whole model and one copy.
 
-        bytes(n) = layers * (fixed_bytes + bytes_per_entry * (min(n, cap_tokens) // stride))
-
-    bytes_per_token: bytes_per_entry / stride, rounded to the nearest byte.
+    bytes(n) = layers * (fixed_bytes + bytes_per_entry * (min(n, cap_tokens) // stride))
     """
 
     kind: str
+    """The law's name."""
     layers: int
+    """How many layers follow it."""
     bytes_per_token: int
+    """bytes_per_entry / stride, rounded to the nearest byte."""
     cap_tokens: int | None
+    """Tokens from which it stops growing; null where it never does."""
     stride: int
+    """Tokens that share an entry."""
     fixed_bytes: int
+    """Kept before the first token."""
     bytes_per_entry: int
+    """Of one entry."""
     formula: str
+    """The law with the model's dimensions in."""
     source: str
+    """Where the law comes from."""
 
 
 @dataclass
 class CacheInfo:
-    """The whole model, one copy, by the formula.
-
-    bytes_per_token: what token 1 adds. bytes_per_token_full: what one more token adds once every window is full.
-    full_after: tokens after which every window is. fixed_bytes_per_sequence: kept before the first token.
-    """
+    """The cache of the whole model, one copy, by the formula."""
 
     attention: str
+    """The kind of attention, as it is commonly called."""
     bytes_per_token: int
+    """What the first token adds."""
     bytes_per_token_full: int
+    """What one more token adds once every window is full."""
     full_after: int
+    """Tokens after which every window is full."""
     fixed_bytes_per_sequence: int
+    """Kept before the first token."""
     groups: tuple[Group, ...]
+    """Layers by their growth law."""
 
 
 @dataclass
 class Sequence:
-    """One sequence of `tokens`. bytes: whole model, one copy. bytes_per_gpu: on the fullest GPU.
-
-    engine_bytes, engine_bytes_per_gpu: what the engine takes for it, on all GPUs of one replica (copies of heads and
-    latents included) and on the fullest. slope_bytes: what one more token adds at this length.
-    """
+    """One sequence."""
 
     tokens: int
+    """Its length."""
     bytes: int
+    """Of the whole model, one copy, by the formula."""
     bytes_per_gpu: int
+    """On the fullest GPU, by the formula."""
     engine_bytes: int
+    """What the engine takes on all GPUs of one replica, copies of heads and latents included."""
     engine_bytes_per_gpu: int
+    """What the engine takes on the fullest GPU."""
     slope_bytes: int
+    """What one more token adds at this length, by the formula."""
 
 
 @dataclass
 class Rung:
-    """Bytes of one sequence at one length: whole model, one copy."""
+    """One sequence at a round length: whole model, one copy, by the formula."""
 
     tokens: int
+    """Its length."""
     bytes: int
+    """Its cache."""
 
 
 @dataclass
 class SameShape:
-    """The same layers and heads under another attention. ratio: its bytes at the longest length over the model's own."""
+    """The same layers and heads under another attention."""
 
     attention: str
+    """Which."""
     bytes_per_token: int
+    """What the first token adds."""
     bytes: int
+    """Of one sequence at the longest length asked for."""
     ratio: float
+    """`bytes` over the model's own."""
 
 
 @dataclass
 class Work:
-    """Token passes to generate `output` tokens after `prompt`, without a cache and with one."""
+    """Token passes through the model to generate text, without a cache and with one."""
 
     prompt: int
+    """Tokens given."""
     output: int
+    """Tokens generated."""
     token_passes_without_cache: int
+    """Every step passes all tokens so far."""
     token_passes_with_cache: int
+    """Each token passes once."""
     ratio: float
+    """The first over the second."""
     per_new_token_without_cache: float
+    """Passes for each generated token, without a cache."""
 
 
 @dataclass
 class SizeReport:
-    """`kvplan size`. verified: whether the rules are those of the engine's version asked for.
-
-    weight_reads: of one copy of the model; null where its weights aren't known. rule_of_thumb: null for a model that it
-    isn't about. assumed: what nobody gave.
-    """
+    """`kvplan size`."""
 
     schema: str
+    """`kvplan.size/1`."""
     model: ModelInfo
+    """Which model."""
     kv_dtype: KvDtype
+    """Formats of the cache."""
     parallel: Layout
+    """Parallel sizes asked for."""
     engine: EngineInfo
+    """Whose rules `engine_bytes` follow."""
     cache: CacheInfo
+    """How the cache grows."""
     sequences: tuple[Sequence, ...]
+    """One for each length asked for."""
     ladder: tuple[Rung, ...]
+    """The same at other round lengths."""
     same_shape: tuple[SameShape, ...]
+    """The same shape under other attention kinds."""
     work: Work
+    """What a cache saves."""
     rule_of_thumb: str | None
+    """A common rule beside its result for this model; null for a model that it isn't about."""
     weight_reads: WeightReads | None
+    """Of one copy of the model; null where its weights aren't known."""
     explain: Explained
+    """Where the bytes of the longest sequence come from."""
     verified: bool
+    """Whether the rules are those of the release asked for."""
     assumed: Mapping[str, str]
+    """What nobody gave."""

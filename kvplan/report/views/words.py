@@ -8,7 +8,7 @@ from kvplan.report.schema import common as schema
 from kvplan.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
-    from kvplan.report.schema import Explained
+    from kvplan.report.schema.common import Explained
 
 
 def model_line(model: schema.ModelInfo) -> str:
