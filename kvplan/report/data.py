@@ -62,12 +62,22 @@ def json_schema(name: str) -> str:
     from pydantic import TypeAdapter
 
     kind = document_of(name)
-    for part in _parts(kind):
+    parts = _parts(kind)
+    for part in parts:
         part.__pydantic_config__ = {"use_attribute_docstrings": True}
     described = TypeAdapter(kind).json_schema(mode="serialization")
+    for part in parts:
+        for base in part.__bases__:
+            _inherit(described["$defs"], part.__name__, base.__name__)
     described["$id"] = schema_id(name)
     described["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     return json.dumps(described, indent=2) + "\n"
+
+
+def _inherit(known: dict[str, Any], part: str, base: str) -> None:
+    """Describe inherited keys as the base does, whose source pydantic doesn't read for them."""
+    for key, described in known.get(base, {}).get("properties", {}).items():
+        known[part]["properties"][key] = described
 
 
 def _parts(kind: Any) -> set[Any]:

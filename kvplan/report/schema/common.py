@@ -94,7 +94,7 @@ class ModelInfo:
 
 @dataclass
 class KvDtype:
-    """Formats of the cache."""
+    """Formats of keys and of values."""
 
     k: str
     """Of keys, latents and states."""
@@ -104,7 +104,7 @@ class KvDtype:
 
 @dataclass
 class Layout:
-    """Parallel sizes."""
+    """How a model is split over GPUs."""
 
     tp: int
     """Tensor parallel."""
