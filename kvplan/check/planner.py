@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kvplan.arch.formats import parse_kv_format
-from kvplan.check.budget import ENDS, End, Question
+from kvplan.check.budget import ENDS, Question
 from kvplan.check.flags import changed_options
 from kvplan.check.lookup import Known, Lookup
 from kvplan.check.planning import Outcome, Planned, Unanswered
 from kvplan.check.reasons import no_experts, too_long
-from kvplan.check.serving import ENDLESS
 from kvplan.check.stated import contradicted
 from kvplan.check.work import Work
 from kvplan.errors import KvplanError, UsageError
+from kvplan.manifests import ENDLESS
 from kvplan.plan.fit import Plan
 from kvplan.plan.request import Request
 from kvplan.report.schema.check import Subject

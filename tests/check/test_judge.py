@@ -10,9 +10,10 @@ from check.checking import GIB, KIB, StandIn, planned, unanswered
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvplan.check.budget import ENDS, Deployment, Limit, Place, Question, Remark, Starts
+from kvplan.check.budget import ENDS, Deployment, Limit, Question, Starts
 from kvplan.check.judge import judge
 from kvplan.check.metrics import METRICS
+from kvplan.manifests.said import Place, Remark
 from kvplan.report.schema.check import CheckRow, Result, Three
 
 HERE = Place("b.yaml", 7)
