@@ -90,6 +90,13 @@ def test_the_core_is_pure(path: Path):
     assert not calls & {"open", "print", "input", "exec", "eval"}
 
 
+def test_manifests_know_engines_by_their_tables_alone():
+    """What a serve command says is read without planning anything."""
+    for path in (PACKAGE / "manifests").glob("*.py"):
+        engines = {name for name in imports(ast.parse(path.read_text())) if name.startswith("kvplan.engines")}
+        assert all(name.startswith("kvplan.engines.vllm.tables") for name in engines), path.name
+
+
 def test_no_command_does_arithmetic():
     """Commands parse, call and draw; numbers are worked out below them."""
     for path in (PACKAGE / "cli" / "commands").glob("*.py"):

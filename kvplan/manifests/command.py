@@ -28,7 +28,7 @@ class Command:
     """A serve command that was read.
 
     name: of its container, service or line. layer: what it says, by a budget's keys. noted: remarks that are right for
-    any release. flags: every one that was given, to be held against the release that is asked for.
+    any release that has what they are about. flags: every one that was given, to be held against the release that is asked for.
     """
 
     name: str
@@ -49,7 +49,9 @@ class Command:
         own = self.layer.get(("engine",))
         asked = (each for each in (engine, own.value if own is not None else None) if isinstance(each, str))
         version = next(filter(None, map(releases.version_of, asked)), None)
-        return (*self.noted, *releases.remarks(self.flags, version))
+        lacked = releases.lacked(self.flags, version)
+        noted = (remark for remark in self.noted if remark.about not in lacked)
+        return (*noted, *releases.remarks(self.flags, version))
 
 
 class CantRead(Exception):
@@ -103,9 +105,9 @@ class Arguments:
         """Every flag, one by one."""
         return tuple(GivenFlag(name, value.text, value.place) for name, value in self.flags.items())
 
-    def remark(self, rule: str, text: str, place: Place, level: Level = "warn") -> None:
+    def remark(self, rule: str, text: str, place: Place, level: Level = "warn", *, about: str = "") -> None:
         """Note something once."""
-        entry = Remark(rule, text, place, level)
+        entry = Remark(rule, text, place, level, about)
         if entry not in self.remarks:
             self.remarks.append(entry)
 

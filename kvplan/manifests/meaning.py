@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kvplan.errors import KvplanError
-from kvplan.manifests import names, speculative, transfer
+from kvplan.manifests import speculative, transfer
 from kvplan.manifests.command import Arguments, Value
 from kvplan.manifests.keys import STRETCHED
 from kvplan.manifests.meanings import MEANINGS, FlagMeaning
@@ -25,7 +25,7 @@ def layer_of(found: Arguments) -> dict[Key, Placed]:
     layer: dict[Key, Placed] = {}
     for name, value in found.flags.items():
         meaning = MEANINGS.get(name)
-        if meaning is not None and not _absent(name, found):
+        if meaning is not None:
             _say(name, value, meaning, found, layer)
     speculative.read(found, layer)
     transfer.read(found, layer)
@@ -33,30 +33,28 @@ def layer_of(found: Arguments) -> dict[Key, Placed]:
     return layer
 
 
-def _absent(name: str, found: Arguments) -> bool:
-    """Whether the release that the command's image has lacks a flag, which is remarked elsewhere and means nothing."""
-    return found.release is not None and names.lacks(found.release, name)
-
-
 def _say(name: str, value: Value, meaning: FlagMeaning, found: Arguments, layer: dict[Key, Placed]) -> None:
     """What one flag says, into the layer and the remarks."""
     said = _said(value)
     if not _listed(name, value):
         text = f"vLLM refuses --{name} {value.text}: no release has it"
-        found.remark("bad-argument", text + _near(name, value), value.place, "error")
+        found.remark("bad-argument", text + _near(name, value), value.place, "error", about=name)
     elif meaning.remarked(said):
-        found.remark("not-counted", f"--{name}: {meaning.uncounted}", value.place)
+        found.remark("not-counted", f"--{name}: {meaning.uncounted}", value.place, about=name)
         if meaning.stretches:
             layer[("flags", STRETCHED)] = Given("true", value.place)
-    elif meaning.key is not None:
-        try:
-            read = meaning.value(said)
-        except KvplanError as error:
-            text = f"vLLM refuses --{name}: {error.problem.what}"
-            found.remark("bad-argument", text, value.place, "error")
-        else:
-            if read is not None:
-                layer[meaning.key] = Given(read, value.place)
+    elif meaning.key is not None and (read := _read(name, value, meaning, found)) is not None:
+        layer[meaning.key] = Given(read, value.place)
+
+
+def _read(name: str, value: Value, meaning: FlagMeaning, found: Arguments) -> object:
+    """What a flag sets its key to; None for nothing, and for what vLLM would refuse, with a remark."""
+    try:
+        return meaning.value(_said(value))
+    except KvplanError as error:
+        text = f"vLLM refuses --{name}: {error.problem.what}"
+        found.remark("bad-argument", text, value.place, "error", about=name)
+        return None
 
 
 def _said(value: Value) -> object:

@@ -34,6 +34,12 @@ def remarks(flags: Iterable[GivenFlag], version: str | None) -> Iterator[Remark]
             yield Remark("bad-argument", f"vLLM {version} refuses --{flag.name} {flag.text}", flag.place, "error")
 
 
+def lacked(flags: Iterable[GivenFlag], version: str | None) -> frozenset[str]:
+    """Names of those that a release, where one is asked for, certainly hasn't."""
+    release = known_release(version)
+    return frozenset(flag.name for flag in flags if release is not None and names.lacks(release, flag.name))
+
+
 def version_of(engine: str | None) -> str | None:
     """`0.19` of `vllm@0.19`; None for another engine, or where no release is named."""
     name, _, version = (engine or "").partition("@")

@@ -21,12 +21,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something the reader of a serve command should know: `rule` names it for machines."""
+    """Something the reader of a serve command should know: `rule` names it for machines.
+
+    about: the flag that it is about, which may not be there in every release.
+    """
 
     rule: str
     text: str
     place: Place
     level: Level = "warn"
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)

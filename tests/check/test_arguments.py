@@ -226,6 +226,9 @@ def test_a_flag_that_the_release_lacks_has_no_other_remark():
     gone = "vLLM 0.33.0 has no flag --num-redundant-experts, which 0.11.2 had last"
     assert remarks_of("0.33.0", "--num-redundant-experts", "4") == [("unknown-flag", gone)]
     assert read("m", "--num-redundant-experts", "4")[1:] == (["not-counted"], [])
+    (command,) = parse("vllm serve m --num-redundant-experts 4\n", "run.sh", WorkingTree()).commands
+    assert [remark.rule for remark in command.remarks_on("vllm@0.10.2")] == ["not-counted"]
+    assert [remark.rule for remark in command.remarks_on("vllm@0.19")] == ["unknown-flag"]
 
 
 def test_a_remark_names_the_release_that_is_asked_for():
