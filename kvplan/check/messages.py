@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from kvplan.check.budget import Place
 from kvplan.errors import BadFile, Problem
+from kvplan.manifests.said import Place
 from kvplan.sources.strict import path_text
+from kvplan.text import meant
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -86,9 +86,7 @@ def _shown(value: object) -> str:
 
 def _meant(loc: Path, model: type[BaseModel]) -> str:
     keys = list(dict.fromkeys(_keys(model, loc[:-1])))
-    near = get_close_matches(str(loc[-1]), keys, n=1, cutoff=0.5)
-    known = "known here: " + ", ".join(keys)
-    return f"did you mean {near[0]}? {known}" if near else known
+    return meant(str(loc[-1]), keys, after=" ", cutoff=0.5) + "known here: " + ", ".join(keys)
 
 
 def _keys(model: type[BaseModel], loc: Path) -> Iterator[str]:
