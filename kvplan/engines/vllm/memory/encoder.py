@@ -3,7 +3,7 @@
     items     of the longest kind, as many as fit the budget: the larger of max_num_batched_tokens and one item
     kept      tokens x (hidden size x (1 + layers that are given embeddings of their own)), and in the first runner the
               pixels they were made of
-    running   patches x (pixels + 5 x width + outputs of both halves of an MLP), all items at once
+    running   patches x (pixels + 5 x width + what an MLP's first half puts out), all items at once
 
 Source: vLLM 0.8 to 0.33 v1/worker/gpu_model_runner.py and gpu/model_runner.py: profile_run; multimodal/encoder_budget.py. The
 5 is what a log of Qwen2.5-VL on an A100 shows (15.3 GiB for 458,752 patches); those of Qwen3.5 on an L4 and of Qwen3.6 on
@@ -26,14 +26,17 @@ SINCE: Version = (0, 8, 0)
 """The first release whose profile is this one (V1)."""
 HALF = 2
 """Bytes of an activation, and of a pixel."""
+MATRIX = 2
+"""Dimensions of a matrix."""
 STATES = 5
 """Copies of a patch's hidden state that a layer has at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tower:
-    """Elements of one patch on one rank. pixels: of its input. width: of its hidden state. layer: of an MLP's outputs,
-    those of its two halves.
+    """Elements of one patch on one rank.
+
+    pixels: of its input. width: of its hidden state. layer: of what an MLP's first half puts out, before and after its activation.
     """
 
     pixels: int
@@ -110,7 +113,7 @@ def _tower(towers: Block, parallel: Parallel) -> Tower | None:
 
 def _widens(weight: Weight, width: int) -> bool:
     """Whether it is a matrix of a layer's MLP, other than the one that leads back to the hidden state."""
-    return weight.name.startswith("mlp.") and len(weight.shape) == 2 and weight.shape[1] == width
+    return weight.name.startswith("mlp.") and len(weight.shape) == MATRIX and weight.shape[1] == width
 
 
 def _outputs(weight: Weight, parallel: Parallel, *, whole: bool) -> int:

@@ -14,8 +14,10 @@ from kvplan.engines.vllm.tables.versions import Version
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """tokens: embeddings that it becomes. patches: of the encoder, to each of them. pieces: it has as many times those
-    tokens as max_model_len holds, at most so many. counted: tokens that the budget takes it for, where those are more.
+    """An image or a video.
+
+    tokens: embeddings that it becomes. patches: of the encoder, to each of them. pieces: it has as many times those tokens
+    as max_model_len holds, at most so many. counted: tokens that the budget takes it for, where those are more.
     """
 
     tokens: int
@@ -50,8 +52,6 @@ _LLAMA4 = (((0, 8, 0), Item(2_448, 4)),)
 ITEMS: Mapping[str, tuple[tuple[Version, Item], ...]] = {
     "Qwen2VLForConditionalGeneration": _QWEN2,
     "Qwen2_5_VLForConditionalGeneration": _QWEN2,
-    "Qwen2_5OmniModel": _QWEN2,
-    "Qwen2_5OmniForConditionalGeneration": _QWEN2,
     "Qwen3VLForConditionalGeneration": _QWEN3,
     "Qwen3VLMoeForConditionalGeneration": _QWEN3,
     "Qwen3_5ForConditionalGeneration": _QWEN3,
