@@ -168,6 +168,7 @@ _UNCOUNTED: Mapping[str, str] = {
     "mamba-block-size": "recurrent state is planned with vLLM's own block size",
     "prefill-context-parallel-size": "prefill context parallelism is not planned",
     "language-model-only": "towers are still counted",
+    "skip-mm-profiling": "the encoder of images is still counted in the start-up profile",
     "mm-encoder-only": "the whole model is counted",
     "offload-group-size": "weights moved to the host are still counted on the GPU",
     "mm-encoder-tp-mode": "towers are counted split over the tensor ranks, and `data` keeps them whole on each",

@@ -17,9 +17,10 @@ UNSPLIT: Version = (0, 21, 0)
 
 
 def merged(block: Block) -> Iterator[tuple[Weight, ...]]:
-    """Neighbours that read the same inputs are one tensor: q, k and v; gate and up."""
+    """Matrices next to each other that read the same inputs are one tensor: q, k and v; gate and up."""
+    matrices = (weight for weight in block if len(weight.shape) > 1)
     for _, tensor in groupby(
-        block, key=lambda weight: (weight.component, weight.routed, weight.split, weight.shape[-1])
+        matrices, key=lambda weight: (weight.component, weight.routed, weight.split, weight.shape[-1])
     ):
         yield tuple(tensor)
 

@@ -44,23 +44,24 @@ MANY = 3
 """Sources from which on nothing is added to a cost for how few show it; what a tensor's type says is as sure."""
 
 COSTS: dict[str, Cost] = {
-    "logits sorted in PyTorch": Cost(38.3, 7),
-    "logits sorted in Triton": Cost(15, 5),
+    "logits sorted in PyTorch": Cost(38.4, 9),
+    "logits sorted in Triton": Cost(14.4, 6),
     "logits copied to fp32": Cost(6, MANY),
     "logits as they are": Cost(2, MANY),
     "logits second runner": Cost(14, 1),
-    "libraries": Cost(0.14 * GIB, 9),
-    "libraries, larger": Cost(0.26 * GIB, 6),
-    "libraries, AMD": Cost(1.2 * GIB, 1),
-    "ranks": Cost(0.5 * GIB, 5),
+    "libraries": Cost(0.124 * GIB, 11),
+    "libraries, larger": Cost(0.314 * GIB, 12),
+    "libraries, AMD": Cost(1.24 * GIB, 1),
+    "ranks": Cost(0.53 * GIB, 6),
     "ranks without NVLink": Cost(0.1 * GIB, 1),
-    "ranks, AMD": Cost(0.4 * GIB, 1),
-    "ranks of a whole node, AMD": Cost(1.9 * GIB, 1),
-    "fused sums": Cost(1.5 * GIB, 1),
-    "graphs": Cost(11 * MIB, 3),
-    "compressed caches, early": Cost(7 * GIB, 1),
-    "compressed caches": Cost(0.8 * GIB, 1),
-    "shared memory": Cost(3 * GIB, 1),
+    "ranks, AMD": Cost(0.31 * GIB, 1),
+    "ranks of a whole node, AMD": Cost(1.8 * GIB, 1),
+    "fused sums": Cost(1.42 * GIB, 1),
+    "graphs": Cost(11.7 * MIB, 4),
+    "graphs, second runner": Cost(13.6 * MIB, 4),
+    "compressed caches, early": Cost(6.94 * GIB, 1),
+    "compressed caches": Cost(0.7 * GIB, 1),
+    "shared memory": Cost(2.9 * GIB, 1),
 }
 """Rates: bytes of each of S x V logits, GiB a GPU, MiB of graphs a layer."""
 
@@ -71,13 +72,14 @@ def amounts(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: O
     capability = (gpu.compute_capability or (0, 0))[0]
     joined = parallel.tp in JOINED and parallel.pp == parallel.dp == 1
     linked = "ranks" if "nvlink" in (gpu.link_name or "").lower() else "ranks without NVLink"
+    graphs = "graphs, second runner" if runner.is_second(model, gpu, rules) else "graphs"
     own = "libraries, AMD" if amd else "libraries, larger" if rules.libraries else "libraries"
     return {
         own: 1,
         "ranks, AMD" if amd else linked: int(parallel.tp > 1),
         "ranks of a whole node, AMD": int(amd and parallel.tp >= WHOLE_NODE),
         "fused sums": int(joined and not amd and capability in rules.fused_sums),
-        "graphs": len(model.layers) if options.graphs and runner.estimates_graphs(model, gpu, rules) else 0,
+        graphs: len(model.layers) if options.graphs and runner.estimates_graphs(model, gpu, rules) else 0,
         "compressed caches, early": int(compresses(model) and rules.early_compressed),
         "compressed caches": int(compresses(model) and not rules.early_compressed),
         "shared memory": int(gpu.unified),
