@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from math import prod
 
-from kvplan.arch.parallel import Parallel
+from kvplan.arch.parallel import Parallel, stage_layers
 from kvplan.arch.weights import Block, Weight
 from kvplan.engines.vllm.layout.gaps import ends
 
@@ -25,10 +26,20 @@ def merged(block: Block) -> Iterator[tuple[Weight, ...]]:
         yield tuple(tensor)
 
 
+def counted_ends(layers: Sequence[Block], parallel: Parallel, version: Version) -> int:
+    """Bytes on the fullest rank that count as allocated behind the tensors of a model's layers."""
+    start, most = 0, 0
+    for count in stage_layers(len(layers), parallel.pp):
+        most = max(most, ends_of(layers[start : start + count], parallel, version))
+        start += count
+    return most
+
+
 def ends_of(layers: Sequence[Block], parallel: Parallel, version: Version) -> int:
     """Bytes on one rank that count as allocated behind the tensors of these layers."""
-    found = {id(block): _ends_of(block, parallel, version) for block in layers}
-    return sum(found[id(block)] for block in layers)
+    counts = Counter(map(id, layers))  # equal layers are one tuple
+    distinct = {id(block): block for block in layers}
+    return sum(count * _ends_of(distinct[one], parallel, version) for one, count in counts.items())
 
 
 def _ends_of(block: Block, parallel: Parallel, version: Version) -> int:

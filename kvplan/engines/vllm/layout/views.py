@@ -20,7 +20,6 @@ from kvplan.arch.weights import Component, View, Weight
 from kvplan.engines.vllm.blocks.specs import aligned
 from kvplan.engines.vllm.layout import packed
 from kvplan.engines.vllm.layout.experts import Kernels, multiples, swizzled
-from kvplan.engines.vllm.layout.merged import ends_of
 from kvplan.engines.vllm.layout.rocm import Version, apart, wasted
 from kvplan.engines.vllm.tables.versions import NEWEST
 from kvplan.hardware.gpu import Gpu
@@ -118,7 +117,7 @@ def vllm(
     everywhere = frozenset(component for families, component in ends if family in families)
     return View(
         VOCABULARY_MULTIPLE, everywhere=everywhere, ties=family not in OWN_HEAD, whole_towers=True, tables=family not in BY_TRANSFORMERS,
-        shape=shape, store=store, wasted=lambda layers, parallel: (wasted if amd else ends_of)(layers, parallel, version),
+        shape=shape, store=store, wasted=(lambda layers, parallel: wasted(layers, parallel, version)) if amd else None,
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from kvplan.engines.vllm.tables.architectures import compresses
 from kvplan.engines.vllm.tables.items import UNKNOWN
 from kvplan.engines.vllm.tables.versions import Rules
 from kvplan.hardware.gpu import Gpu
-from kvplan.units import GIB, MIB
+from kvplan.units import MIB
 
 LOGS = "fitted on public start-up logs: docs/accuracy.md"
 COUNTED = "vLLM 0.33 v1/worker/gpu_model_runner.py profile_run, counted; rates fitted on public start-up logs: docs/accuracy.md"
@@ -49,21 +49,21 @@ COSTS: dict[str, Cost] = {
     "logits copied to fp32": Cost(6, MANY),
     "logits as they are": Cost(2, MANY),
     "logits second runner": Cost(14, 1),
-    "libraries": Cost(0.124 * GIB, 11),
-    "libraries, larger": Cost(0.314 * GIB, 12),
-    "libraries, AMD": Cost(1.24 * GIB, 1),
-    "ranks": Cost(0.53 * GIB, 6),
-    "ranks without NVLink": Cost(0.1 * GIB, 1),
-    "ranks, AMD": Cost(0.31 * GIB, 1),
-    "ranks of a whole node, AMD": Cost(1.8 * GIB, 1),
-    "fused sums": Cost(1.42 * GIB, 1),
+    "libraries": Cost(127 * MIB, 11),
+    "libraries, larger": Cost(322 * MIB, 12),
+    "libraries, AMD": Cost(1270 * MIB, 1),
+    "ranks": Cost(545 * MIB, 6),
+    "ranks without NVLink": Cost(100 * MIB, 1),
+    "ranks, AMD": Cost(318 * MIB, 1),
+    "ranks of a whole node, AMD": Cost(1840 * MIB, 1),
+    "fused sums": Cost(1455 * MIB, 1),
     "graphs": Cost(11.7 * MIB, 4),
     "graphs, second runner": Cost(13.6 * MIB, 4),
-    "compressed caches, early": Cost(6.94 * GIB, 1),
-    "compressed caches": Cost(0.7 * GIB, 1),
-    "shared memory": Cost(2.9 * GIB, 1),
+    "compressed caches, early": Cost(7100 * MIB, 1),
+    "compressed caches": Cost(700 * MIB, 1),
+    "shared memory": Cost(2950 * MIB, 1),
 }
-"""Rates: bytes of each of S x V logits, GiB a GPU, MiB of graphs a layer."""
+"""Rates: bytes of each of S x V logits, of graphs a layer, and else of a GPU."""
 
 
 def amounts(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Options) -> dict[str, int]:

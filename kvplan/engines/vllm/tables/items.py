@@ -48,6 +48,10 @@ _MISTRAL3 = (((0, 8, 0), Item(3_025, 4, counted=3_080)),)
 """55 x 55 merged patches, and a break after each row. Source: models/pixtral.py PixtralHFEncoderInfo, of 1,540 pixels."""
 _LLAMA4 = (((0, 8, 0), Item(2_448, 4)),)
 """17 tiles of 144 tokens. Source: models/mllama4.py Mllama4ProcessingInfo."""
+_GLM4V = (((0, 8, 0), Item(30_000, 4, counted=30_970)),)
+"""A video of 30,000 merged patches in all, and times between its frames. Source: models/glm4_1v.py Glm4vProcessingInfo; a log of GLM-4.5V."""
+_GLM5 = (((0, 30, 0), Item(30_000, 4, counted=32_242)),)
+"""The same with longer times. Source: models/glm4_1v.py; a log of GLM-5-Next."""
 
 ITEMS: Mapping[str, tuple[tuple[Version, Item], ...]] = {
     "Qwen2VLForConditionalGeneration": _QWEN2,
@@ -61,6 +65,9 @@ ITEMS: Mapping[str, tuple[tuple[Version, Item], ...]] = {
     "Gemma4UnifiedForConditionalGeneration": _GEMMA4,
     "Mistral3ForConditionalGeneration": _MISTRAL3,
     "Llama4ForConditionalGeneration": _LLAMA4,
+    "Glm4vForConditionalGeneration": _GLM4V,
+    "Glm4vMoeForConditionalGeneration": _GLM4V,
+    "Glm5NextForConditionalGeneration": _GLM5,
 }
 """By class, each with the release from which it holds."""
 
