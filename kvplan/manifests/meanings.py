@@ -92,6 +92,7 @@ MEANINGS: Mapping[str, FlagMeaning] = {
     "hf-config-path": FlagMeaning(uncounted=_OWN_CONFIG, stretches=True),
     "rope-scaling": FlagMeaning(uncounted=_OWN_CONFIG, stretches=True),
     "language-model-only": FlagMeaning(uncounted="towers are still counted"),
+    "skip-mm-profiling": FlagMeaning(uncounted="the encoder of images is still counted in the start-up profile"),
     "mm-encoder-only": FlagMeaning(uncounted="the whole model is counted"),
     # weights
     "dtype": FlagMeaning(

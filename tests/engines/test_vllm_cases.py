@@ -57,7 +57,7 @@ def test_k119_graphs_are_taken_off_once():
     spent = (found.weights, found.activation, found.runtime)
     assert found.kv.likely == found.usable.bytes.likely - sum(term.bytes.likely for term in spent)
     eager = own.budget(model, H100, ONE, Options(graphs=False), 8192)
-    assert eager.runtime.bytes.likely == found.runtime.bytes.likely - 32 * 11 * 2**20
+    assert found.runtime.bytes.likely - eager.runtime.bytes.likely == pytest.approx(32 * 13.6 * 2**20, abs=1)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_what_sparse_attention_gathers_keys_in():
     for name, size in GATHERED.items():
         model = load_model(name)
         made = Vllm().plan(model, H100, Parallel(tp=8), parse_kv_format("fp8"), Options(), 65_536).settings
-        assert steps(model, made, rules(NEWEST)).likely.keys == size
+        assert steps(model, H100, made, rules(NEWEST), Options()).likely.keys == size
 
 
 def test_compressed_attention_pads_its_outputs_and_keeps_four_streams():
@@ -222,7 +222,7 @@ def test_compressed_attention_pads_its_outputs_and_keeps_four_streams():
     made = Vllm().plan(model, H100, Parallel(tp=8), parse_kv_format("fp8"), Options(), 65_536).settings
     attention = 512 * MIB + 2 * 8192 * (2 * 4 * 4096 + (8 + 64) * 512)
     assert made.tokens == 8192
-    assert steps(model, made, rules(NEWEST)).likely.layer == attention
+    assert steps(model, H100, made, rules(NEWEST), Options()).likely.layer == attention
 
 
 @pytest.mark.parametrize(("name", "gpu", "tp"), [("deepseek-v4-flash", "h200", 4), ("deepseek-v4-pro", "h200", 8)])
@@ -238,4 +238,5 @@ def test_what_a_step_holds_does_not_depend_on_the_length():
         Vllm().plan(model, H100, ONE, Vllm().kv_format(model, None, H100), Options(), n).settings for n in (8192, 65536)
     ]
     held = rules(NEWEST)
-    assert steps(model, made[0], held) == steps(model, replace(made[1], length=8192), held)
+    one, other = (steps(model, H100, each, held, Options()) for each in (made[0], replace(made[1], length=8192)))
+    assert one == other
