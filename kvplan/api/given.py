@@ -120,7 +120,7 @@ def bundled(names: Iterable[str] | None = None) -> Iterator[tuple[str, Model]]:
     from kvplan.sources.compiled import compiled_models
     from kvplan.sources.models import model_names
 
-    known = compiled_models() or {}
+    known = compiled_models()
     for name in model_names() if names is None else names:
         yield name, known[name] if name in known else load_model(name, offline=True)
 

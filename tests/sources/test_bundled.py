@@ -64,7 +64,7 @@ def test_every_model_people_ask_for_is_there() -> None:
 
 
 def test_index_is_up_to_date() -> None:
-    assert (FOLDER / "index.json").read_text() == index_text(), "run python -m kvplan.sources.bundled"
+    assert (FOLDER / "index.json").read_text() == index_text(), "python tools/remake.py"
     assert set(index().aliases.values()) == set(model_names())
 
 
