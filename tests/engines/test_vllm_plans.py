@@ -24,7 +24,7 @@ def sampled(name: str) -> Model:
 
 
 @pytest.mark.parametrize("config", sorted(SAMPLE["configs"]))
-def test_sample(config):
+def test_the_sampled_plans_are_equal_to_the_block(config):
     differences = [
         (row["tp"], row["kv_cache_dtype"], row["flags"], found)
         for row in SAMPLE["rows"]

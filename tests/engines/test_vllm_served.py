@@ -144,7 +144,7 @@ def test_a_block_without_a_method_is_not_seen():
                 quantizers.check(model, rules(parse("0.33.0")))
 
 
-def test_spans():
+def test_a_span_holds_its_ends_and_all_between():
     assert holds("0.6.0-0.7.2 0.9.0", parse("0.9.1"))
     assert not holds("0.6.0-0.7.2 0.9.0", parse("0.8.0"))
 

@@ -120,7 +120,7 @@ def test_every_trouble_is_one_clear_error(hub: HubStandIn, tmp_path: Path) -> No
         assert answer["seconds"] < 25, (trouble, answer)
 
 
-def test_what_is_not_there(hub: HubStandIn, tmp_path: Path) -> None:
+def test_a_repository_without_a_config_says_what_it_lacks(hub: HubStandIn, tmp_path: Path) -> None:
     hub.add("org/gguf", {"README.md": b"", "model-q4_0.gguf": b"", "model-q8_0.gguf": b""})
     hub.add("org/weights", {"model.safetensors": b"", "tokenizer.json": b""})
     hub.add("org/adapter", {"adapter_config.json": b"", "adapter_model.safetensors": b""})

@@ -77,7 +77,7 @@ def test_deepest_allowed() -> None:
         parse_json("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), "x")
 
 
-def test_bytes() -> None:
+def test_bytes_that_are_not_utf8_or_are_empty_are_refused() -> None:
     assert parse_json_object(decoded(b"\xef\xbb\xbf{}", "x"), "x") == {}
     for raw, message in (
         (b"", "is empty"),

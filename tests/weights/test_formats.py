@@ -67,7 +67,7 @@ def test_gptq_and_awq():
     assert quantized(awq) == 2 * SIXTEEN_BIT + MATRICES // 2 + MATRICES // 64 * 20 // 8
 
 
-def test_bitsandbytes():
+def test_bitsandbytes_counts_its_scales_once_or_quantized():
     once = quantized({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"})
     assert once == 2 * SIXTEEN_BIT + MATRICES // 2 + MATRICES // 64 * 4
     twice = quantized({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": True})
