@@ -181,12 +181,12 @@ def test_a_record_that_does_not_load_is_named_with_its_file(tool, tmp_path, monk
 
 @pytest.mark.parametrize(("field", "known"), [("vendor", "nvidia, amd"), ("segment", "datacenter, workstation")])
 def test_a_new_vendor_or_segment_is_told_where_it_goes(tool, tmp_path, monkeypatch, field, known):
-    own = {"vendor": "nvidia", "segment": "edge", field: "graphcore"}
+    own = {"vendor": "nvidia", "segment": "edge", field: "nobody"}
     text = OWN.replace("vendor: nvidia\n", "".join(f"{name}: {value}\n" for name, value in own.items()))
     (tmp_path / "my-card.yaml").write_text(text)
     (tmp_path / "withheld.yaml").write_text("{}")
     monkeypatch.setattr(tool, "FOLDER", tmp_path)
-    with pytest.raises(KvplanError, match=rf"my-card\.yaml: {field} 'graphcore' has no place in the table") as caught:
+    with pytest.raises(KvplanError, match=rf"my-card\.yaml: {field} 'nobody' has no place in the table") as caught:
         tool.index_text()
     assert known in caught.value.problem.cause
     assert f"{field.upper()}S in tools/gpu_index.py" in caught.value.problem.hint
