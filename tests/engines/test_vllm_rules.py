@@ -487,7 +487,7 @@ def test_the_null_block_is_withheld_from_the_check_alone():
     assert isinstance(older.capacity(model, H100, ONE, kv, Options(), 4096, exact), Capacity)
 
 
-def test_nothing_left():
+def test_no_memory_left_is_vllms_own_refusal():
     found = Vllm().capacity(load_model("llama-3-8b"), H100, ONE, parse_kv_format("bf16"), Options(), 4096, -GIB)
     assert isinstance(found, Refusal)
     assert found.message.startswith("No available memory for the cache blocks")

@@ -105,7 +105,7 @@ def test_one_request_too_long():
     assert plan.outcome.what_would_fit == plan.max_context == 54_500_000_000 // 40_960
 
 
-def test_weights_too_large():
+def test_weights_above_the_memory_say_by_how_much():
     options = Options(utilization=0.9, weights=100 * 10**9, overhead=0)
     plan = fit(textbook(8192, options=options))
     assert isinstance(plan.outcome, NoFit)

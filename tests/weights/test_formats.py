@@ -172,7 +172,7 @@ def test_impossible_numbers_are_refused(block):
         described({**LLAMA_8B, "quantization_config": block})
 
 
-def test_what_if():
+def test_weights_kept_in_another_format_keep_their_number():
     weights = described(LLAMA_8B).weights
     assert weights.stored_as(NAMED["fp32"]).bytes == 4 * 8_030_261_248
     fp8 = weights.stored_as(NAMED["fp8"])
