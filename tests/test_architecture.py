@@ -132,7 +132,7 @@ def test_what_is_slow_to_import_is_not_imported(code: str, needed: set[str]):
     assert set(done.stderr.split()) == needed
 
 
-def test_public_names():
+def test_public_names_are_sorted_and_exist():
     import kvplan
 
     assert sorted(kvplan.__all__) == kvplan.__all__
@@ -143,10 +143,12 @@ def test_public_names():
         _ = kvplan.nothing
 
 
-def test_the_version_is_the_projects():
+def test_the_version_is_written_once():
     import tomllib
 
     import kvplan
 
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project.get("version", kvplan.__version__) == kvplan.__version__
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" not in pyproject["project"]
+    written = ROOT / pyproject["tool"]["hatch"]["version"]["path"]
+    assert f'__version__ = "{kvplan.__version__}"' in written.read_text()

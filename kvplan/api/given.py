@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 
 def load_model(name: str, *, revision: str | None = None, offline: bool = False) -> Model:
-    """The model that a bundled name, Hub id, path, folder, YAML or `-` stands for.
+    """The model that `name` stands for.
+
+    name: a bundled name (`kvplan.models()` lists them), a Hub id or address (`org/name`, `org/name@revision`), the path of a
+    config.json, of Mistral's params.json, of a kvplan YAML or of a folder with one of them, or `-` for the description
+    itself on standard input. A path that exists comes before a name.
+    revision: of the Hub repository. offline: never ask the Hub.
 
     Raises: UnknownName, ConfigError, SourceError.
     """
@@ -120,7 +125,7 @@ def bundled(names: Iterable[str] | None = None) -> Iterator[tuple[str, Model]]:
     from kvplan.sources.compiled import compiled_models
     from kvplan.sources.models import model_names
 
-    known = compiled_models() or {}
+    known = compiled_models()
     for name in model_names() if names is None else names:
         yield name, known[name] if name in known else load_model(name, offline=True)
 

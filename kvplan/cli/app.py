@@ -35,8 +35,8 @@ SIZES = (
 CODES = "Exit codes: 0 yes, 1 answered no, 2 can't answer (usage, config, model), 3 network or Hub, 130 interrupted."
 
 MODEL = (
-    "MODEL is a bundled name (kvplan models), a Hub id (org/name, org/name@revision), the path of a config.json or of a "
-    "folder with one, a kvplan YAML, or - for stdin."
+    "MODEL is a bundled name (kvplan models), a Hub id or address (org/name, org/name@revision), the path of a config.json, "
+    "of Mistral's params.json, of a kvplan YAML or of a folder with one of them, or - for the description itself on stdin."
 )
 
 SETTINGS = (
@@ -45,8 +45,8 @@ SETTINGS = (
 )
 
 EXAMPLES = (
-    "kvplan size llama-3-70b --ctx 8k,128k",
-    "kvplan fit llama-3-70b --gpu h100 --tp 8 --ctx 128k",
+    "kvplan size llama-3.1-70b --ctx 8k,128k",
+    "kvplan fit llama-3.1-70b --gpu h100 --tp 8 --ctx 128k",
     "kvplan fit --gpu h100 --ctx 8k",
     "kvplan compare llama-3-8b deepseek-v3 --ctx 128k",
     "kvplan size ./config.json --json",

@@ -1,4 +1,4 @@
-"""docs/commands.md, made from the same tables as `--help`: `python -m kvplan.cli.manual` writes it again."""
+"""docs/commands.md, made from the same tables as `--help`: tools/remake.py writes it again."""
 
 from __future__ import annotations
 
@@ -80,7 +80,3 @@ def _parts() -> Iterator[str]:
     yield f"## kvplan\n\n```text\n{page()}```\n"
     for name in MODULES:
         yield f"## kvplan {name}\n\n```text\n{page(name)}```\n"
-
-
-if __name__ == "__main__":
-    PATH.write_text(text(), encoding="utf-8")

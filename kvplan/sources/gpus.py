@@ -1,7 +1,8 @@
 """The GPUs that come with kvplan: configs/gpus, one YAML file each, found by whatever people call them.
 
-index.json holds what all those files say, compiled by tools/gpu_index.py: one file opens in two milliseconds where a
-hundred YAML files take a tenth of a second. A YAML file of your own works in place of a name.
+index.json holds what all those files say, as tools/remake.py wrote it: one file opens in two milliseconds where a
+hundred YAML files take a tenth of a second. A file that was edited since is read itself. A YAML file of your own works in
+place of a name.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from kvplan.hardware.names import (
     split_profile,
 )
 from kvplan.hardware.record import Record, Tree, read_record
-from kvplan.sources.paths import configs_dir
+from kvplan.sources.digests import digest
+from kvplan.sources.paths import configs_dir, gpu_path
 from kvplan.text import all_of
 
 AUTO = "auto"
@@ -158,7 +160,10 @@ def _index() -> dict[str, dict[str, Tree]]:
 
 @cache
 def _record(name: str) -> Record:
-    return read_record(_index()["records"][name])
+    path = gpu_path(name)
+    made_from: Mapping[str, object] = _index()["made_from"]
+    current = digest(path) == made_from.get(name)
+    return read_record(_index()["records"][name] if current else read_yaml(path))
 
 
 @cache

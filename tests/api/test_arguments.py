@@ -16,7 +16,7 @@ from kvplan.units import MOST
         ("weights", 0), ("concurrency", -3), ("concurrency", MOST + 1), ("batch", 0), ("end", "banana"),
     ],
 )  # fmt: skip
-def test_questions(name, value):
+def test_a_question_out_of_range_names_its_field(name, value):
     with pytest.raises(UsageError, match=f"^{name}: "):
         kvplan.FitQuestion(**{name: value})
 
@@ -29,7 +29,7 @@ def test_questions(name, value):
         ("max_num_batched_tokens", 1.5), ("speculative_tokens", -1), ("max_lora_rank", 0),
     ],
 )  # fmt: skip
-def test_options(name, value):
+def test_an_option_out_of_range_is_named(name, value):
     with pytest.raises(UsageError, match=f"^{name}: "):
         kvplan.Options(**{name: value})
 
@@ -38,12 +38,12 @@ def test_options(name, value):
     ("name", "value"),
     [("contexts", [0]), ("contexts", "8k"), ("contexts", [8192, 1.5]), ("prompt", -1), ("batch", 0)],
 )
-def test_sizes(name, value):
+def test_an_argument_of_size_out_of_range_is_named(name, value):
     with pytest.raises(UsageError, match=f"^{name}: "):
         kvplan.size("llama-3-8b", **{name: value})
 
 
-def test_the_rest():
+def test_compare_gpus_and_parallel_sizes_refuse_what_is_no_whole_number():
     with pytest.raises(UsageError, match=r"^context: 0 is not a whole number from 1"):
         kvplan.compare(["llama-3-8b"], context=0)
     with pytest.raises(UsageError, match=r"^memory: "):
@@ -52,7 +52,7 @@ def test_the_rest():
         kvplan.Parallel(tp=1.5)
 
 
-def test_what_is_allowed():
+def test_the_ends_of_each_range_are_taken():
     kvplan.Options(overhead=0, speculative_tokens=0, utilization=1, max_loras=0)
     kvplan.FitQuestion(context=1, concurrency=MOST, weights=1)
 

@@ -115,7 +115,7 @@ def test_a_number_nobody_knows_is_no_answer():
     assert "tpot isn't known" in found.error.what
 
 
-def test_remarks_count():
+def test_a_remark_warns_and_an_error_among_them_fails():
     assert result(remarks=(Remark("unknown-flag", "?", HERE),)).status == "warn"
     assert result(remarks=(Remark("gpu-count", "?", HERE, "error"),)).status == "fail"
 

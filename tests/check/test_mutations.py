@@ -50,7 +50,7 @@ def mutated(text: str, chance: random.Random) -> str:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_mutations(name: str, folder: Path):
+def test_a_damaged_file_is_answered_or_refused_by_name(name: str, folder: Path):
     chance = random.Random(name)  # noqa: S311 - repeatable
     text = (EXAMPLE / name).read_text()
     answered = 0

@@ -30,7 +30,7 @@ def budget(folder: Path) -> Path:
     return path
 
 
-def test_kept_and_broken(budget: Path):
+def test_a_limit_below_what_is_planned_fails_and_is_named_with_its_line(budget: Path):
     assert check().code == 0
     edited(budget, lambda text: text.replace("kv_per_token: 128KiB", "kv_per_token: 127KiB"))
     ran = check()

@@ -49,7 +49,7 @@ def compare_page():
 
 
 @pytest.mark.parametrize(("name", "make"), [("size", size_page), ("fit", fit_page), ("compare", compare_page)])
-def test_page(name: str, make: Callable):
+def test_a_page_is_drawn_as_committed(name: str, make: Callable):
     page, path = render(make(), "table", Canvas()), PAGES / f"{name}.txt"
     if os.environ.get("REMAKE_PAGES"):
         path.write_text(page, encoding="utf-8")
@@ -79,7 +79,7 @@ BLOCKS = (
 )
 
 
-def test_blocks(monkeypatch: pytest.MonkeyPatch):
+def test_blocks_are_drawn_forty_columns_wide(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "40")
     assert draw(BLOCKS, Canvas()) == (
         "What\nFits.\n"

@@ -58,7 +58,7 @@ def test_settings_of_other_commands_are_no_matter():
     assert tp() == 1
 
 
-def test_switches(monkeypatch: pytest.MonkeyPatch):
+def test_a_switch_in_the_environment_is_1_or_0(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("KVPLAN_JSON", "1")
     assert run("size", "llama-3-8b").document["schema"] == "kvplan.size/1"
     monkeypatch.setenv("KVPLAN_JSON", "0")

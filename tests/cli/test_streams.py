@@ -30,7 +30,7 @@ FIT = ("fit", "llama-3-70b", "--gpu", "h100", "--tp", "8", "--ctx", "8k")
         (("size", "--help"), 0),
     ],
 )
-def test_exit_codes(words: tuple[str, ...], code: int):
+def test_an_exit_code_is_2_exactly_when_only_stderr_speaks(words: tuple[str, ...], code: int):
     result = run(*words)
     assert result.code == code
     assert (result.out == "") == (code == 2)
@@ -197,7 +197,7 @@ def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch):
     assert run("size", "llama-3-8b") == (130, "", "")
 
 
-def test_stdin():
+def test_a_config_is_read_from_standard_input():
     config = '{"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 256, "num_attention_heads": 4}'
     result = process("size", "-", "--ctx", "1k", "--json", stdin=config)
     assert result.code == 0, result.err
@@ -246,7 +246,7 @@ def test_nothing_is_written_after_a_failure(tmp_path: Path):
 # colour and signs
 
 
-def test_colour():
+def test_colour_is_for_terminals_unless_it_is_forced():
     assert "\x1b[" not in process(*FIT).out
     assert "\x1b[" in process(*FIT, FORCE_COLOR="1").out
     assert "\x1b[" not in process(*FIT, FORCE_COLOR="1", NO_COLOR="1").out

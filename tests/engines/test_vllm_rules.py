@@ -250,7 +250,7 @@ def test_longer_and_busier_never_hold_fewer_pages(length, more, in_flight):
         ("nemotron-h-8b", Parallel(tp=16), "num_groups"),
     ],
 )
-def test_what_does_not_divide(name, parallel, words):
+def test_a_parallel_size_that_does_not_divide_is_refused_with_the_cause(name, parallel, words):
     with pytest.raises(CannotSplit) as caught:
         plan(name, parallel)
     assert words in str(caught.value.problem.cause)
@@ -463,7 +463,7 @@ def test_packed_latents_alone_are_dealt_over_ranks():
         (Need(96, "fp8"), (7, 5), "TRITON_ATTN", None),
     ],
 )
-def test_backends(need, gpu, name, sizes):
+def test_a_backend_is_picked_by_head_format_and_gpu(need, gpu, name, sizes):
     if sizes is None:
         with pytest.raises(UsageError, match=name):
             pick("attention", need, gpu, None)
@@ -487,7 +487,7 @@ def test_the_null_block_is_withheld_from_the_check_alone():
     assert isinstance(older.capacity(model, H100, ONE, kv, Options(), 4096, exact), Capacity)
 
 
-def test_nothing_left():
+def test_no_memory_left_is_vllms_own_refusal():
     found = Vllm().capacity(load_model("llama-3-8b"), H100, ONE, parse_kv_format("bf16"), Options(), 4096, -GIB)
     assert isinstance(found, Refusal)
     assert found.message.startswith("No available memory for the cache blocks")

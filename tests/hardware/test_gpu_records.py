@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import json
+import shutil
 import time
 from pathlib import Path
 
@@ -160,7 +161,7 @@ def tool():
 
 def test_the_index_says_what_the_files_say(tool):
     assert (configs_dir() / "gpus" / "index.json").read_text(encoding="utf-8") == tool.index_text(), (
-        "run python tools/gpu_index.py"
+        "python tools/remake.py"
     )
 
 
@@ -176,6 +177,36 @@ def test_a_record_that_does_not_load_is_named_with_its_file(tool, tmp_path, monk
     monkeypatch.setattr(tool, "FOLDER", tmp_path)
     with pytest.raises(KvplanError, match=r"my-card\.yaml: bandwidth_gb_per_s\.kind"):
         tool.index_text()
+
+
+@pytest.mark.parametrize(("field", "known"), [("vendor", "nvidia, amd"), ("segment", "datacenter, workstation")])
+def test_a_new_vendor_or_segment_is_told_where_it_goes(tool, tmp_path, monkeypatch, field, known):
+    own = {"vendor": "nvidia", "segment": "edge", field: "nobody"}
+    text = OWN.replace("vendor: nvidia\n", "".join(f"{name}: {value}\n" for name, value in own.items()))
+    (tmp_path / "my-card.yaml").write_text(text)
+    (tmp_path / "withheld.yaml").write_text("{}")
+    monkeypatch.setattr(tool, "FOLDER", tmp_path)
+    with pytest.raises(KvplanError, match=rf"my-card\.yaml: {field} 'nobody' has no place in the table") as caught:
+        tool.index_text()
+    assert known in caught.value.problem.cause
+    assert f"{field.upper()}S in tools/gpu_index.py" in caught.value.problem.hint
+
+
+def test_an_edited_record_is_read_before_the_index_is_remade(tmp_path, monkeypatch):
+    """81,089 MiB become 51,089: the file keeps its size."""
+    from kvplan.sources import gpus, paths
+
+    folder = shutil.copytree(configs_dir() / "gpus", tmp_path / "gpus")
+    path = folder / "h100-sxm.yaml"
+    path.write_text(path.read_text().replace("value: 81089", "value: 51089", 1))
+    for module in (gpus, paths):
+        monkeypatch.setattr(module, "configs_dir", lambda: tmp_path)
+    gpus._record.cache_clear()
+    try:
+        assert load_gpu("h100").memory.value == 51089 << 20
+        assert load_gpu("l40s").memory.value < 48 << 30
+    finally:
+        gpus._record.cache_clear()
 
 
 def test_one_gpu_opens_one_small_file():

@@ -48,7 +48,7 @@ def test_suggestions_are_planned_again():
     assert "--ctx" not in " ".join(found)
 
 
-def test_what_makes_it_fit():
+def test_the_suggestion_is_the_change_that_makes_it_fit():
     big = model(*(GQA,) * 80, weights=dense(70 * 10**9, 80))
     plan = fit(textbook(8192, model=big, options=Options(overhead=0), parallel=Parallel()))
     assert not plan.fits

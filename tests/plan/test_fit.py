@@ -18,7 +18,7 @@ from kvplan.plan.fit import Fit, NoFit, fit, longest_together
 from kvplan.plan.request import Request
 
 
-def test_the_textbook_case():
+def test_the_textbook_case_holds_162_sequences():
     # 8 x 80 GB x 0.9 - 140 GB = 436 GB; one sequence of 8,192 tokens is 327,680 x 8,192 = 2.684 GB: 162.4 of them
     plan = fit(textbook(8192))
     assert plan.outcome == Fit("pool", 162)
@@ -105,7 +105,7 @@ def test_one_request_too_long():
     assert plan.outcome.what_would_fit == plan.max_context == 54_500_000_000 // 40_960
 
 
-def test_weights_too_large():
+def test_weights_above_the_memory_say_by_how_much():
     options = Options(utilization=0.9, weights=100 * 10**9, overhead=0)
     plan = fit(textbook(8192, options=options))
     assert isinstance(plan.outcome, NoFit)

@@ -25,7 +25,7 @@ def step(request: Request, batch: int) -> Decode:
     return found
 
 
-def test_the_textbook_case():
+def test_the_textbook_step_reads_weights_and_cache_at_the_datasheets_rate():
     # 140 GB and 162 x 2.684 GB over 8 x 3.35 TB/s
     found = fit(textbook(8192)).decode
     assert found is not None

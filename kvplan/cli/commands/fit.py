@@ -79,7 +79,7 @@ COMMAND = Command(
     about=MODULES["fit"],
     run=run,
     examples=(
-        "kvplan fit llama-3-70b --gpu h100 --tp 8 --ctx 128k",
+        "kvplan fit llama-3.1-70b --gpu h100 --tp 8 --ctx 128k",
         "kvplan fit llama-3-70b --gpu h100x8 --ctx 8k --concurrency 200 --kv-dtype fp8",
         "kvplan fit ./config.json --gpu auto --explain",
         "kvplan fit --gpu 4090 --ctx 8k",

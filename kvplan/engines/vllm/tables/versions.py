@@ -295,7 +295,7 @@ def parse(name: str) -> Version:
     """
     found = _WRITTEN.fullmatch(name.strip().lower())
     if found is None:
-        raise UnknownName(f"{name!r} is not a vLLM version", hint="write it like vllm@0.33.0")
+        raise UnknownName(f"{name!r} is not a vLLM version", hint=f"write it like vllm@{text(NEWEST)}")
     return int(found["major"]), int(found["minor"]), int(found["patch"] or 0)
 
 
