@@ -16,6 +16,7 @@ import numpy as np
 
 from bench.accuracy.rows import Row
 from kvplan.arch.model import Model
+from kvplan.engines.base import Setup
 from kvplan.engines.vllm.memory.overhead import COSTS, amounts, kept_rooms, widest_layer
 from kvplan.engines.vllm.memory.step import steps
 from kvplan.engines.vllm.settings import Settings, settings
@@ -48,7 +49,7 @@ class Case:
     def flags(self) -> Settings:
         """Every flag resolved."""
         row = self.row
-        return settings(self.model, self.gpu, row.parallel, row.options, row.length or LENGTH, self.held)
+        return settings(Setup(self.model, self.gpu, row.parallel, None, row.options, row.length or LENGTH), self.held)
 
     @cached_property
     def usable(self) -> float:

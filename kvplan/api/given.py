@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kvplan.arch.formats import KvFormat, parse_kv_format
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Engine
+from kvplan.engines.protocol import Engine
 from kvplan.errors import BadSize, CannotSplit, UsageError
 from kvplan.units import LARGEST, MOST, format_bytes, whole
 

@@ -21,12 +21,12 @@ def launch(plan: Plan, question: FitQuestion, said: tuple[str, ...]) -> str | No
     Raises: UnknownName, UsageError for a plan that vLLM can't be told.
     """
     from kvplan.engines.vllm import emit
-    from kvplan.engines.vllm.policy import Vllm
+    from kvplan.engines.vllm.started import Started
 
     request, form = plan.request, question.emit
     if form not in EMITTED:
         raise UnknownName(f"nothing called {form!r} can be emitted", hint=f"known: {', '.join(EMITTED)}")
-    if not isinstance(request.engine, Vllm):
+    if not isinstance(plan.started, Started):
         raise UsageError(f"--emit {form} needs a plan by vLLM's rules", hint="--engine vllm")
     if not plan.fits:
         return None
@@ -44,11 +44,10 @@ def launch(plan: Plan, question: FitQuestion, said: tuple[str, ...]) -> str | No
         )
     from kvplan.sources.served import served_name
 
-    asked = (request.model, request.gpu, request.parallel, request.kv, request.options, request.context)
     name = served_name(request.model, question.called)
     if form == "vllm":
-        return emit.serve(emit.launch(request.engine, *asked, name, remarks=said))
-    return emit.pod(emit.launch(request.engine, *asked, name, remarks=(*said, *_to_mount(name))))
+        return emit.serve(emit.launch(plan.started, name, said))
+    return emit.pod(emit.launch(plan.started, name, (*said, *_to_mount(name))))
 
 
 def _to_mount(name: str) -> tuple[str, ...]:
@@ -62,13 +61,12 @@ def share(plan: Plan) -> tuple[float | None, str | None]:
     if request.concurrency is None or request.options.kv_memory is not None or request.engine.name != "vllm":
         return None, None
     from kvplan.engines.vllm.inverse import utilization
-    from kvplan.engines.vllm.policy import Vllm
+    from kvplan.engines.vllm.started import Started
 
-    if not isinstance(request.engine, Vllm):
+    if not isinstance(plan.started, Started):
         return None, None
-    asked = (request.model, request.gpu, request.parallel, plan.kv, request.options, request.context)
     try:
-        return utilization(request.engine, *asked, request.concurrency, likely=request.end == "likely"), None
+        return utilization(plan.started, request.concurrency, likely=request.end == "likely"), None
     except KvplanError as no:
         cause = f": {no.problem.cause}" if no.problem.cause else ""
         return None, f"{no.problem.what}{cause}"

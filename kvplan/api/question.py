@@ -74,13 +74,12 @@ def planned(model: Model, gpu: Gpu, question: FitQuestion) -> tuple[Plan, tuple[
     request = asked(model, gpu, question)
     try:
         found = plan(request)
-        said = (*remarks.warnings(request, question.engine), *remarks.timed(found))
+        said = (*remarks.warnings(found, question.engine), *remarks.timed(found))
     except Unsupported as refused:
         if question.engine is not None or question.emit is not None:
             raise
-        simple = asked(model, gpu, replace(question, engine=Ideal().name))
-        found = plan(simple)
-        said = (*remarks.warnings(simple, None), *remarks.timed(found))
+        found = plan(asked(model, gpu, replace(question, engine=Ideal().name)))
+        said = (*remarks.warnings(found, None), *remarks.timed(found))
         return found, (f"{refused.problem.what}: planned by the formula.", *said)
     if question.context is None:
         return _with_length(found), (*remarks.length(found.request), *said)

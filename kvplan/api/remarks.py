@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.arch.model import DESCRIBED
@@ -18,13 +17,14 @@ ALL_OF_IT = 0.99
 """gpu_memory_utilization that leaves less than contexts take. Source: vLLM 0.33 v1/worker/utils.py request_memory."""
 
 
-def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
+def warnings(plan: Plan, engine: str | None) -> tuple[str, ...]:
     """What about a request deserves a word, whatever the answer. engine: as it was asked for."""
-    found, kv = [], request.kv_format
+    request, kv = plan.request, plan.kv
+    found = []
     note = _note(engine)
     if note is not None:
         found.append(f"{note}.")
-    found += _cautions(request)
+    found += _cautions(plan)
     found += _too_long(request)
     found += _unstated(request)
     if request.options.speculative_tokens:
@@ -91,9 +91,9 @@ def likely(plan: Plan) -> tuple[str, ...]:
     """That it fits by what is likely, where only the safe end of what isn't known says no."""
     if plan.fits or plan.request.end != "safe":
         return ()
-    from kvplan.plan.fit import fit
+    from kvplan.plan.fit import by_end
 
-    found = fit(replace(plan.request, end="likely"))
+    found = by_end(plan, "likely")
     if not found.fits:
         return ()
     held = f"{found.max_sequences:,} sequence{'s' * (found.max_sequences != 1)} at once"
@@ -109,15 +109,13 @@ def length(request: Request) -> tuple[str, ...]:
     return (f"Without --ctx {request.engine.name} serves {request.context:,} tokens{beside} ({used.reason}).",)
 
 
-def _cautions(request: Request) -> tuple[str, ...]:
+def _cautions(plan: Plan) -> tuple[str, ...]:
     """Whether the engine serves the plan in a roundabout way, or perhaps not at all."""
-    if request.engine.name != "vllm":
+    if plan.request.engine.name != "vllm":
         return ()
-    from kvplan.engines.vllm.policy import Vllm
+    from kvplan.engines.vllm.started import Started
 
-    if not isinstance(request.engine, Vllm):
-        return ()
-    return request.engine.cautions(request.model, request.gpu, request.parallel, request.options, request.context)
+    return plan.started.cautions() if isinstance(plan.started, Started) else ()
 
 
 def _note(engine: str | None) -> str | None:

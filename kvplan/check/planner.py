@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kvplan.arch.formats import parse_kv_format
-from kvplan.check.budget import ENDS, End, Question
+from kvplan.check.budget import ENDS, Question
 from kvplan.check.flags import changed_options
 from kvplan.check.lookup import Known, Lookup
 from kvplan.check.planning import Outcome, Planned, Unanswered
@@ -107,7 +107,7 @@ class CachingPlanner:
             numbers=work.numbers(),
             reasons=refused,
             suggestion=self._suggestion(work.plans["safe"]) if "safe" in refused and not never else None,
-            warnings=warnings(request, None) + ((found.note,) if found.note else ()),
+            warnings=warnings(work.plans["safe"], None) + ((found.note,) if found.note else ()),
         )
 
     def _as_of_fit(self, question: Question, kv: KvFormat | None) -> FitQuestion:

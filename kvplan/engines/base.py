@@ -1,24 +1,15 @@
-"""What every engine policy answers: from a GPU to a KV budget, from a budget to what it will admit.
-
-    Engine.default_context, longest_context
-                       the length it takes when none is given, and the longest it takes at all
-    Engine.kv_format   the cache format this engine makes of `auto` or of what was asked
-    Engine.check       whether it serves the model there at all, before any memory is counted
-    Engine.budget      memory -> what is left for the cache, term by term, each low / likely / high
-    Engine.capacity    cache bytes of each stage -> blocks, tokens, concurrency, longest request; or its refusal
-    Engine.reserved    bytes one GPU reserves for one sequence
-
-A policy is a pure function of a Model and of flags; engines never see files or the clock.
-"""
+"""What engines are asked and what they answer: flags, setups, budgets, capacities. Who answers is in protocol.py."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kvplan import units
+from kvplan.arch.curve import Curve
 from kvplan.arch.formats import KvFormat
-from kvplan.arch.model import Context, Model
+from kvplan.arch.layers import Layer
+from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.errors import BadSize, UsageError
 
@@ -112,6 +103,43 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
+class Setup:
+    """What an engine is started with.
+
+    gpu: None where none is named. kv: the cache format asked for, None for auto. context: tokens of the longest request.
+    """
+
+    model: Model
+    gpu: Gpu | None
+    parallel: Parallel
+    kv: KvFormat | None
+    options: Options
+    context: int
+
+    @property
+    def named_gpu(self) -> Gpu:
+        """The GPU, for what can't be said without one.
+
+        Raises: UsageError.
+        """
+        if self.gpu is None:
+            raise UsageError("which GPU?", cause="memory is counted on one", hint="--gpu h100")
+        return self.gpu
+
+    @property
+    def drafting(self) -> tuple[Layer, ...]:
+        """Layers that keep a cache to draft with; none unless drafts are asked for."""
+        return self.model.draft_layers if self.options.speculative_tokens else ()
+
+    def curves(self, kv: KvFormat) -> tuple[Curve, ...]:
+        """What one tensor rank of each pipeline stage keeps for a sequence, in the format in use.
+
+        Raises: CannotSplit.
+        """
+        return self.model.rank_curves(self.parallel, kv, self.drafting)
+
+
+@dataclass(frozen=True, slots=True)
 class Budget:
     """Memory of the fullest GPU, term by term.
 
@@ -161,54 +189,3 @@ class Refusal:
     needed_bytes: int
     available_bytes: int
     max_context: int
-
-
-class Engine(Protocol):
-    """One engine at one version."""
-
-    @property
-    def name(self) -> str:
-        """As typed after --engine."""
-
-    @property
-    def version(self) -> str | None:
-        """The version whose rules are used; None for the formula."""
-
-    @property
-    def verified(self) -> bool:
-        """Whether the rules used are those of the version that was asked for."""
-
-    def default_context(self, model: Model) -> Context:
-        """Tokens of the longest request when nobody says, and why so many; None where they must be given."""
-
-    def longest_context(self, model: Model) -> int | None:
-        """The longest that it accepts without being told to ignore the model's own maximum; None for any."""
-
-    def kv_format(self, model: Model, asked: KvFormat | None, gpu: Gpu | None) -> KvFormat:
-        """The cache format in use when `asked` (None: auto) is asked for."""
-
-    def check(self, model: Model, gpu: Gpu, parallel: Parallel, kv: KvFormat, options: Options, context: int) -> None:
-        """Nothing, if it would start with memory enough.
-
-        Raises: Unsupported for a model or a GPU that it doesn't serve; UsageError, CannotSplit for flags it doesn't take.
-        """
-
-    def budget(self, model: Model, gpu: Gpu, parallel: Parallel, options: Options, context: int) -> Budget:
-        """Memory left for the cache on the fullest GPU."""
-
-    def capacity(
-        self,
-        model: Model,
-        gpu: Gpu | None,
-        parallel: Parallel,
-        kv: KvFormat,
-        options: Options,
-        context: int,
-        kv_bytes: int,
-    ) -> Capacity | Refusal:
-        """What `kv_bytes` of cache memory on each GPU admit."""
-
-    def reserved(
-        self, model: Model, gpu: Gpu | None, parallel: Parallel, kv: KvFormat, options: Options, tokens: int
-    ) -> int:
-        """Bytes that one sequence of `tokens` takes on the fullest GPU."""

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 from kvplan.arch.curve import LONGEST, Curve
 from kvplan.arch.formats import KvFormat
-from kvplan.arch.layers import Layer
 from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Budget, Capacity, Options, Range, Refusal, Term
+from kvplan.engines.base import Budget, Capacity, Options, Range, Refusal, Setup, Term
 from kvplan.engines.extras import beside, held
 from kvplan.engines.unstated import HIDDEN, VOCABULARIES
 from kvplan.errors import UsageError
@@ -74,14 +73,24 @@ class Ideal:
         """What was asked, or the checkpoint's own format, or the model's 16 bit."""
         return asked or model.kv_auto
 
-    def check(self, model: Model, gpu: Gpu, parallel: Parallel, kv: KvFormat, options: Options, context: int) -> None:
-        """Nothing: arithmetic serves everything."""
+    def start(self, setup: Setup) -> Formula:
+        """Always: arithmetic serves everything."""
+        return Formula(setup, self.kv_format(setup.model, setup.kv, setup.gpu))
 
-    def budget(self, model: Model, gpu: Gpu, parallel: Parallel, options: Options, context: int) -> Budget:
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """The formula with a setup. kv: the format in use."""
+
+    setup: Setup
+    kv: KvFormat
+
+    def budget(self) -> Budget:
         """Memory left for the cache on the fullest GPU, term by term.
 
-        Raises: UsageError if the weights are needed and neither known nor given.
+        Raises: UsageError if the weights are needed and neither known nor given, or no GPU is named.
         """
+        model, gpu, parallel, options = self.setup.model, self.setup.named_gpu, self.setup.parallel, self.setup.options
         memory = Term("memory", Range.exactly(gpu.memory.value), gpu.memory.kind, ", ".join(gpu.memory.sources))
         usable = _usable(gpu, options)
         weights = weights_term(model, parallel, options)
@@ -97,43 +106,21 @@ class Ideal:
             assumed=() if options.utilization is not None else (("utilization", str(UTILIZATION)),),
         )
 
-    def capacity(
-        self,
-        model: Model,
-        gpu: Gpu | None,
-        parallel: Parallel,
-        kv: KvFormat,
-        options: Options,
-        context: int,
-        kv_bytes: int,
-    ) -> Capacity | Refusal:
-        """Whole sequences of `context` tokens in `kv_bytes` on each GPU: the least of all stages, times the replicas."""
-        curves = model.rank_curves(parallel, kv, drafting(model, options))
-        found = formula(curves, parallel.dp, context, kv_bytes)
+    def capacity(self, kv_bytes: int) -> Capacity | Refusal:
+        """Whole sequences of the setup's length in `kv_bytes` on each GPU: the least of all stages, times the replicas."""
+        context, replicas, most = self.setup.context, self.setup.parallel.dp, self.setup.options.max_num_seqs
+        found = formula(self.setup.curves(self.kv), replicas, context, kv_bytes)
         if found.max_sequences == 0:
-            need = self.reserved(model, gpu, parallel, kv, options, context)
+            need = self.reserved()
             said = f"one sequence of {context:,} tokens needs {format_bytes(need)} on the fullest GPU"
             return Refusal("longest_request", said, need, kv_bytes, found.max_context)
-        if options.max_num_seqs is None or found.max_sequences <= options.max_num_seqs * parallel.dp:
+        if most is None or found.max_sequences <= most * replicas:
             return found
-        return replace(found, max_sequences=options.max_num_seqs * parallel.dp, binding="max_num_seqs")
+        return replace(found, max_sequences=most * replicas, binding="max_num_seqs")
 
-    def reserved(
-        self,
-        model: Model,
-        gpu: Gpu | None,
-        parallel: Parallel,
-        kv: KvFormat,
-        options: Options,
-        tokens: int,
-    ) -> int:
+    def reserved(self) -> int:
         """Exactly what the sequence holds on the fullest GPU."""
-        return max(curve.bytes_at(tokens) for curve in model.rank_curves(parallel, kv, drafting(model, options)))
-
-
-def drafting(model: Model, options: Options) -> tuple[Layer, ...]:
-    """Layers that keep a cache to draft with; none unless drafts are asked for."""
-    return model.draft_layers if options.speculative_tokens else ()
+        return max(curve.bytes_at(self.setup.context) for curve in self.setup.curves(self.kv))
 
 
 def formula(curves: tuple[Curve, ...], replicas: int, context: int, kv_bytes: int) -> Capacity:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 
-from kvplan.engines.base import Engine
+from kvplan.engines.protocol import Engine
 from kvplan.errors import UnknownName
 
 

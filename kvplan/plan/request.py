@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Engine, Options, Range
+from kvplan.engines.base import Options, Range, Setup
+from kvplan.engines.protocol import Engine
 
 if TYPE_CHECKING:
     from kvplan.hardware.gpu import Gpu
@@ -44,6 +45,11 @@ class Request:
     batch: int | None = None
     end: End = "safe"
     calibration: Calibration | None = None
+
+    @property
+    def setup(self) -> Setup:
+        """What the engine is started with."""
+        return Setup(self.model, self.gpu, self.parallel, self.kv, self.options, self.context)
 
     @property
     def kv_format(self) -> KvFormat:

@@ -6,8 +6,9 @@ from kvplan.arch.formats import FORMATS
 from kvplan.arch.layers import Attention, Cache, Latent, Layer
 from kvplan.arch.model import Context, Model, Origin
 from kvplan.arch.weights import Weight, Weights
-from kvplan.engines.base import Engine, Options
+from kvplan.engines.base import Options
 from kvplan.engines.ideal import Ideal
+from kvplan.engines.protocol import Engine
 from kvplan.hardware.gpu import Fact, Gpu
 from kvplan.plan.request import Request
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kvplan.arch.layers import CrossAttention, Recurrent
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Options
+from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks.specs import Demand
 from kvplan.engines.vllm.tables.architectures import (
     FEW_SEQUENCES,
@@ -56,15 +56,14 @@ class Settings:
         return Demand(self.length, self.batches * self.tokens, self.tokens, self.parallel.dcp)
 
 
-def settings(
-    model: Model, gpu: Gpu | None, parallel: Parallel, options: Options, context: int, rules: Rules
-) -> Settings:
+def settings(setup: Setup, rules: Rules) -> Settings:
     """Flags as given, and vLLM's defaults for the rest.
 
     Raises: UsageError for batch sizes that vLLM refuses, and for prefix caching where it does; Unsupported where states
     would be kept at every block.
     """
-    batches = default_batches(gpu, rules)
+    model, parallel, options, context = setup.model, setup.parallel, setup.options, setup.context
+    batches = default_batches(setup.gpu, rules)
     stateful = has_state(model)
     aligned = stateful and _caches_prefixes(model, options, rules) and keeps_ends(model, rules)
     pooling = is_pooling(model)

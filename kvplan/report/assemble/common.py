@@ -10,7 +10,7 @@ from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import Weights
-from kvplan.engines.base import Engine
+from kvplan.engines.protocol import Engine
 from kvplan.plan.explain import Node
 from kvplan.report.schema import common as schema
 

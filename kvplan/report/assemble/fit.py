@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from kvplan.arch.curve import LONGEST
 from kvplan.engines.base import Budget, Capacity, Range, Refusal, Term
 from kvplan.engines.extras import DRAFT
-from kvplan.engines.ideal import drafting
 from kvplan.hardware.gpu import Gpu
 from kvplan.plan.explain_plan import explain_plan
 from kvplan.plan.fit import NoFit, Plan
@@ -73,16 +72,14 @@ def _engine_error(plan: Plan) -> str | None:
         return own.message
     if plan.budget.weights.bytes.likely > plan.budget.memory.bytes.likely:
         return "torch.OutOfMemoryError: CUDA out of memory, while the weights are loaded"
-    found = request.engine.capacity(
-        request.model, request.gpu, request.parallel, plan.kv, request.options, request.context, plan.kv_bytes
-    )
+    found = plan.started.capacity(plan.kv_bytes)
     return found.message if isinstance(found, Refusal) else None
 
 
 def _extra(term: Term, plan: Plan) -> schema.Extra:
     """Adapters or a draft; what a draft keeps for a sequence is in that sequence's bytes already."""
     request = plan.request
-    layers = drafting(request.model, request.options) if term.name == DRAFT else ()
+    layers = request.setup.drafting if term.name == DRAFT else ()
     kept = request.model.curve(plan.kv, request.parallel.shard, layers).bytes_at(request.context) if layers else 0
     return schema.Extra(term.name, term.bytes.likely, term.formula, kept)
 
