@@ -131,11 +131,7 @@ def gpu(gpu: Gpu | str) -> Gpu:
 
 
 def engine(spec: str) -> Engine:
-    """The engine by name; the formula without looking at the register of the others."""
-    if spec == "ideal":
-        from kvplan.engines.ideal import Ideal
-
-        return Ideal()
+    """The engine by name."""
     from kvplan.engines.registry import find
 
     return find(spec).engine

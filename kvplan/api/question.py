@@ -100,9 +100,10 @@ def asked(model: Model, gpu: Gpu, question: FitQuestion) -> Request:
 
 def _with_length(plan: Plan) -> Plan:
     """The length that nobody gave, among the flags that were assumed."""
-    if plan.request.engine.name == "ideal":
+    flag = plan.request.engine.words.length
+    if flag is None:
         return plan
-    assumed = (("max_model_len", str(plan.request.context)), *plan.budget.assumed)
+    assumed = ((flag, str(plan.request.context)), *plan.budget.assumed)
     return replace(plan, budget=replace(plan.budget, assumed=assumed))
 
 

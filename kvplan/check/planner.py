@@ -96,7 +96,7 @@ class CachingPlanner:
 
         request = work.request
         never = (
-            too_long(request, stretched=work.question.stretched)
+            too_long(work.plans["safe"], stretched=work.question.stretched)
             or no_experts(request, work.question)
             or contradicted(request.model, work.question)
         )

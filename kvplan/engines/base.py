@@ -140,6 +140,55 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True)
+class Excess:
+    """A length beyond the model's own maximum.
+
+    longest: tokens of that maximum, as the engine reads the config. past_table: whether positions are looked up in a table
+    that ends there, so that nothing serves more. unlock: the environment variable without which the engine refuses it; None
+    for an engine that refuses nothing.
+    """
+
+    longest: int
+    past_table: bool
+    unlock: str | None
+
+    @classmethod
+    def of(cls, setup: Setup, longest: int | None, unlock: str | None = None) -> Excess | None:
+        """That of a setup, where the model's own maximum is `longest` (None for any); None for a length within it."""
+        if longest is None or setup.context <= longest:
+            return None
+        weights = setup.model.weights
+        return cls(longest, weights is not None and weights.positions is not None, unlock)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a server is started for.
+
+    name: as it finds the model, on the Hub or in a folder. folder: whether that is one of this machine. remarks: what should
+    be known before it is started.
+    """
+
+    name: str
+    folder: bool = False
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What an engine and what is its own are called in sentences.
+
+    title: the engine. length: its flag for the longest request, None where it takes none. longest: its name for the longest
+    request that would fit. unnamed_gpu: what a GPU is taken for where none is named; None where that makes no difference.
+    """
+
+    title: str
+    length: str | None = None
+    longest: str | None = None
+    unnamed_gpu: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Budget:
     """Memory of the fullest GPU, term by term.
 

@@ -17,9 +17,9 @@ from kvplan.arch.curve import LONGEST, Curve
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Budget, Capacity, Options, Range, Refusal, Setup, Term
+from kvplan.engines.base import Budget, Capacity, Excess, Options, Range, Refusal, Setup, Term, Words
 from kvplan.engines.extras import beside, held
-from kvplan.engines.unstated import HIDDEN, VOCABULARIES
+from kvplan.engines.unstated import HIDDEN, VOCABULARIES, unstated
 from kvplan.errors import UsageError
 from kvplan.units import GIB, MIB, format_bytes
 
@@ -53,6 +53,9 @@ _COUNTED = "tensor shapes that follow from the config, in the checkpoint's own f
 _GIVEN = "given on the command line"
 
 
+WORDS = Words("the formula")
+
+
 @dataclass(frozen=True, slots=True)
 class Ideal:
     """The textbook's formula; it has no version because nobody can change it."""
@@ -60,6 +63,8 @@ class Ideal:
     name: str = "ideal"
     version: str | None = None
     verified: bool = True
+    words: Words = WORDS
+    allocates: bool = False
 
     def default_context(self, model: Model) -> Context:
         """The model's own maximum."""
@@ -72,6 +77,14 @@ class Ideal:
     def kv_format(self, model: Model, asked: KvFormat | None, gpu: Gpu | None) -> KvFormat:
         """What was asked, or the checkpoint's own format, or the model's 16 bit."""
         return asked or model.kv_auto
+
+    def unstated(self, model: Model) -> tuple[str, ...]:
+        """What logits and hidden states are counted with."""
+        return unstated(model, matrices=False)
+
+    def lacks_experts(self, model: Model) -> bool:
+        """Never: arithmetic deals out what there is."""
+        return False
 
     def start(self, setup: Setup) -> Formula:
         """Always: arithmetic serves everything."""
@@ -121,6 +134,23 @@ class Formula:
     def reserved(self) -> int:
         """Exactly what the sequence holds on the fullest GPU."""
         return max(curve.bytes_at(self.setup.context) for curve in self.setup.curves(self.kv))
+
+    def utilization(self, concurrency: int, *, likely: bool) -> float | None:
+        """None: nothing is started."""
+        return None
+
+    def cautions(self) -> tuple[str, ...]:
+        """None: nothing is started."""
+        return ()
+
+    @property
+    def excess(self) -> Excess | None:
+        """What is beyond the model's own maximum is counted all the same."""
+        return Excess.of(self.setup, self.setup.model.context.tokens)
+
+    @property
+    def launcher(self) -> None:
+        """None: nothing is started."""
 
 
 def formula(curves: tuple[Curve, ...], replicas: int, context: int, kv_bytes: int) -> Capacity:

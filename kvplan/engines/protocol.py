@@ -8,8 +8,10 @@
     Started.budget     memory -> what is left for the cache, term by term, each low / likely / high
     Started.capacity   cache bytes of each stage -> blocks, tokens, concurrency, longest request; or its refusal
     Started.reserved   bytes one GPU reserves for one sequence
+    Started.launcher   who writes down how it is started so
 
-Engines are pure functions of a Model and of flags; they never see files or the clock.
+What differs between engines is asked of them here: no other layer asks an engine's name. The register (registry.py) and
+an engine's own files are all that one more engine takes. Engines are pure functions of a Model and of flags; they never see files or the clock.
 """
 
 from __future__ import annotations
@@ -18,10 +20,24 @@ from typing import TYPE_CHECKING, Protocol
 
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Context, Model
-from kvplan.engines.base import Budget, Capacity, Refusal, Setup
+from kvplan.engines.base import Budget, Capacity, Excess, Refusal, Served, Setup, Words
 
 if TYPE_CHECKING:
     from kvplan.hardware.gpu import Gpu
+
+
+class Launcher(Protocol):
+    """Who writes down how an engine is started with a setup."""
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """As typed after --emit."""
+
+    def written(self, form: str, served: Served) -> str:
+        """What to paste.
+
+        Raises: UsageError, Unsupported for a plan that can't be told so.
+        """
 
 
 class Started(Protocol):
@@ -47,6 +63,25 @@ class Started(Protocol):
     def reserved(self) -> int:
         """Bytes that one sequence of the setup's length takes on the fullest GPU."""
 
+    def utilization(self, concurrency: int, *, likely: bool) -> float | None:
+        """The least share of memory with which so many requests of the setup's length fit; None without such a flag.
+
+        likely: by the likely overheads instead of the most there may be.
+
+        Raises: UsageError if no share is enough.
+        """
+
+    def cautions(self) -> tuple[str, ...]:
+        """Whole sentences: whether it serves the setup in a roundabout way, or perhaps not at all."""
+
+    @property
+    def excess(self) -> Excess | None:
+        """By what the setup's length is more than the model's own maximum; None where it isn't."""
+
+    @property
+    def launcher(self) -> Launcher | None:
+        """Who writes down how it is started; None where there is nothing to start."""
+
 
 class Engine(Protocol):
     """One engine at one version."""
@@ -63,6 +98,14 @@ class Engine(Protocol):
     def verified(self) -> bool:
         """Whether the rules used are those of the version that was asked for."""
 
+    @property
+    def words(self) -> Words:
+        """What it and its own things are called."""
+
+    @property
+    def allocates(self) -> bool:
+        """Whether it takes memory its own way; not the formula, whose sequences take what they hold."""
+
     def default_context(self, model: Model) -> Context:
         """Tokens of the longest request when nobody says, and why so many; None where they must be given."""
 
@@ -71,6 +114,12 @@ class Engine(Protocol):
 
     def kv_format(self, model: Model, asked: KvFormat | None, gpu: Gpu | None) -> KvFormat:
         """The cache format in use when `asked` (None: auto) is asked for."""
+
+    def unstated(self, model: Model) -> tuple[str, ...]:
+        """Fields that nobody states and that its budget would need to be narrow."""
+
+    def lacks_experts(self, model: Model) -> bool:
+        """Whether it wouldn't start with expert parallelism switched on, because the model has no experts."""
 
     def start(self, setup: Setup) -> Started:
         """The engine with the setup laid out.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 
 from kvplan.engines.protocol import Engine
@@ -42,8 +41,11 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
+    """forms: what its plans are written as, by what is typed after --emit."""
+
     find: Callable[[str | None], Found]
     about: Callable[[], About]
+    forms: tuple[str, ...] = ()
 
 
 def _ideal(version: str | None) -> Found:
@@ -93,7 +95,7 @@ def _about_vllm() -> About:
 
 _ENGINES = {
     "ideal": _Entry(_ideal, _about_ideal),
-    "vllm": _Entry(_vllm, _about_vllm),
+    "vllm": _Entry(_vllm, _about_vllm, ("vllm", "k8s")),
 }
 
 
@@ -106,6 +108,8 @@ def find(spec: str) -> Found:
     name, at, version = (part.strip() for part in spec.lower().partition("@"))
     entry = _ENGINES.get(name)
     if entry is None:
+        from difflib import get_close_matches
+
         near = get_close_matches(name, _ENGINES, n=1)
         known = f"known: {', '.join(_ENGINES)}"
         raise UnknownName(
@@ -130,3 +134,8 @@ def engines() -> tuple[About, ...]:
 def names() -> tuple[str, ...]:
     """Names that `engine` answers to."""
     return tuple(_ENGINES)
+
+
+def forms() -> dict[str, str]:
+    """What plans are written as, each with an engine that writes it."""
+    return {form: name for name, entry in _ENGINES.items() for form in entry.forms}

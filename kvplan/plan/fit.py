@@ -70,7 +70,7 @@ class Plan:
     @property
     def reserved(self) -> Capacity | None:
         """What the engine reserves; None for the formula itself, and when the engine would refuse to start."""
-        return self.own if isinstance(self.own, Capacity) and self.request.engine.name != "ideal" else None
+        return self.own if isinstance(self.own, Capacity) and self.request.engine.allocates else None
 
     @property
     def max_sequences(self) -> int:

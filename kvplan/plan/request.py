@@ -56,18 +56,6 @@ class Request:
         """The format in use once the engine has had its say."""
         return self.engine.kv_format(self.model, self.kv, self.gpu)
 
-    @property
-    def exceeded(self) -> int | None:
-        """The longest that the engine takes of the model without being told to ignore its maximum, where more is asked for."""
-        own = self.engine.longest_context(self.model)
-        return own if own is not None and self.context > own else None
-
-    @property
-    def past_table(self) -> bool:
-        """Whether that is past the end of a table of positions: no engine can serve it, whatever it is told."""
-        weights = self.model.weights
-        return self.exceeded is not None and weights is not None and weights.positions is not None
-
     def decide(self, size: Range) -> int:
         """The end of an uncertain amount of memory that counts as promised."""
         return size.low if self.end == "safe" else size.likely

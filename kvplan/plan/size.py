@@ -109,7 +109,7 @@ def default_length(model: Model) -> int:
 def _length(tokens: int, curve: Curve, ranks: tuple[Curve, ...], request: SizeRequest) -> Length:
     on_gpu = [rank.bytes_at(tokens) for rank in ranks]
     engine, parallel = request.engine, request.parallel
-    if engine.name == "ideal":
+    if not engine.allocates:
         reserved, everywhere = max(on_gpu), sum(on_gpu) * parallel.tp
     else:
         setup = Setup(request.model, request.gpu, parallel, request.kv, request.options, tokens)

@@ -12,7 +12,7 @@ from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.check.serving import parse
 from kvplan.check.tree import WorkingTree
-from kvplan.engines.base import Capacity, Options, Setup
+from kvplan.engines.base import Capacity, Options, Served, Setup
 from kvplan.engines.registry import engine
 from kvplan.engines.vllm import emit
 from kvplan.engines.vllm.inverse import utilization
@@ -30,7 +30,9 @@ ONE, PLAIN = Parallel(), Options()
 
 def told(parallel=ONE, kv=None, options=PLAIN, gpu=H100, version="0.33.0", context=8192, model=LLAMA) -> emit.Launch:
     asked = None if kv is None else parse_kv_format(kv)
-    return emit.launch(engine(f"vllm@{version}").start(Setup(model, gpu, parallel, asked, options, context)), HUB)
+    return emit.launch(
+        engine(f"vllm@{version}").start(Setup(model, gpu, parallel, asked, options, context)), Served(HUB)
+    )
 
 
 def test_serve_line():
@@ -53,7 +55,7 @@ def test_code_of_a_checkpoint_is_mentioned_where_no_library_has_it(type_, said):
         "auto_map": {"AutoConfig": "configuration_ours.OurConfig"},
     }  # fmt: skip
     model = read(config, Origin("us/ours", "a test"))
-    made = emit.launch(engine("vllm").start(Setup(model, H100, ONE, None, Options(), 8192)), "us/ours")
+    made = emit.launch(engine("vllm").start(Setup(model, H100, ONE, None, Options(), 8192)), Served("us/ours"))
     assert ("--trust-remote-code" in emit.serve(made)) is said
 
 
@@ -103,7 +105,7 @@ def test_formats_are_spelled_as_vllm_does(kv, word):
 
 def test_names_are_quoted():
     plain = told()
-    odd = emit.launch(plain.started, "./my model")
+    odd = emit.launch(plain.started, Served("./my model"))
     assert emit.serve(odd).startswith("vllm serve './my model'")
 
 
@@ -231,6 +233,6 @@ def test_drafts_are_called_as_the_release_does(version, method):
     model, options = load_model("deepseek-v3"), Options(speculative_tokens=1)
     made = emit.launch(
         engine(f"vllm@{version}").start(Setup(model, H100, Parallel(tp=8), None, options, 4096)),
-        "deepseek-ai/DeepSeek-V3",
+        Served("deepseek-ai/DeepSeek-V3"),
     )
     assert f'"method": "{method}"' in emit.serve(made)

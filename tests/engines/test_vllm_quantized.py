@@ -17,7 +17,7 @@ from kvplan.arch.formats import parse_kv_format
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import NAMED
-from kvplan.engines.base import Capacity, Options, Setup
+from kvplan.engines.base import Capacity, Options, Served, Setup
 from kvplan.engines.vllm import emit
 from kvplan.engines.vllm.layout.views import view_of
 from kvplan.engines.vllm.policy import Vllm
@@ -122,7 +122,7 @@ def test_deprecated_methods_need_a_flag(version, needed):
     said = engine.start(Setup(loaded, card, Parallel(), None, Options(), 4096)).cautions()
     assert bool(said) == needed
     assert (
-        "--allow-deprecated-quantization" in emit.serve(emit.launch(engine.start(Setup(*plan)), "a/checkpoint"))
+        "--allow-deprecated-quantization" in emit.serve(emit.launch(engine.start(Setup(*plan)), Served("a/checkpoint")))
     ) == needed
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kvplan.engines.base import Setup
+from kvplan.engines.base import Served, Setup
 from kvplan.engines.vllm.blocks.cells import flag as flag_of
 from kvplan.engines.vllm.blocks.drafts import draft_layers
 from kvplan.engines.vllm.formats import chosen_format
@@ -20,7 +20,7 @@ from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.started import Started
 from kvplan.engines.vllm.starts import quantizers
 from kvplan.engines.vllm.starts.devices import platform_of
-from kvplan.engines.vllm.starts.lengths import accepted
+from kvplan.engines.vllm.starts.lengths import LONGER
 from kvplan.engines.vllm.tables.choices import CHOICES, taken
 from kvplan.engines.vllm.tables.devices import Platform
 from kvplan.engines.vllm.tables.flags import DRAFT_METHODS, FLAGS, NEGATED
@@ -32,7 +32,6 @@ from kvplan.hardware.gpu import Gpu
 Flag = tuple[str, str | None]
 """A flag and its value; None for a switch."""
 
-LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 UNLOCK = "--allow-deprecated-quantization"
 NODE = 8
 """GPUs that one pod can have; more are more than one node has."""
@@ -40,17 +39,14 @@ NODE = 8
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A plan as vLLM is told it. name: the model, as vLLM would find it. remarks: what should be known before this is run.
+    """A plan as vLLM is told it.
 
-    stretched: whether the length is beyond what the config justifies, which vLLM takes only when it is told to. drafts: who
-    guesses tokens where no draft model is given: the model's own prediction layers (mtp), or n-grams of the text where it
-    has none. own: cache formats that `auto` would be too. unlocks: flags without which the checkpoint isn't loaded.
+    drafts: who guesses tokens where no draft model is given: the model's own prediction layers (mtp), or n-grams of the text
+    where it has none. own: cache formats that `auto` would be too. unlocks: flags without which the checkpoint isn't loaded.
     """
 
     started: Started
-    name: str
-    remarks: tuple[str, ...]
-    stretched: bool
+    served: Served
     drafts: str
     own: tuple[str, ...]
     unlocks: tuple[Flag, ...]
@@ -71,21 +67,28 @@ class Launch:
         return self.started.release
 
     @property
+    def stretched(self) -> bool:
+        """Whether the length is beyond what the config justifies, which vLLM takes only when it is told to."""
+        return self.started.excess is not None
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What should be known before this is run."""
+        return (*self.served.remarks, *((CODE,) if "own_code" in self.setup.model.traits else ()))
+
+    @property
     def utilization(self) -> float:
         """Share of memory that vLLM may use."""
         return self.setup.options.utilization or self.started.made.rules.utilization
 
 
-def launch(started: Started, name: str, remarks: tuple[str, ...] = ()) -> Launch:
-    """What vLLM is to be told. name: the model on the Hub or its folder."""
+def launch(started: Started, served: Served) -> Launch:
+    """What vLLM is to be told."""
     model, release = started.setup.model, started.release
-    longest = accepted(model, started.made.rules)
     chosen = chosen_format(model, started.setup.gpu)
     return Launch(
         started=started,
-        name=name,
-        remarks=(*remarks, *((CODE,) if "own_code" in model.traits else ())),
-        stretched=longest is not None and started.setup.context > longest,
+        served=served,
         drafts="mtp" if draft_layers(model) else "ngram",
         own=() if chosen is None else (spelled(chosen),),
         unlocks=((UNLOCK, None),) if quantizers.deprecated(model, release) else (),
@@ -150,7 +153,7 @@ def _drafts(told: Launch) -> str:
 
 def arguments(told: Launch) -> tuple[str, ...]:
     """The words after `vllm serve`."""
-    return (told.name, *(word for flag in flags(told) for word in _words(flag)))
+    return (told.served.name, *(word for flag in flags(told) for word in _words(flag)))
 
 
 LISTS = ("--lora-target-modules",)
@@ -170,7 +173,7 @@ CODE = "The checkpoint brings code of its own: if vLLM asks for it, and you trus
 def serve(told: Launch) -> str:
     """The command, one flag a line."""
     told_to = f"{LONGER}=1 " if told.stretched else ""
-    lines = [f"{told_to}vllm serve {shlex.quote(told.name)}"]
+    lines = [f"{told_to}vllm serve {shlex.quote(told.served.name)}"]
     lines += [shlex.join(_words(flag)) for flag in flags(told)]
     return _comments(told.remarks) + " \\\n  ".join(lines) + "\n"
 
@@ -196,14 +199,15 @@ def pod(told: Launch) -> str:
     if platform.image is None:
         raise Unsupported(f"vLLM publishes no image for {gpu.id}", hint="--emit vllm prints the command")
     words = "\n".join(f"        - {json.dumps(word)}" for word in arguments(told))
-    return _comments(told.remarks) + POD.format(
+    mount = (f"{told.served.name} is a folder of this machine: mount it into the pod.",) if told.served.folder else ()
+    return _comments((*told.remarks, *mount)) + POD.format(
         name="vllm",
         env=STRETCHED_ENV if told.stretched else "",
         image=f"{platform.image}:v{text(told.release)}",
         words=words,
         resource=_resource(gpu, platform),
         count=count,
-        comment=f"{told.name} on {count} x {gpu.id}, {told.chosen.length:,} tokens a request, planned for vLLM {text(told.release)}",
+        comment=f"{told.served.name} on {count} x {gpu.id}, {told.chosen.length:,} tokens a request, planned for vLLM {text(told.release)}",
     )
 
 
@@ -309,3 +313,26 @@ def _scheduler(told: Launch) -> Iterator[Flag]:
 
 spelled = flag_of
 """The value of --kv-cache-dtype."""
+
+
+FORMS: dict[str, Callable[[Launch], str]] = {"vllm": serve, "k8s": pod}
+"""By what is typed after --emit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """What is written of a plan, in every form."""
+
+    started: Started
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """As typed after --emit."""
+        return tuple(FORMS)
+
+    def written(self, form: str, served: Served) -> str:
+        """What to paste.
+
+        Raises: UsageError for what the release can't be told; Unsupported for a device that it doesn't run on.
+        """
+        return FORMS[form](launch(self.started, served))

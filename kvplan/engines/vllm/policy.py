@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Context, Model
-from kvplan.engines.base import Setup
+from kvplan.engines.base import Setup, Words
+from kvplan.engines.unstated import unstated
 from kvplan.engines.vllm.blocks import allocate
 from kvplan.engines.vllm.formats import used_format
 from kvplan.engines.vllm.memory import adapters
@@ -14,8 +15,17 @@ from kvplan.engines.vllm.settings import settings
 from kvplan.engines.vllm.started import Started
 from kvplan.engines.vllm.starts import lengths, served
 from kvplan.engines.vllm.starts.devices import platform_of
+from kvplan.engines.vllm.starts.refusals import lacks_experts
 from kvplan.engines.vllm.tables.versions import NEWEST, Version, rules, text
 from kvplan.hardware.gpu import Gpu
+
+WORDS = Words(
+    title="vLLM",
+    length="max_model_len",
+    longest="vLLM's estimated maximum model length",
+    unnamed_gpu="of the H100's class, with its kernels and defaults; on others a sequence may take more: --gpu names one",
+)
+"""Source: vLLM 0.33 v1/core/kv_cache_utils.py; engine/arg_utils.py get_batch_defaults, v1/attention/backends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,16 @@ class Vllm:
         """The version whose rules are used."""
         return text(self.release)
 
+    @property
+    def words(self) -> Words:
+        """What it and its own things are called."""
+        return WORDS
+
+    @property
+    def allocates(self) -> bool:
+        """In blocks."""
+        return True
+
     def default_context(self, model: Model) -> Context:
         """The max_model_len of a server that isn't given one."""
         return lengths.default(model, rules(self.release))
@@ -49,6 +69,14 @@ class Vllm:
         Raises: UsageError where vLLM would choose a format that no kernel of the GPU takes.
         """
         return used_format(model, asked, gpu)
+
+    def unstated(self, model: Model) -> tuple[str, ...]:
+        """What its profile's step is counted with."""
+        return unstated(model)
+
+    def lacks_experts(self, model: Model) -> bool:
+        """Whether the model is known to have no experts that tokens are routed to."""
+        return lacks_experts(model)
 
     def start(self, setup: Setup) -> Started:
         """VLLM with the cache laid out, before any memory is known.

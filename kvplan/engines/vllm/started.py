@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kvplan.arch.curve import LONGEST
 from kvplan.arch.formats import KvFormat
-from kvplan.engines.base import Budget, Capacity, Refusal, Setup
+from kvplan.engines.base import Budget, Capacity, Excess, Refusal, Setup
 from kvplan.engines.vllm.blocks import allocate, states
 from kvplan.engines.vllm.blocks.reserve import difference, fullest, reasons, stage_bytes
 from kvplan.engines.vllm.memory import adapters
@@ -14,6 +15,9 @@ from kvplan.engines.vllm.memory import budget as budgets
 from kvplan.engines.vllm.starts import lengths
 from kvplan.engines.vllm.starts.cautions import cautions
 from kvplan.engines.vllm.tables.versions import Version
+
+if TYPE_CHECKING:
+    from kvplan.engines.vllm.emit import Launcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +33,6 @@ class Started:
     setup: Setup
     kv: KvFormat
     made: allocate.Plan
-
-    def cautions(self) -> tuple[str, ...]:
-        """What to say of a plan that this version may not start, or only in a roundabout way."""
-        return cautions(self.setup, self.made.settings, self.made.rules)
 
     def budget(self) -> Budget:
         """Memory left for the cache on the fullest GPU, term by term.
@@ -72,6 +72,31 @@ class Started:
     def reserved(self) -> int:
         """Bytes that one sequence of the setup's length takes on the fullest GPU."""
         return stage_bytes(self.made, self.setup.context, fullest(self.made))
+
+    def utilization(self, concurrency: int, *, likely: bool) -> float | None:
+        """The least gpu_memory_utilization with which so many requests of the setup's length fit.
+
+        Raises: UsageError if all the memory isn't enough or max_num_seqs stands in the way.
+        """
+        from kvplan.engines.vllm.inverse import utilization
+
+        return utilization(self, concurrency, likely=likely)
+
+    def cautions(self) -> tuple[str, ...]:
+        """What to say of a plan that this version may not start, or only in a roundabout way."""
+        return cautions(self.setup, self.made.settings, self.made.rules)
+
+    @property
+    def excess(self) -> Excess | None:
+        """By what max_model_len is more than what vLLM derives, which it refuses unless it is told to."""
+        return Excess.of(self.setup, lengths.accepted(self.setup.model, self.made.rules), lengths.LONGER)
+
+    @property
+    def launcher(self) -> Launcher:
+        """The command line, or a pod."""
+        from kvplan.engines.vllm.emit import Launcher
+
+        return Launcher(self)
 
     def _difference(self) -> tuple[tuple[str, int], ...]:
         """Why the longest request takes more than the formula says, and where vLLM keeps less."""

@@ -30,7 +30,7 @@ def fit_report(
 
     share: the least utilization that holds the concurrency asked for, or why there is none. launch: what to paste.
     """
-    request, outcome = plan.request, plan.outcome
+    request, outcome, excess = plan.request, plan.outcome, plan.started.excess
     no = outcome if isinstance(outcome, NoFit) else None
     return schema.FitReport(
         schema=schema_id("fit"),
@@ -59,14 +59,15 @@ def fit_report(
         utilization_reason=share[1],
         launch=launch,
         extras=tuple(_extra(term, plan) for term in plan.budget.weights.parts),
-        exceeded=request.exceeded,
+        exceeded=None if excess is None else excess.longest,
+        max_context_name=request.engine.words.longest,
     )
 
 
 def _engine_error(plan: Plan) -> str | None:
     """What the engine itself would say; where it runs out of memory before it gets there, what its allocator says."""
     request, own = plan.request, plan.own
-    if request.engine.name == "ideal" or not isinstance(own, Refusal):
+    if not request.engine.allocates or not isinstance(own, Refusal):
         return None
     if own.binding != "weights":
         return own.message

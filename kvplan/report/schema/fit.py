@@ -137,7 +137,7 @@ class FitReport:
     verified: whether the rules are those of the version asked for. engine_error: what the engine prints instead of
     starting. utilization_needed: the least share of memory with which the concurrency asked for fits; utilization_reason:
     why there is none. launch: what to paste. exceeded: the longest that the model's config justifies by the engine's rules,
-    where context is more; else null.
+    where context is more; else null. max_context_name: the engine's own name for max_context, null where it has none.
     """
 
     schema: str
@@ -167,6 +167,7 @@ class FitReport:
     launch: str | None
     extras: tuple[Extra, ...]
     exceeded: int | None
+    max_context_name: str | None
 
 
 @dataclass

@@ -26,8 +26,23 @@ def cautions(setup: Setup, settings: Settings, rules: Rules) -> tuple[str, ...]:
         _uncached(model, setup.options, rules),
         _crowded(setup, settings, rules),
         _absent(model, settings),
+        _all_of_it(setup.options),
     )
     return tuple(f"{each}." for each in said if each is not None)
+
+
+ALL_OF_IT = 0.99
+"""gpu_memory_utilization that leaves less than contexts take."""
+
+
+def _all_of_it(options: Options) -> str | None:
+    """Source: vLLM 0.33 v1/worker/utils.py request_memory."""
+    if (options.utilization or 0) < ALL_OF_IT:
+        return None
+    return (
+        f"gpu_memory_utilization {options.utilization:g}: vLLM doesn't start when less is free than it asks for, and a "
+        "process's own context takes some first"
+    )
 
 
 def _crowded(setup: Setup, settings: Settings, rules: Rules) -> str | None:

@@ -11,6 +11,9 @@ from __future__ import annotations
 from kvplan.arch.model import Context, Model
 from kvplan.engines.vllm.tables.versions import Rules
 
+LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+"""The variable without which vLLM refuses a longer max_model_len than it derives."""
+
 UNSTATED = 2048
 """What is assumed of a model that states no length."""
 
@@ -24,7 +27,7 @@ SCALED_ALREADY = ("gemma3",)
 
 
 def accepted(model: Model, rules: Rules) -> int | None:
-    """The longest max_model_len that vLLM takes without VLLM_ALLOW_LONG_MAX_MODEL_LEN; None when it takes any."""
+    """The longest max_model_len that vLLM takes without LONGER; None when it takes any."""
     return None if model.context.tokens is None else derived(model, rules).tokens
 
 
