@@ -54,7 +54,7 @@ def _check(plan: Plan, question: FitQuestion) -> None:
     Raises: UsageError.
     """
     request, excess, title = plan.request, plan.started.excess, plan.request.engine.words.title
-    if question.weight_dtype is not None or question.weights is not None:
+    if question.weight_dtype is not None or request.options.weights_per_gpu is not None:
         raise UsageError(
             f"the plan's weights are a what-if: the checkpoint that {title} would load has its own",
             cause="--weight-dtype and --weights change the arithmetic, not the files",

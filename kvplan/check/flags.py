@@ -120,7 +120,7 @@ class Flag:
 COMMON: Mapping[str, Flag] = {
     "utilization": Flag("utilization", share),
     "kv_memory": Flag("kv_memory", _size),
-    "weights": Flag("weights", _size),
+    "weights": Flag("weights_per_gpu", _size),
     "overhead": Flag("overhead", _size_or_none),
 }
 """kvplan's own names, for every engine."""

@@ -48,7 +48,7 @@ class Term:
 LORA_RANK = 16
 """Of adapters, unless somebody says. Source: vLLM 0.33 config/lora.py."""
 _COUNTED = (
-    ("kv_memory", 1, units.LARGEST), ("weights", 1, units.LARGEST), ("overhead", 0, units.LARGEST),
+    ("kv_memory", 1, units.LARGEST), ("weights_per_gpu", 1, units.LARGEST), ("overhead", 0, units.LARGEST),
     ("block_size", 1, units.MOST), ("max_num_batched_tokens", 1, units.LARGEST), ("max_num_seqs", 1, units.MOST),
     ("speculative_tokens", 0, units.MOST), ("max_loras", 0, units.MOST), ("max_lora_rank", 1, units.MOST),
 )  # fmt: skip
@@ -59,16 +59,17 @@ _COUNTED = (
 class Options:
     """The engine's own flags by the engine's own names; None means its default.
 
-    utilization: share of memory it may use. prefix_caching: asked for, or switched off. kv_memory: cache bytes per GPU given by hand. weights, overhead: bytes per
-    GPU that replace what kvplan would compute. graphs: whether CUDA graphs are captured. speculative_tokens: drafted by
-    the model's own multi-token-prediction layers, or by the model called `draft`, each step; 0 leaves those layers out.
+    utilization: share of memory it may use. prefix_caching: asked for, or switched off. kv_memory: cache bytes per GPU given
+    by hand. weights_per_gpu, overhead: bytes per GPU that replace what kvplan would compute. graphs: whether CUDA graphs are
+    captured. speculative_tokens: drafted each step by the model's own multi-token-prediction layers, or by the model that
+    drafts for it (kvplan.arch.extras.with_draft); 0 leaves those layers out.
     max_loras, max_lora_rank: LoRA adapters resident at once, 0 for none, and the rank that each may have. lora_targets:
     last steps of the modules they adapt, None for every linear layer.
     """
 
     utilization: float | None = None
     kv_memory: int | None = None
-    weights: int | None = None
+    weights_per_gpu: int | None = None
     overhead: int | None = None
     block_size: int | None = None
     max_num_batched_tokens: int | None = None
@@ -78,7 +79,6 @@ class Options:
     async_scheduling: bool = True
     hybrid_manager: bool = True
     speculative_tokens: int = 0
-    draft: str | None = None
     max_loras: int = 0
     max_lora_rank: int = LORA_RANK
     lora_targets: tuple[str, ...] | None = None

@@ -178,10 +178,10 @@ def weights_term(model: Model, parallel: Parallel, options: Options) -> Term:
 
     Raises: UsageError if they are neither known nor given, unless the cache's memory is given and nobody needs them.
     """
-    if options.weights is not None:
+    if options.weights_per_gpu is not None:
         more = beside(model, parallel, options)
-        size = options.weights + sum(term.bytes.likely for term in more)
-        return Term("weights", Range.exactly(size), f"{options.weights:,} B per GPU", _GIVEN, more)
+        size = options.weights_per_gpu + sum(term.bytes.likely for term in more)
+        return Term("weights", Range.exactly(size), f"{options.weights_per_gpu:,} B per GPU", _GIVEN, more)
     if model.weights is None:
         if options.kv_memory is not None:
             return Term("weights", Range.exactly(0), "not counted: the cache's memory is given", _GIVEN)

@@ -156,7 +156,7 @@ def _check_weights(request: Request) -> None:
     Raises: UsageError.
     """
     weights, options = request.model.weights, request.options
-    if weights is None or weights.whole or options.weights is not None or options.kv_memory is not None:
+    if weights is None or weights.whole or options.weights_per_gpu is not None or options.kv_memory is not None:
         return
     large = [part for part in weights.missing if not part.startswith(SMALL_PARTS)]
     if large:

@@ -38,7 +38,7 @@ def bare(tmp_path):
 def activation(model, parallel=Parallel(), name="vllm"):  # noqa: B008
     return (
         engine(name)
-        .start(Setup(model, load_gpu("h100"), parallel, None, Options(weights=WEIGHTS), 8192))
+        .start(Setup(model, load_gpu("h100"), parallel, None, Options(weights_per_gpu=WEIGHTS), 8192))
         .budget()
         .activation.bytes
     )

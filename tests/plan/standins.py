@@ -71,7 +71,7 @@ def textbook(context: int, **changes: object) -> Request:
     """Llama-3-70B on eight GPUs of 80 GB with the figures of the textbook: 10 % reserved, 140 GB of weights."""
     from kvplan.arch.parallel import Parallel
 
-    options = Options(utilization=0.9, weights=140 * 10**9 // 8, overhead=0)
+    options = Options(utilization=0.9, weights_per_gpu=140 * 10**9 // 8, overhead=0)
     given: dict[str, object] = {"model": LLAMA_70B, "gpu": GPU, "engine": Ideal(), "parallel": Parallel(tp=8)}
     return Request(**{**given, "options": options, "context": context, **changes})  # type: ignore[arg-type]
 

@@ -306,7 +306,9 @@ def _scheduler(told: Launch) -> Iterator[Flag]:
         if options.lora_targets is not None and told.release >= TARGETED:
             yield "--lora-target-modules", " ".join(options.lora_targets)
     if options.speculative_tokens:
-        whose = {"method": _drafts(told)} if options.draft is None else {"model": options.draft}
+        weights = told.setup.model.weights
+        drafter = None if weights is None else weights.drafter
+        whose = {"method": _drafts(told)} if drafter is None else {"model": drafter}
         drafts = {**whose, "num_speculative_tokens": options.speculative_tokens}
         yield "--speculative-config", json.dumps(drafts)
 

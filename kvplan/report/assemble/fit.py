@@ -107,7 +107,7 @@ def _memory(plan: Plan, budget: Budget, end: str) -> schema.Memory:
     def at(size: Range) -> int:
         return {"low": size.low, "likely": size.likely, "high": size.high}[end]
 
-    unknown = plan.request.model.weights is None and plan.request.options.weights is None
+    unknown = plan.request.model.weights is None and plan.request.options.weights_per_gpu is None
     return schema.Memory(
         memory_bytes=at(budget.memory.bytes),
         usable_bytes=at(budget.usable.bytes),
