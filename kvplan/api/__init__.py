@@ -42,7 +42,7 @@ PACKAGES = ("pydantic", "huggingface_hub", "pyyaml", "nvidia-ml-py", "torch", "t
 PLAINLY = FitQuestion()
 
 
-def size(
+def size(  # noqa: PLR0913 - all but the model by name, each of them an option of the command
     model: Model | str,
     *,
     contexts: Sequence[int] = (),

@@ -11,6 +11,7 @@ from kvplan.check.serving import environment, names
 from kvplan.check.serving.command import Arguments
 from kvplan.check.serving.container import Container
 from kvplan.check.serving.images import DEVICES, foreign_number, image_device, image_version
+from kvplan.engines.vllm.tables.variables import LONGER
 
 UNSAID_VERSION = "engine-version"
 """The rule of a version that is taken for granted."""
@@ -36,7 +37,7 @@ def layer(container: Container) -> dict[Key, Placed]:
         said[("engine",)] = Given(f"vllm@{version}", container.place)
     if container.gpu is not None:
         said[("gpu",)] = container.gpu
-    if container.variables.get(environment.LONGER, "0").lower() in {"1", "true"}:
+    if container.variables.get(LONGER, "0").lower() in {"1", "true"}:
         said[("flags", STRETCHED)] = Given("true", container.place)
     return said
 

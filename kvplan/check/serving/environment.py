@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+from kvplan.engines.vllm.tables.variables import LONGER
 
 UNCOUNTED: Mapping[str, str] = {
     "VLLM_PP_LAYER_PARTITION": "layers are planned in vLLM's own parts for each stage",

@@ -11,6 +11,7 @@ from kvplan.check.merge import Given, Key, Placed
 from kvplan.check.serving import speculative, transfer
 from kvplan.check.serving.command import ENDLESS, Arguments, Value, tree_of
 from kvplan.check.serving.environment import special_kernels
+from kvplan.engines.vllm.starts.steps import too_few_tokens
 from kvplan.errors import KvplanError
 
 
@@ -76,7 +77,7 @@ def _check_tokens(found: Arguments, layer: Mapping[Key, Placed]) -> None:
     tokens = human(batched.value)
     sequences, context = layer.get(("flags", "max_num_seqs")), layer.get(("context",))
     chunked = found.flags.get("enable-chunked-prefill")
-    if sequences is not None and tokens < whole(sequences.value):
+    if sequences is not None and too_few_tokens(tokens, whole(sequences.value)):
         text = f"vLLM refuses --max-num-batched-tokens {tokens:,}, which is less than --max-num-seqs {sequences.value}"
         found.remark("bad-argument", text, batched.place, "error")
     if chunked is not None and not chunked.on and context is not None and tokens < int(context.value):

@@ -20,11 +20,11 @@ from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.started import Started
 from kvplan.engines.vllm.starts import quantizers
 from kvplan.engines.vllm.starts.devices import platform_of
-from kvplan.engines.vllm.starts.lengths import LONGER
 from kvplan.engines.vllm.tables.choices import CHOICES, taken
 from kvplan.engines.vllm.tables.devices import Platform
 from kvplan.engines.vllm.tables.flags import DRAFT_METHODS, FLAGS, NEGATED
 from kvplan.engines.vllm.tables.spans import first, holds, last
+from kvplan.engines.vllm.tables.variables import LONGER
 from kvplan.engines.vllm.tables.versions import Version, text
 from kvplan.errors import Unsupported, UsageError
 from kvplan.hardware.gpu import Gpu

@@ -60,7 +60,7 @@ class Vllm:
         return lengths.default(model, rules(self.release))
 
     def longest_context(self, model: Model) -> int | None:
-        """The longest max_model_len that vLLM takes without VLLM_ALLOW_LONG_MAX_MODEL_LEN; None for any."""
+        """The longest max_model_len that vLLM takes without being told to (tables/variables.py); None for any."""
         return lengths.accepted(model, rules(self.release))
 
     def kv_format(self, model: Model, asked: KvFormat | None, gpu: Gpu | None) -> KvFormat:

@@ -12,6 +12,7 @@ from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks.specs import Demand
+from kvplan.engines.vllm.starts.steps import too_few_tokens
 from kvplan.engines.vllm.tables.architectures import (
     FEW_SEQUENCES,
     NO_ATTENTION,
@@ -71,7 +72,7 @@ def settings(setup: Setup, rules: Rules) -> Settings:
     tokens = options.max_num_batched_tokens or _default_tokens(model, batches, sequences, context, rules)
     if options.max_num_seqs is None:
         sequences = min(sequences, tokens)
-    elif tokens < sequences:
+    elif too_few_tokens(tokens, sequences):
         raise UsageError(
             f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({sequences})",
             cause="vLLM refuses to start: each running sequence takes at least one token of a step",

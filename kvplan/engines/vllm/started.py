@@ -89,7 +89,7 @@ class Started:
     @property
     def excess(self) -> Excess | None:
         """By what max_model_len is more than what vLLM derives, which it refuses unless it is told to."""
-        return Excess.of(self.setup, lengths.accepted(self.setup.model, self.made.rules), lengths.LONGER)
+        return lengths.excess(self.setup, self.made.rules)
 
     @property
     def launcher(self) -> Launcher:
