@@ -11,7 +11,8 @@
     Started.launcher   who writes down how it is started so
 
 What differs between engines is asked of them here: no other layer asks an engine's name. The register (registry.py) and
-an engine's own files are all that one more engine takes. Engines are pure functions of a Model and of flags; they never see files or the clock.
+an engine's own files are all that one more engine takes. Engines are pure functions of a Model and of flags; they never
+see files or the clock.
 """
 
 from __future__ import annotations

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
-from kvplan.engines.protocol import Engine
 from kvplan.errors import UnknownName
+
+if TYPE_CHECKING:
+    from kvplan.engines.protocol import Engine
 
 
 @dataclass(frozen=True, slots=True)

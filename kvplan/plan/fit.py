@@ -6,6 +6,7 @@ Two capacities stand side by side, from the same cache memory: the formula's and
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kvplan.arch.curve import LONGEST, Curve
 from kvplan.arch.formats import KvFormat
@@ -13,11 +14,13 @@ from kvplan.arch.search import largest
 from kvplan.arch.weights import UNLISTED
 from kvplan.engines.base import Budget, Capacity, Refusal
 from kvplan.engines.ideal import formula
-from kvplan.engines.protocol import Started
 from kvplan.errors import UsageError
 from kvplan.plan.request import End, Request
 from kvplan.plan.roofline import Decode, decode
 from kvplan.units import format_bytes
+
+if TYPE_CHECKING:
+    from kvplan.engines.protocol import Started
 
 SMALL_PARTS = ("head", "vision", "audio", "projector", UNLISTED)
 """Parts of a model that may be missing from its count: the safe end of the weights allows for them."""

@@ -9,9 +9,9 @@ from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Range, Setup
-from kvplan.engines.protocol import Engine
 
 if TYPE_CHECKING:
+    from kvplan.engines.protocol import Engine
     from kvplan.hardware.gpu import Gpu
     from kvplan.plan.calibration import Calibration
 

@@ -9,12 +9,12 @@ from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import LayerCount, Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Setup
-from kvplan.engines.protocol import Engine
 from kvplan.errors import UsageError
 from kvplan.plan.request import NO_FLAGS, ONE_GPU
 from kvplan.plan.shapes import as_attention, attention_label, shown_kinds
 
 if TYPE_CHECKING:
+    from kvplan.engines.protocol import Engine
     from kvplan.hardware.gpu import Gpu
 
 LADDER = tuple(2**power for power in (11, 13, 15, 17, 19, 20))
