@@ -51,9 +51,9 @@ class NoFit:
 class Plan:
     """The answer to a Request.
 
-    started: the engine with the cache laid out, which answers whatever else is asked of the same. kv_bytes: cache memory of the fullest GPU that the plan counts on; negative when the weights are too large. ideal:
-    the formula's capacity with it. own: what the engine asked about answers. decode: a step's time, None when nothing
-    runs or the weights are unknown.
+    started: the engine with the cache laid out, which answers whatever else is asked of the same. kv_bytes: cache memory of
+    the fullest GPU that the plan counts on; negative when the weights are too large. ideal: the formula's capacity with it.
+    own: what the engine asked about answers. decode: a step's time, None when nothing runs or the weights are unknown.
     """
 
     request: Request

@@ -72,9 +72,9 @@ class Launch:
         return self.started.excess is not None
 
     @property
-    def remarks(self) -> tuple[str, ...]:
-        """What should be known before this is run."""
-        return (*self.served.remarks, *((CODE,) if "own_code" in self.setup.model.traits else ()))
+    def code(self) -> tuple[str, ...]:
+        """What to know of a checkpoint with code of its own."""
+        return (CODE,) if "own_code" in self.setup.model.traits else ()
 
     @property
     def utilization(self) -> float:
@@ -175,7 +175,7 @@ def serve(told: Launch) -> str:
     told_to = f"{LONGER}=1 " if told.stretched else ""
     lines = [f"{told_to}vllm serve {shlex.quote(told.served.name)}"]
     lines += [shlex.join(_words(flag)) for flag in flags(told)]
-    return _comments(told.remarks) + " \\\n  ".join(lines) + "\n"
+    return _comments((*told.served.remarks, *told.code)) + " \\\n  ".join(lines) + "\n"
 
 
 def _comments(remarks: tuple[str, ...]) -> str:
@@ -200,7 +200,7 @@ def pod(told: Launch) -> str:
         raise Unsupported(f"vLLM publishes no image for {gpu.id}", hint="--emit vllm prints the command")
     words = "\n".join(f"        - {json.dumps(word)}" for word in arguments(told))
     mount = (f"{told.served.name} is a folder of this machine: mount it into the pod.",) if told.served.folder else ()
-    return _comments((*told.remarks, *mount)) + POD.format(
+    return _comments((*told.served.remarks, *mount, *told.code)) + POD.format(
         name="vllm",
         env=STRETCHED_ENV if told.stretched else "",
         image=f"{platform.image}:v{text(told.release)}",
