@@ -16,6 +16,7 @@ import numpy as np
 
 from bench.accuracy.rows import Row
 from kvplan.arch.model import Model
+from kvplan.engines.base import Setup
 from kvplan.engines.vllm.memory import runner
 from kvplan.engines.vllm.memory.overhead import COSTS, Peak, amounts, peak
 from kvplan.engines.vllm.memory.step import steps
@@ -49,7 +50,7 @@ class Case:
     def flags(self) -> Settings:
         """Every flag resolved."""
         row = self.row
-        return settings(self.model, self.gpu, row.parallel, row.options, row.length or LENGTH, self.held)
+        return settings(Setup(self.model, self.gpu, row.parallel, None, row.options, row.length or LENGTH), self.held)
 
     @cached_property
     def usable(self) -> float:

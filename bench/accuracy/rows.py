@@ -182,7 +182,7 @@ def _options(raw: dict[str, Any]) -> Options:
     weights = reported.get("weights_gib")
     return Options(
         utilization=raw.get("gpu_memory_utilization"),
-        weights=None if weights is None else round(weights * GIB),
+        weights_per_gpu=None if weights is None else round(weights * GIB),
         block_size=raw.get("block_size") or flags.get("block_size"),
         max_num_batched_tokens=flags.get("max_num_batched_tokens"),
         max_num_seqs=flags.get("max_num_seqs"),

@@ -42,7 +42,7 @@ PACKAGES = ("pydantic", "huggingface_hub", "pyyaml", "nvidia-ml-py", "torch", "t
 PLAINLY = FitQuestion()
 
 
-def size(
+def size(  # noqa: PLR0913 - all but the model by name, each of them an option of the command
     model: Model | str,
     *,
     contexts: Sequence[int] = (),
@@ -99,7 +99,7 @@ def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> 
 
     found, said = planned(given.model(model), given.gpu(gpu), question)
     said = (*said, *remarks.likely(found))
-    pasted = launch(found, question, said) if question.emit is not None else None
+    pasted = launch(found, question, said)
     changes = suggest(found, () if found.fits else all_gpus())
     return fit_report(found, changes, said, share=share(found), launch=pasted)
 

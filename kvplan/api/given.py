@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from kvplan.arch.formats import KvFormat, parse_kv_format
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Engine
 from kvplan.errors import BadSize, CannotSplit, UsageError
 from kvplan.units import LARGEST, MOST, format_bytes, whole
 
 if TYPE_CHECKING:
     from kvplan.arch.weights import Kept
+    from kvplan.engines.protocol import Engine
     from kvplan.hardware.gpu import Gpu
     from kvplan.plan.calibration import Calibration
     from kvplan.sources.headers import Progress
@@ -136,11 +136,7 @@ def gpu(gpu: Gpu | str) -> Gpu:
 
 
 def engine(spec: str) -> Engine:
-    """The engine by name; the formula without looking at the register of the others."""
-    if spec == "ideal":
-        from kvplan.engines.ideal import Ideal
-
-        return Ideal()
+    """The engine by name."""
     from kvplan.engines.registry import find
 
     return find(spec).engine

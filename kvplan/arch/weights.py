@@ -73,7 +73,8 @@ class Weights:
 
     first: before the first layer (embeddings). layers: of each layer, equal layers being one and the same tuple.
     last: after the last layer (final norm, head). towers: vision, audio, encoder and their projectors. draft: layers
-    that only speculative decoding uses, kept apart from everything else. tied: whether the head is the embedding.
+    that only speculative decoding uses, kept apart from everything else. drafter: the model whose they are, as a server finds
+    it; None for the model's own prediction layers. tied: whether the head is the embedding.
     tables: of rotary positions, which are no parameters but which some engines keep on every rank.
     missing: components that couldn't be derived from the config, by name; then every count is a lower bound.
     method: the quantization method, or the format that was asked about. files: checkpoint files whose headers gave the
@@ -95,6 +96,7 @@ class Weights:
     formula_bytes: int | None = None
     contradicted: bool = False
     rounding: int = 0
+    drafter: str | None = None
 
     @property
     def positions(self) -> int | None:

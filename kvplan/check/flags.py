@@ -27,7 +27,7 @@ def _size_or_none(value: object) -> int:
 COMMON: Mapping[str, FlagMeaning] = {
     "utilization": FlagMeaning(read=share, option="utilization"),
     "kv_memory": FlagMeaning(read=_size, option="kv_memory"),
-    "weights": FlagMeaning(read=_size, option="weights"),
+    "weights": FlagMeaning(read=_size, option="weights_per_gpu"),
     "overhead": FlagMeaning(read=_size_or_none, option="overhead"),
 }
 """kvplan's own names, for every engine."""

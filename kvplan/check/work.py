@@ -10,24 +10,20 @@ from kvplan.check.budget import ENDS, Question
 from kvplan.check.metrics import NUMBERS
 from kvplan.check.reasons import short
 from kvplan.engines.base import Capacity, Refusal
-from kvplan.engines.ideal import Ideal, drafting
-from kvplan.plan.fit import NoFit, Plan, fit
+from kvplan.engines.ideal import Ideal
+from kvplan.plan.fit import NoFit, Plan, by_end, fit
 from kvplan.plan.request import Request
 from kvplan.report.schema.check import End, Three
 
 if TYPE_CHECKING:
-    from kvplan.arch.formats import KvFormat
-    from kvplan.arch.model import Model
-    from kvplan.arch.parallel import Parallel
-    from kvplan.engines.base import Options
-    from kvplan.hardware.gpu import Gpu
+    from kvplan.engines.protocol import Started
 
 
 def _plans(request: Request) -> dict[Literal["safe", "likely"], Plan]:
     """The plan of `kvplan fit` by both ends of its budget."""
     safe = fit(replace(request, end="safe"))
     same = safe.budget.kv.low == safe.budget.kv.likely
-    return {"safe": safe, "likely": safe if same else fit(replace(request, end="likely"))}
+    return {"safe": safe, "likely": safe if same else by_end(safe, "likely")}
 
 
 class Work:
@@ -41,7 +37,7 @@ class Work:
         self.kv = self.plans["safe"].kv
         kv = self.budget.kv
         self.kv_bytes: dict[End, int] = {"safe": kv.low, "likely": kv.likely, "ideal": kv.likely}
-        ideal = Ideal().capacity(*self.asked(request.context), kv.likely)
+        ideal = self.formula(request.context).capacity(kv.likely)
         self.starting: dict[End, Capacity | Refusal] = {
             "safe": self.plans["safe"].own,
             "likely": self.plans["likely"].own,
@@ -56,10 +52,15 @@ class Work:
         outcome = None if end == "ideal" else self.plans[end].outcome
         return outcome.reason if isinstance(outcome, NoFit) else None
 
-    def asked(self, tokens: int) -> tuple[Model, Gpu, Parallel, KvFormat, Options, int]:
-        """What an engine is asked about sequences of `tokens`."""
-        request = self.request
-        return request.model, request.gpu, request.parallel, self.kv, request.options, tokens
+    def started(self, tokens: int) -> Started:
+        """The engine, for sequences of `tokens`."""
+        if tokens == self.request.context:
+            return self.plans["safe"].started
+        return self.request.engine.start(replace(self.request.setup, context=tokens))
+
+    def formula(self, tokens: int) -> Started:
+        """The formula, for sequences of `tokens` in the engine's cache format."""
+        return Ideal().start(replace(self.request.setup, kv=self.kv, context=tokens))
 
     def at_its_longest(self) -> Work:
         """The same with the context that the engine would choose: the longest that fits."""
@@ -70,11 +71,10 @@ class Work:
 
     def capacities(self, tokens: int) -> dict[End, Capacity | Refusal]:
         """What each end's memory admits of sequences of `tokens`."""
-        request, kv_bytes, asked = self.request, self.kv_bytes, self.asked(tokens)
-        safe = request.engine.capacity(*asked, kv_bytes["safe"])
-        same = kv_bytes["likely"] == kv_bytes["safe"]
-        likely = safe if same else request.engine.capacity(*asked, kv_bytes["likely"])
-        return {"safe": safe, "likely": likely, "ideal": Ideal().capacity(*asked, kv_bytes["ideal"])}
+        kv_bytes, started = self.kv_bytes, self.started(tokens)
+        safe = started.capacity(kv_bytes["safe"])
+        likely = safe if kv_bytes["likely"] == kv_bytes["safe"] else started.capacity(kv_bytes["likely"])
+        return {"safe": safe, "likely": likely, "ideal": self.formula(tokens).capacity(kv_bytes["ideal"])}
 
     def numbers(self) -> dict[str, Three]:
         """Every number of kvplan.check.metrics."""
@@ -99,7 +99,7 @@ class Work:
     def replica(self) -> tuple[int, int]:
         """Bytes of one of them on all GPUs of one replica: the engine's, and the formula's."""
         request = self.request
-        layers = (*request.model.layers, *drafting(request.model, request.options))
+        layers = (*request.model.layers, *request.setup.drafting)
         engine = self.sequence[0] * request.parallel.tp * request.parallel.pp
         return engine, request.model.curve(self.kv, layers=layers).bytes_at(self.tokens)
 
@@ -132,14 +132,7 @@ class Work:
 
     def on_gpu(self, tokens: int) -> tuple[int, int]:
         """Bytes of one sequence on the fullest GPU: the engine's, and the formula's."""
-        request = self.request
-        drafts = drafting(request.model, request.options)
-        ranks = request.model.rank_curves(request.parallel, self.kv, drafts)
-        ideal = max(curve.bytes_at(tokens) for curve in ranks)
-        if request.engine.name == "ideal":
-            return ideal, ideal
-        engine = request.engine.reserved(request.model, request.gpu, request.parallel, self.kv, request.options, tokens)
-        return engine, ideal
+        return self.started(tokens).reserved(), self.formula(tokens).reserved()
 
     def longest(self) -> Three:
         """Tokens of the longest sequence; None where nothing limits them."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
-from kvplan.engines.base import Engine
 from kvplan.errors import UnknownName
 from kvplan.text import meant
+
+if TYPE_CHECKING:
+    from kvplan.engines.protocol import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +45,11 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
+    """forms: what its plans are written as, by what is typed after --emit."""
+
     find: Callable[[str | None], Found]
     about: Callable[[], About]
+    forms: tuple[str, ...] = ()
 
 
 def _ideal(version: str | None) -> Found:
@@ -93,7 +99,7 @@ def _about_vllm() -> About:
 
 _ENGINES = {
     "ideal": _Entry(_ideal, _about_ideal),
-    "vllm": _Entry(_vllm, _about_vllm),
+    "vllm": _Entry(_vllm, _about_vllm, ("vllm", "k8s")),
 }
 
 
@@ -129,3 +135,8 @@ def engines() -> tuple[About, ...]:
 def names() -> tuple[str, ...]:
     """Names that `engine` answers to."""
     return tuple(_ENGINES)
+
+
+def forms() -> dict[str, str]:
+    """What plans are written as, each with an engine that writes it."""
+    return {form: name for name, entry in _ENGINES.items() for form in entry.forms}

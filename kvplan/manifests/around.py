@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kvplan.engines.vllm.tables.variables import LONGER
 from kvplan.manifests import environment
 from kvplan.manifests.command import Arguments
 from kvplan.manifests.container import Container
@@ -34,7 +35,7 @@ def layer(container: Container) -> dict[Key, Placed]:
         said[("engine",)] = Given(f"vllm@{version}", container.place)
     if container.gpu is not None:
         said[("gpu",)] = container.gpu
-    if container.variables.get(environment.LONGER, "0").lower() in {"1", "true"}:
+    if container.variables.get(LONGER, "0").lower() in {"1", "true"}:
         said[("flags", STRETCHED)] = Given("true", container.place)
     return said
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from kvplan.engines.vllm.tables.variables import LONGER
 from kvplan.manifests.values import special_kernels
-
-LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 
 UNCOUNTED: Mapping[str, str] = {
     "VLLM_PP_LAYER_PARTITION": "layers are planned in vLLM's own parts for each stage",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kvplan.engines.vllm.tables.steps import too_few_tokens
 from kvplan.errors import KvplanError
 from kvplan.manifests import speculative, transfer
 from kvplan.manifests.command import Arguments, Value
@@ -95,7 +96,7 @@ def _check_tokens(found: Arguments, layer: Mapping[Key, Placed]) -> None:
     tokens = human(batched.value)
     sequences, context = layer.get(("flags", "max_num_seqs")), layer.get(("context",))
     chunked = found.flags.get("enable-chunked-prefill")
-    if sequences is not None and tokens < whole(sequences.value):
+    if sequences is not None and too_few_tokens(tokens, whole(sequences.value)):
         text = f"vLLM refuses --max-num-batched-tokens {tokens:,}, which is less than --max-num-seqs {sequences.value}"
         found.remark("bad-argument", text, batched.place, "error")
     if chunked is not None and not chunked.on and context is not None and tokens < int(context.value):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kvplan.arch.layers import Layer
 from kvplan.engines.base import Capacity, Term
-from kvplan.engines.ideal import drafting
 from kvplan.plan.achieved import COLLECTIVE_SOURCE
 from kvplan.plan.explain import Node, Scalar, explain_group
 from kvplan.plan.fit import Plan
@@ -37,7 +36,7 @@ def explain_plan(plan: Plan) -> Node:
 def _sequence_on_gpu(plan: Plan) -> Node:
     request = plan.request
     stages = request.model.stages(request.parallel)
-    extra = drafting(request.model, request.options)
+    extra = request.setup.drafting
     stages = (*stages[:-1], (*stages[-1], *extra))
     curves = request.model.rank_curves(request.parallel, plan.kv, extra)
     stage = max(range(len(curves)), key=lambda index: curves[index].bytes_at(request.context))

@@ -8,12 +8,13 @@ from kvplan.arch.curve import Curve
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import LayerCount, Model
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Engine, Options
+from kvplan.engines.base import Options, Setup
 from kvplan.errors import UsageError
 from kvplan.plan.request import NO_FLAGS, ONE_GPU
 from kvplan.plan.shapes import as_attention, attention_label, shown_kinds
 
 if TYPE_CHECKING:
+    from kvplan.engines.protocol import Engine
     from kvplan.hardware.gpu import Gpu
 
 LADDER = tuple(2**power for power in (11, 13, 15, 17, 19, 20))
@@ -94,7 +95,7 @@ def size(request: SizeRequest) -> Sizing:
         attention=attention_label(model),
         curve=curve,
         parts=model.parts(kv),
-        lengths=tuple(_length(tokens, curve, ranks, request, kv) for tokens in request.lengths),
+        lengths=tuple(_length(tokens, curve, ranks, request) for tokens in request.lengths),
         ladder=_ladder(model, curve, longest),
         alternatives=tuple(found for found in alternatives if found is not None),
     )
@@ -105,13 +106,14 @@ def default_length(model: Model) -> int:
     return model.context.tokens or UNSTATED_CONTEXT
 
 
-def _length(tokens: int, curve: Curve, ranks: tuple[Curve, ...], request: SizeRequest, kv: KvFormat) -> Length:
+def _length(tokens: int, curve: Curve, ranks: tuple[Curve, ...], request: SizeRequest) -> Length:
     on_gpu = [rank.bytes_at(tokens) for rank in ranks]
     engine, parallel = request.engine, request.parallel
-    if engine.name == "ideal":
+    if not engine.allocates:
         reserved, everywhere = max(on_gpu), sum(on_gpu) * parallel.tp
     else:
-        reserved = engine.reserved(request.model, request.gpu, parallel, kv, request.options, tokens)
+        setup = Setup(request.model, request.gpu, parallel, request.kv, request.options, tokens)
+        reserved = engine.start(setup).reserved()
         everywhere = reserved * parallel.tp * parallel.pp
     return Length(tokens, curve.bytes_at(tokens), curve.slope_at(tokens), max(on_gpu), reserved, everywhere)
 

@@ -120,7 +120,7 @@ def _smaller_weights(plan: Plan) -> Iterator[Attempt]:
     """An fp8 checkpoint, for a model whose matrices still have 16 bits."""
     request = plan.request
     weights = request.model.weights
-    if plan.fits or weights is None or request.options.weights is not None:
+    if plan.fits or weights is None or request.options.weights_per_gpu is not None:
         return
     half = weights.stored_as(Storage("fp8", 8))
     if half.bytes < weights.bytes:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 import kvplan
+from kvplan import api
 from kvplan.errors import UnknownName, UsageError
-from kvplan.units import MOST
+from kvplan.units import GIB, MOST
 
 
 @pytest.mark.parametrize(
@@ -25,7 +28,7 @@ def test_a_question_out_of_range_names_its_field(name, value):
     ("name", "value"),
     [
         ("utilization", 5), ("utilization", 0), ("utilization", float("nan")), ("utilization", True), ("utilization", "0.9"),
-        ("kv_memory", 0), ("weights", -1), ("overhead", -1), ("block_size", -16), ("max_num_seqs", 0), ("max_loras", -1),
+        ("kv_memory", 0), ("weights_per_gpu", -1), ("overhead", -1), ("block_size", -16), ("max_num_seqs", 0), ("max_loras", -1),
         ("max_num_batched_tokens", 1.5), ("speculative_tokens", -1), ("max_lora_rank", 0),
     ],
 )  # fmt: skip
@@ -61,3 +64,48 @@ def test_the_ends_of_each_range_are_taken():
 def test_a_wrong_name_in_a_question_is_no_models_fault(field):
     with pytest.raises(UnknownName, match="nope"):
         kvplan.fit_all("h100", kvplan.FitQuestion(**{field: "nope"}), ["llama-3-8b"])
+
+
+def test_nothing_is_called_the_same_among_the_options_and_beside_them() -> None:
+    """Else `Options(draft=...)` or `Options(weights=...)` would be one thing there and another in the question."""
+    options, question = ({field.name for field in fields(kind)} for kind in (api.Options, api.FitQuestion))
+    assert not options & question
+
+
+def test_a_draft_is_never_left_out_of_the_answer() -> None:
+    """20 GiB hold 163,840 tokens of 32 x 4 KiB; 16 more layers of 2 KiB leave 131,072."""
+    with pytest.raises(TypeError, match="draft"):
+        api.Options(draft="llama-3.2-1b", speculative_tokens=3)  # type: ignore[call-arg]
+    given = api.Options(kv_memory=20 * GIB)
+    plain, drafted = (
+        api.fit("llama-3-8b", "h100", api.FitQuestion(context=8192, draft=draft, options=given))
+        for draft in (None, "llama-3.2-1b")
+    )
+    assert plain.reserved is not None
+    assert drafted.reserved is not None
+    assert (plain.reserved.kv_tokens, drafted.reserved.kv_tokens) == (163_840, 131_072)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [{"weights": 16 * 10**9}, {"weight_dtype": "fp8"}],
+)
+def test_weights_are_given_one_way(beside: dict[str, object]) -> None:
+    options = api.Options(weights_per_gpu=8 * 10**9)
+    with pytest.raises(api.KvplanError, match="weights") as refused:
+        api.fit("llama-3-8b", "h100", api.FitQuestion(context=8192, options=options, **beside))  # type: ignore[arg-type]
+    assert "weights_per_gpu" in str(refused.value.problem.hint)
+
+
+def test_weights_of_each_gpu_are_of_each_gpu_and_of_the_model_are_of_all() -> None:
+    two = api.Parallel(tp=2)
+    each = api.FitQuestion(context=8192, parallel=two, options=api.Options(weights_per_gpu=8 * 10**9))
+    whole = api.FitQuestion(context=8192, parallel=two, weights=16 * 10**9)
+    assert api.fit("llama-3-8b", "h100", each).per_gpu.weights_bytes == 8 * 10**9
+    assert api.fit("llama-3-8b", "h100", whole).per_gpu.weights_bytes == 8 * 10**9
+
+
+def test_what_nobody_would_load_is_not_emitted() -> None:
+    options = api.Options(weights_per_gpu=8 * 10**9)
+    with pytest.raises(api.KvplanError, match="what-if"):
+        api.fit("llama-3-8b", "h100", api.FitQuestion(context=8192, options=options, emit="vllm"))

@@ -13,7 +13,7 @@ import pytest
 
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Options
+from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.layout.gaps import ends
 from kvplan.engines.vllm.layout.merged import ends_of
 from kvplan.engines.vllm.memory.runner import estimates_graphs, is_second, sampler
@@ -39,11 +39,13 @@ QWEN25_VL, QWEN3_VL = described("Qwen/Qwen2.5-VL-7B-Instruct"), described("Qwen/
 
 def profiled(model, gpu, version, length, parallel=ONE, **options):
     held, chosen, device = rules(parse(version)), Options(**options), load_gpu(gpu)
-    return steps(model, device, settings(model, device, parallel, chosen, length, held), held, chosen)
+    return steps(model, device, settings(Setup(model, device, parallel, None, chosen, length), held), held, chosen)
 
 
 def kv(model, gpu, version, length, parallel=ONE, **options):
-    return Vllm(parse(version)).budget(model, load_gpu(gpu), parallel, Options(**options), length).kv
+    return (
+        Vllm(parse(version)).start(Setup(model, load_gpu(gpu), parallel, None, Options(**options), length)).budget().kv
+    )
 
 
 def test_an_encoder_takes_what_a_log_shows():
@@ -102,7 +104,12 @@ def test_the_high_end_allows_for_items_that_nobody_states():
     assert likely.encoder == 0
     assert high.towers >= 2 * 16_384 * 7168
     assert high.encoder > 0
-    term = Vllm(parse("0.20.0")).budget(kimi, load_gpu("h200"), Parallel(tp=8), Options(), 65_536).activation
+    term = (
+        Vllm(parse("0.20.0"))
+        .start(Setup(kimi, load_gpu("h200"), Parallel(tp=8), None, Options(), 65_536))
+        .budget()
+        .activation
+    )
     assert "the high end allows for images of 16,384 tokens" in term.formula
 
 

@@ -39,7 +39,7 @@ def test_nothing_stops_a_model_of_windows():
 
 
 def test_the_safe_end_decides_unless_likely_is_asked():
-    safe = textbook(8192, options=Options(weights=17_500_000_000))
+    safe = textbook(8192, options=Options(weights_per_gpu=17_500_000_000))
     plan, likely = fit(safe), fit(replace(safe, end="likely"))
     assert plan.kv_bytes == plan.budget.kv.low < plan.budget.kv.likely == likely.kv_bytes
     assert plan.max_sequences < likely.max_sequences
@@ -47,7 +47,7 @@ def test_the_safe_end_decides_unless_likely_is_asked():
 
 def test_overhead_estimate_by_hand():
     # 80 GB is a large GPU: 1,024 rows of logits, 8,192 tokens of 8,192 x 2 B hidden states; several ranks
-    budget = fit(textbook(8192, options=Options(weights=1))).budget
+    budget = fit(textbook(8192, options=Options(weights_per_gpu=1))).budget
     step = 8192 * 8192 * 2
     assert budget.activation.bytes.likely == 12 * 1024 * 128_256 + 6 * step
     assert budget.activation.bytes.high == 39 * 1024 * 128_256 + 8 * step
@@ -106,7 +106,7 @@ def test_one_request_too_long():
 
 
 def test_weights_above_the_memory_say_by_how_much():
-    options = Options(utilization=0.9, weights=100 * 10**9, overhead=0)
+    options = Options(utilization=0.9, weights_per_gpu=100 * 10**9, overhead=0)
     plan = fit(textbook(8192, options=options))
     assert isinstance(plan.outcome, NoFit)
     assert plan.outcome.binding == "weights"

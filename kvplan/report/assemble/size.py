@@ -13,9 +13,6 @@ from kvplan.report.schema.common import WeightReads
 
 RULE_OF_THUMB = "a GQA model of about 8B costs 100-150 KiB/token at 16 bit; add 15 % overhead"
 
-UNNAMED_GPU = "of the H100's class, with its kernels and defaults; on others a sequence may take more: --gpu names one"
-"""Source: vLLM 0.33 engine/arg_utils.py get_batch_defaults, v1/attention/backends."""
-
 
 def size_report(sizing: Sizing, prompt: int | None, batch: int = 1) -> schema.SizeReport:
     """The document of a sizing. prompt: tokens of the longest length that are the prompt, half when not said.
@@ -25,7 +22,7 @@ def size_report(sizing: Sizing, prompt: int | None, batch: int = 1) -> schema.Si
     Raises: UsageError for a prompt that leaves nothing to generate.
     """
     request = sizing.request
-    longest = max(request.lengths)
+    longest, unnamed = max(request.lengths), request.engine.words.unnamed_gpu
     given = longest // 2 if prompt is None else prompt
     if given >= longest and prompt is not None:
         raise UsageError(
@@ -63,7 +60,7 @@ def size_report(sizing: Sizing, prompt: int | None, batch: int = 1) -> schema.Si
             Node("size", tree.value, "bytes", "", children=(tree, work, *more)),
         ),
         verified=request.engine.verified,
-        assumed={} if request.gpu is not None or request.engine.name == "ideal" else {"gpu": UNNAMED_GPU},
+        assumed={} if request.gpu is not None or unnamed is None else {"gpu": unnamed},
     )
 
 

@@ -224,6 +224,8 @@ class FitReport:
     """Adapters and drafts served beside the model."""
     exceeded: int | None
     """The longest that the model's config justifies by the engine's rules, where context is more; else null."""
+    max_context_name: str | None
+    """The engine's own name for max_context; null where it has none."""
 
 
 @dataclass

@@ -126,8 +126,8 @@ def _capacity(report: schema.FitReport) -> Iterator[tuple[str, str]]:
             yield "the gap, a sequence", said
     longest = "nothing stops it" if report.max_context is None else f"{report.max_context:,} tokens"
     own = report.model.max_context
-    if report.max_context is not None and report.engine.name == "vllm":
-        longest += " (vLLM's estimated maximum model length)"
+    if report.max_context is not None and report.max_context_name is not None:
+        longest += f" ({report.max_context_name})"
     yield "longest sequence", longest + (f"; the model's own maximum is {own:,}" if own is not None else "")
     if report.utilization_needed is not None:
         yield _for_so_many(report), f"--utilization {report.utilization_needed:g} is the least that holds them"

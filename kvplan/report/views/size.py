@@ -68,7 +68,7 @@ def _facts(report: schema.SizeReport) -> Iterator[tuple[str, str]]:
 def _lengths(report: schema.SizeReport) -> Table:
     layout = words.layout_text(report.parallel)
     columns = [Column("tokens"), Column("one sequence"), Column("bytes"), Column("next token adds")]
-    split, engine = bool(layout), report.engine.name != "ideal"
+    split, engine = bool(layout), report.engine.version is not None
     columns += [Column(f"per GPU ({layout})")] if split else []
     doubt = "" if report.verified else " (unverified)"
     columns += [Column(f"{words.engine_text(report.engine)}{doubt} takes per GPU")] if engine else []

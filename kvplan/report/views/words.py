@@ -74,9 +74,7 @@ def kv_text(kv: schema.KvDtype) -> str:
 
 def engine_text(engine: schema.EngineInfo) -> str:
     """`vllm 0.33`, `the formula`."""
-    if engine.name == "ideal":
-        return "the formula"
-    return engine.name if engine.version is None else f"{engine.name} {engine.version}"
+    return "the formula" if engine.version is None else f"{engine.name} {engine.version}"
 
 
 def exact(size: int) -> str:

@@ -36,11 +36,11 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, versio
 
     Raises: UsageError when they are neither known nor given, unless the cache's memory is given and nobody needs them.
     """
-    if options.weights is not None:
+    if options.weights_per_gpu is not None:
         more = beside(model, parallel, options)
-        given = options.weights + sum(term.bytes.likely for term in more)
+        given = options.weights_per_gpu + sum(term.bytes.likely for term in more)
         return Term(
-            "weights", Range.exactly(given), f"{options.weights:,} B per GPU", "given on the command line", more
+            "weights", Range.exactly(given), f"{options.weights_per_gpu:,} B per GPU", "given on the command line", more
         )
     if model.weights is None:
         if options.kv_memory is not None:
