@@ -63,7 +63,7 @@ def size(
 
     Raises: CannotSplit, UnknownName; ConfigError and SourceError when the model has to be loaded.
     """
-    from kvplan.plan.size import SizeRequest, default_length
+    from kvplan.plan.size import SizeRequest, default_length, unstated_length
     from kvplan.plan.size import size as plan
     from kvplan.report.assemble.size import size_report
 
@@ -82,7 +82,7 @@ def size(
         options,
         None if gpu is None else given.gpu(gpu),
     )
-    return size_report(plan(request), prompt, batch)
+    return size_report(plan(request), prompt, batch, None if contexts else unstated_length(known))
 
 
 def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> schema.FitReport:
@@ -134,21 +134,22 @@ def compare(
     attentions: Sequence[str] = (),
     parallel: Parallel = ONE_GPU,
 ) -> schema.CompareReport:
-    """Models, cache formats and attention kinds side by side, at one length: the shortest of the models' own maxima.
+    """Models, cache formats and attention kinds side by side, at one length: the shortest of the maxima that models state.
 
     Raises: CannotSplit, UnknownName, UsageError; ConfigError and SourceError when a model has to be loaded.
     """
     from kvplan.plan.compare import compare as plan
-    from kvplan.plan.size import default_length
+    from kvplan.plan.size import default_length, unstated_length
     from kvplan.report.assemble.compare import compare_report
 
     given.check_whole("context", context, most=LARGEST)
     known = [given.model(model) for model in compared]
     if not known:
         raise UsageError("nothing to compare", hint="kvplan compare llama-3-8b deepseek-v3")
-    tokens = context or min(default_length(model) for model in known)
+    tokens = context or default_length(*known)
     formats = tuple(given.kv_format(kv) for kv in kv_dtypes) or (None,)
-    return compare_report(plan(known, tokens, formats, tuple(attentions), parallel), parallel)
+    chosen = unstated_length(*known) if context is None else None
+    return compare_report(plan(known, tokens, formats, tuple(attentions), parallel), parallel, chosen)
 
 
 def models(names: Sequence[str] = (), *, offline: bool = False) -> schema.ModelsReport:

@@ -36,12 +36,6 @@ def launch(plan: Plan, question: FitQuestion, said: tuple[str, ...]) -> str | No
             cause="--weight-dtype and --weights change the arithmetic, not the files",
             hint="give the quantized checkpoint itself as the model, or leave them out",
         )
-    if request.past_table:
-        raise UsageError(
-            f"{request.model.origin.id} can't be served with {request.context:,} tokens",
-            cause=f"its positions are looked up in a table of {request.exceeded:,}: vLLM would read past its end",
-            hint=f"--ctx {request.exceeded}",
-        )
     from kvplan.sources.served import served_name
 
     asked = (request.model, request.gpu, request.parallel, request.kv, request.options, request.context)

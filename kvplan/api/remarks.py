@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kvplan.arch.model import DESCRIBED
 from kvplan.engines.unstated import unstated
 from kvplan.plan.request import Request
+from kvplan.plan.shapes import one_row
 from kvplan.units import format_bytes
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
     found += _cautions(request)
     found += _too_long(request)
     found += _unstated(request)
+    found += _slices(request)
+    found += one_row(request.model, kv)
     if request.options.speculative_tokens:
         found.append(
             "Drafting and checking what was drafted isn't timed: a step's time is that of one token a sequence."
@@ -62,6 +65,16 @@ def _too_long(request: Request) -> tuple[str, ...]:
     elif request.engine.name == "vllm":
         refused = ": vLLM refuses such a max_model_len without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
     return (f"{request.context:,} tokens are more than the model's own maximum of {own:,}{refused}.",)
+
+
+def _slices(request: Request) -> tuple[str, ...]:
+    """What ranks on MIG slices are up against. Source: NVIDIA/nccl#1716, NVIDIA's MIG guide."""
+    gpu, parallel = request.gpu, request.parallel
+    if gpu.mig_of is None or parallel.tp * parallel.pp * parallel.ep == 1:
+        return ()
+    told = "NCCL joins slices of one GPU only with NCCL_MULTI_RANK_GPU_ENABLE=1, which is experimental"
+    far = "slices of different GPUs reach each other through the host"
+    return (f"{parallel.gpus} ranks on slices of {gpu.mig_of}: a process sees one slice, {told}; {far}.",)
 
 
 def _unstated(request: Request) -> Iterator[str]:

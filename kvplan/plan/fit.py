@@ -99,7 +99,9 @@ def fit(request: Request) -> Plan:
     kv_bytes = request.decide(budget.kv)
     own: Capacity | Refusal
     if kv_bytes > 0:
-        own = engine.capacity(model, request.gpu, parallel, kv, options, context, kv_bytes)
+        own = _past_table(request, kv_bytes) or engine.capacity(
+            model, request.gpu, parallel, kv, options, context, kv_bytes
+        )
     else:
         need = max(curve.bytes_at(context) for curve in curves)
         own = Refusal("weights", _no_room(budget, request), need, kv_bytes, max_context=0)
@@ -153,6 +155,18 @@ def _check_weights(request: Request) -> None:
             cause="not derived from its config: " + "; ".join(large),
             hint="--weights 140GB (all checkpoint files together), or --kv-memory 40GiB (the cache alone, per GPU)",
         )
+
+
+def _past_table(request: Request, kv_bytes: int) -> Refusal | None:
+    """Memory doesn't help a sequence whose positions aren't in the model's table."""
+    end = request.exceeded
+    if end is None or not request.past_table:
+        return None
+    within = request.engine.capacity(
+        request.model, request.gpu, request.parallel, request.kv_format, request.options, end, kv_bytes
+    )
+    said = f"its positions are looked up in a table of {end:,}, and more would be read past its end"
+    return Refusal("longest_request", said, kv_bytes, kv_bytes, min(within.max_context, end))
 
 
 def _too_much(request: Request, budget: Budget) -> NoFit | None:

@@ -199,7 +199,8 @@ class FitReport:
     context: int
     """Tokens of one sequence."""
     max_context: int | None
-    """Longest single sequence that fits, as the engine would state it; null where nothing limits it."""
+    """Longest single sequence that fits; null where nothing limits it. vLLM's rules look no further than the longer of
+    context and the model's own maximum; where that doesn't fit, it is vLLM's estimated maximum model length."""
     concurrency: int | None
     """Sequences asked for; null when nobody asked."""
     decode: DecodeInfo | None
