@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kvplan.arch.formats import KvFormat
     from kvplan.arch.weights import Kept
     from kvplan.hardware.gpu import Gpu
-    from kvplan.report.schema.lists import Setting
+    from kvplan.report.schema.common import Setting
 
 __all__ = [
     "FitQuestion", "KvplanError", "Model", "Options", "Parallel", "compare", "engines", "env", "fit", "fit_all", "gpus",

@@ -171,7 +171,7 @@ def test_an_error_that_nobody_can_read_keeps_its_exit_code():
 def test_a_variable_that_nothing_reads_is_named(monkeypatch: pytest.MonkeyPatch):
     plain = run("size", "llama-3-8b", "--json")
     monkeypatch.setenv("KVPLAN_KV_DTYP", "fp8")
-    monkeypatch.setenv("KVPLAN_GPU", "h100")  # of another command
+    monkeypatch.setenv("KVPLAN_UTILIZATION", "0.8")  # of another command
     result = run("size", "llama-3-8b", "--json")
     assert result == (
         0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kvplan.report.schema.common import EngineInfo, Explained, KvDtype, Layout, ModelInfo
+from kvplan.report.schema.common import EngineInfo, Explained, KvDtype, Layout, ModelInfo, Setting
 
 
 @dataclass
@@ -225,6 +225,8 @@ class FitReport:
     """Adapters and drafts served beside the model."""
     exceeded: int | None
     """The longest that the model's config justifies by the engine's rules, where context is more; else null."""
+    settings: tuple[Setting, ...] = ()
+    """What the environment and files gave, where the command line didn't."""
 
 
 @dataclass
@@ -247,3 +249,5 @@ class FitTable:
     """One document for each bundled model."""
     skipped: tuple[Skipped, ...]
     """Those that couldn't be planned."""
+    settings: tuple[Setting, ...] = ()
+    """What the environment and files gave, where the command line didn't."""

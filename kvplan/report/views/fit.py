@@ -43,6 +43,7 @@ def _blocks(report: schema.FitReport) -> Iterator[Block]:
         columns = (Column("change", right=False), Column("effect", right=False, shrink=True))
         yield Table(columns, tuple((found.change, found.effect) for found in report.suggestions))
     yield from (Note(text) for text in _notes(report))
+    yield from words.set_elsewhere(report.settings)
 
 
 def _question(report: schema.FitReport) -> str:
