@@ -28,6 +28,8 @@ _WANTED = {
 
 _EMPTY = {"too_short": "at least one", "string_too_short": "a text"}
 """What is missing from what has nothing in it."""
+_NEEDED = {"deployments": "name at least one deployment"}
+"""What to do about it where it can't be left out."""
 
 
 class BudgetFault(BadFile):
@@ -71,12 +73,7 @@ def _problem(detail: ErrorDetails, model: type[BaseModel]) -> Problem:
     if kind == "extra_forbidden":
         return Problem(f"unknown key {where}", hint=_meant(loc, value, model))
     if kind in _EMPTY:
-        return Problem(
-            f"{where} is empty",
-            hint=f"give {_EMPTY[kind]} there, or leave it out"
-            if loc != ("deployments",)
-            else "name at least one deployment",
-        )
+        return Problem(f"{where} is empty", hint=_NEEDED.get(where, f"give {_EMPTY[kind]} there, or leave it out"))
     if kind == "missing":
         return Problem(f"{where} is missing")
     wanted = detail["ctx"]["expected"] if kind == "literal_error" else _WANTED.get(kind)
