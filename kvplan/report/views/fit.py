@@ -138,7 +138,7 @@ def _longest(report: schema.FitReport) -> str:
     longest, own = report.max_context, report.model.max_context
     if longest is None:
         text = "nothing stops it"
-    elif report.engine.name == "vllm" and longest == own:
+    elif report.engine.name == "vllm" and longest == own != report.exceeded:
         return f"at least {longest:,} tokens, the model's own maximum"
     elif report.engine.name == "vllm" and longest == report.context:
         text = f"at least {longest:,} tokens, the length planned for"
