@@ -9,16 +9,16 @@ from kvplan.units import format_bytes
 
 
 def too_long(request: Request, *, stretched: bool) -> str | None:
-    """Why vLLM wouldn't take the context at all: more than the model's own maximum, unless it is told to.
+    """Why the context wouldn't be taken at all: nothing reads past a table, and vLLM no more than the model's own maximum.
 
     Source: vLLM 0.33 config/model.py _get_and_verify_max_len.
     """
     own = request.exceeded
-    if request.engine.name != "vllm" or own is None:
+    if own is None:
         return None
     if request.past_table:
         return f"the model's positions are looked up in a table of {own:,}, and more would be read past its end"
-    if stretched:
+    if stretched or request.engine.name != "vllm":
         return None
     return f"the model's own maximum is {own:,}, and vLLM refuses more without VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 

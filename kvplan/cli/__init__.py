@@ -110,11 +110,10 @@ def _known_elsewhere(flag: str, path: str) -> str | None:
     """What to type for a flag that is a format's name, or one of other commands."""
     from kvplan.cli.command import MODULES, load
     from kvplan.cli.options import FORMAT
-    from kvplan.report.render import FORMATS
 
-    here = path.rpartition(" ")[2]
     rows = {name: load(name).options for name in MODULES}
-    if flag.lstrip("-") in FORMATS and any(row.name == FORMAT.name for row in rows.get(here, ())):
+    here = next((row for row in rows.get(path.rpartition(" ")[2], ()) if row.name == FORMAT.name), None)
+    if here is not None and flag.lstrip("-") in here.help.partition(";")[0].split(", "):
         return f"{FORMAT.flag} {flag.lstrip('-')}"
     takers = [f"kvplan {name}" for name, options in rows.items() if any(row.flag == flag for row in options)]
     return f"{flag} is an option of {' and '.join(takers)}" if takers else None

@@ -51,6 +51,8 @@ def test_the_hub_out_of_reach_is_3():
         (("size", "llama-3-8b", "--kv-dtyp", "fp8"), "did you mean --kv-dtype?"),
         (("size", "llama-3-8b", "--safe"), "--safe is an option of kvplan fit and kvplan check"),
         (("models", "--csv"), "hint: --format csv"),
+        (("check", "--sarif"), "hint: --format sarif"),
+        (("check", "--csv"), "hint: kvplan check --help"),
         (("fit", "llama-3-8b", "--markdown"), "hint: --format markdown"),
         (
             ("fit", "llama-3-8b", "--gpu", "h100", "--gpu-memory", "1EB"),
