@@ -12,6 +12,7 @@ from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Engine
 from kvplan.errors import BadSize, CannotSplit, UsageError
+from kvplan.text import any_of
 from kvplan.units import LARGEST, MOST, format_bytes, whole
 
 T = TypeVar("T")
@@ -106,11 +107,8 @@ def check_is(name: str, value: object, *kinds: type, example: str) -> None:
     Raises: UsageError, naming it.
     """
     if not isinstance(value, kinds):
-        raise UsageError(f"{name}: {value!r} is not {_a(kinds)}", hint=f"write it like {example}")
-
-
-def _a(kinds: tuple[type, ...]) -> str:
-    return " or ".join("a name" if kind is str else f"a {kind.__name__}" for kind in kinds)
+        known = any_of("name" if kind is str else kind.__name__ for kind in kinds if kind is not NoneType)
+        raise UsageError(f"{name}: {value!r} is no {known}", hint=f"write it like {example}")
 
 
 def several(name: str, values: Iterable[T], example: str) -> tuple[T, ...]:

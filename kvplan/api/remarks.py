@@ -10,6 +10,7 @@ from kvplan.arch.model import DESCRIBED
 from kvplan.engines.unstated import unstated
 from kvplan.plan.request import Request
 from kvplan.plan.shapes import one_row
+from kvplan.text import all_of, plural
 from kvplan.units import format_bytes
 
 if TYPE_CHECKING:
@@ -83,9 +84,8 @@ def _unstated(request: Request) -> Iterator[str]:
     where = "its description" if model.family == DESCRIBED else "a description of it (docs/model-files.md)"
     names = unstated(model, matrices=request.engine.name != "ideal")
     if names and options.overhead is None and options.kv_memory is None:
-        listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
         yield (
-            f"{model.origin.id} states no {listed}: activations may be anything that published models take. "
+            f"{model.origin.id} states no {all_of(names)}: activations may be anything that published models take. "
             f"Add what is missing to {where}, or give --overhead."
         )
     if model.hidden_size is None and request.parallel.tp > 1:
@@ -109,7 +109,7 @@ def likely(plan: Plan) -> tuple[str, ...]:
     found = fit(replace(plan.request, end="likely"))
     if not found.fits:
         return ()
-    held = f"{found.max_sequences:,} sequence{'s' * (found.max_sequences != 1)} at once"
+    held = f"{plural(found.max_sequences, 'sequence')} at once"
     return (f"By what is likely it fits, with {held} (--likely): what isn't known is counted here at its most.",)
 
 

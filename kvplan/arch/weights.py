@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple, Protocol
 from kvplan.arch.parallel import Parallel, stage_layers
 from kvplan.arch.storage import BF16, DTYPES, FP16, FP32, Storage
 from kvplan.arch.weight import HEAD, PLAIN, TOWERS, Block, Component, View, Weight, matrix
+from kvplan.text import ending
 
 __all__ = [
     "BEYOND_LLAMA", "BF16", "DTYPES", "FP16", "FP32", "HEAD", "PLAIN", "TOWERS", "Basis", "Block", "Component", "Kept", "Reads", "Storage", "View", "Weight", "Weights", "matrix",
@@ -121,7 +122,7 @@ class Weights:
     @property
     def found_by(self) -> str:
         """How the bytes were found: "headers of 2 files", else the method."""
-        return f"headers of {self.files} file{'s' * (self.files != 1)}" if self.files else self.method
+        return f"headers of {self.files} file{ending(self.files)}" if self.files else self.method
 
     @property
     def whole(self) -> bool:

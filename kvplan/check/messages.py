@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from kvplan.check.budget import Place
 from kvplan.errors import BadFile, Problem
+from kvplan.manifests.said import Place
 from kvplan.sources.strict import path_text
+from kvplan.text import meant
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -97,9 +97,7 @@ def _meant(loc: Path, value: object, model: type[BaseModel]) -> str:
     if inside is not None:
         return f"did you mean {inside}?"
     keys = list(dict.fromkeys(_keys(model, loc[:-1])))
-    near = get_close_matches(str(loc[-1]), keys, n=1, cutoff=0.5)
-    known = "known here: " + ", ".join(keys)
-    return f"did you mean {near[0]}? {known}" if near else known
+    return meant(str(loc[-1]), keys, after=" ", cutoff=0.5) + "known here: " + ", ".join(keys)
 
 
 def _inside(model: type[BaseModel], loc: Path, value: object) -> str | None:

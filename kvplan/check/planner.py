@@ -13,10 +13,10 @@ from kvplan.check.flags import changed_options
 from kvplan.check.lookup import Known, Lookup
 from kvplan.check.planning import Outcome, Planned, Unanswered
 from kvplan.check.reasons import no_experts, too_long
-from kvplan.check.serving import ENDLESS
 from kvplan.check.stated import contradicted
 from kvplan.check.work import Work
 from kvplan.errors import KvplanError, UsageError
+from kvplan.manifests import ENDLESS
 from kvplan.plan.fit import Plan
 from kvplan.plan.request import Request
 from kvplan.report.schema.check import Subject

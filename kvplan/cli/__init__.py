@@ -110,13 +110,14 @@ def _known_elsewhere(flag: str, path: str) -> str | None:
     """What to type for a flag that is a format's name, or one of other commands."""
     from kvplan.cli.command import MODULES, load
     from kvplan.cli.options import FORMAT
+    from kvplan.text import all_of
 
     rows = {name: load(name).options for name in MODULES}
     here = next((row for row in rows.get(path.rpartition(" ")[2], ()) if row.name == FORMAT.name), None)
     if here is not None and flag.lstrip("-") in here.help.partition(";")[0].split(", "):
         return f"{FORMAT.flag} {flag.lstrip('-')}"
     takers = [f"kvplan {name}" for name, options in rows.items() if any(row.flag == flag for row in options)]
-    return f"{flag} is an option of {' and '.join(takers)}" if takers else None
+    return f"{flag} is an option of {all_of(takers)}" if takers else None
 
 
 def _failed(error: KvplanError, *, debug: bool) -> int:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvplan.cli.command import MODULES, load
 from kvplan.errors import BadFile, UsageError
+from kvplan.text import meant
 
 if TYPE_CHECKING:
     from kvplan.cli.command import Command
@@ -156,10 +157,7 @@ def unknown_variables(variables: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _meant(name: str, known: set[str]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, sorted(known), n=1)
-    return f"did you mean {close[0]}?" if close else "kvplan COMMAND --help lists them, without the dashes"
+    return meant(name, sorted(known)) or "kvplan COMMAND --help lists them, without the dashes"
 
 
 def _name(key: str) -> str:

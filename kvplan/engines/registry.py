@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 
 from kvplan.engines.base import Engine
 from kvplan.errors import UnknownName
+from kvplan.text import meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,9 @@ def find(spec: str) -> Found:
     name, at, version = (part.strip() for part in spec.lower().partition("@"))
     entry = _ENGINES.get(name)
     if entry is None:
-        near = get_close_matches(name, _ENGINES, n=1)
-        known = f"known: {', '.join(_ENGINES)}"
         raise UnknownName(
-            f"{name!r} is not an engine kvplan plans for", hint=f"did you mean {near[0]}?" if near else known
+            f"{name!r} is not an engine kvplan plans for",
+            hint=meant(name, _ENGINES) or f"known: {', '.join(_ENGINES)}",
         )
     return entry.find(version if at else None)
 

@@ -9,6 +9,7 @@ from kvplan.plan.achieved import COLLECTIVE_SOURCE
 from kvplan.plan.explain import Node, Scalar, explain_group
 from kvplan.plan.fit import Plan
 from kvplan.plan.roofline import Decode
+from kvplan.text import plural
 
 
 def explain_plan(plan: Plan) -> Node:
@@ -24,7 +25,7 @@ def explain_plan(plan: Plan) -> Node:
         "sequences at once",
         plan.max_sequences,
         "sequences",
-        f"floor({plan.kv_bytes:,} B / {each.value:,} B) x {parallel.dp} replica{'s' * (parallel.dp > 1)}"
+        f"floor({plan.kv_bytes:,} B / {each.value:,} B) x {plural(parallel.dp, 'replica')}"
         if plan.reserved is None
         else f"what {request.engine.name} admits with {plan.kv_bytes:,} B of cache on each GPU",
         (("context", request.context), ("gpus", parallel.gpus), ("decided by", f"the {request.end} end of the budget")),

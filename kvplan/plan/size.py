@@ -12,6 +12,7 @@ from kvplan.engines.base import Engine, Options
 from kvplan.errors import UsageError
 from kvplan.plan.request import NO_FLAGS, ONE_GPU
 from kvplan.plan.shapes import as_attention, attention_label, shown_kinds
+from kvplan.text import all_of
 
 if TYPE_CHECKING:
     from kvplan.hardware.gpu import Gpu
@@ -109,7 +110,7 @@ def unstated_length(*models: Model) -> str | None:
     """Where the default length comes from, when it is no model's own maximum."""
     if any(model.context.tokens for model in models):
         return None
-    names = " and ".join(dict.fromkeys(model.origin.id for model in models))
+    names = all_of(dict.fromkeys(model.origin.id for model in models))
     return f"{UNSTATED_CONTEXT:,} tokens: no maximum is stated for {names}, and --ctx gives none"
 
 

@@ -12,6 +12,7 @@ from kvplan.errors import KvplanError
 from kvplan.hardware.gpu import Gpu
 from kvplan.plan.fit import Fit, NoFit, Plan, fit, longest_together
 from kvplan.plan.request import Request
+from kvplan.text import plural
 
 Attempt = tuple[str, Request]
 """A change as one would type it, and the request with it."""
@@ -64,7 +65,7 @@ def _effect(plan: Plan, change: str, request: Request) -> Suggestion | None:
         return None
     after, context = changed.outcome.max_sequences, request.context
     if not isinstance(plan.outcome, Fit):
-        return Suggestion(change, f"fits: {after:,} sequence{'s' * (after > 1)} of {context:,} tokens")
+        return Suggestion(change, f"fits: {plural(after, 'sequence')} of {context:,} tokens")
     if after <= plan.outcome.max_sequences:
         return None
     return Suggestion(change, f"{after:,} sequences of {context:,} tokens instead of {plan.outcome.max_sequences:,}")

@@ -27,6 +27,7 @@ from kvplan.hardware.names import (
 )
 from kvplan.hardware.record import Record, Tree, read_record
 from kvplan.sources.paths import configs_dir
+from kvplan.text import all_of
 
 AUTO = "auto"
 """What stands for the GPUs of this machine."""
@@ -112,7 +113,7 @@ def _slice(record: Record, gpu: Gpu, profile: str) -> Gpu:
     raise UnknownName(
         f"{gpu.id} has no MIG profile {profile}",
         cause=f"its profiles: {known}" if known else "kvplan knows no MIG profiles of it",
-        hint=f"{' and '.join(others)} have it" if others else "`kvplan gpus` lists MIG profiles",
+        hint=f"{all_of(others)} have it" if others else "`kvplan gpus` lists MIG profiles",
     )
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from kvplan.errors import BadFile, ConfigError, Gated, Offline, SourceError, UnknownName, Unreachable, UsageError
 from kvplan.sources.bundled import bundled_document, index, model_names, name_of
 from kvplan.sources.document import Document
+from kvplan.text import any_of, nearest
 
 if TYPE_CHECKING:
     from kvplan.arch.model import Model
@@ -213,7 +214,7 @@ def _unknown(name: str) -> UnknownName:
     near = _suggestions(name.partition("@")[0])
     hint = "give a bundled name (kvplan models lists them), a Hub id like org/name, or the path of a config.json"
     if near:
-        hint = f"did you mean {' or '.join(near)}? Or " + hint
+        hint = f"did you mean {any_of(near)}? Or " + hint
     shown = name if len(name) <= _SHOWN else name[:_SHOWN] + "..."
     return UnknownName(f"no model is called {shown!r}", cause="it is not a bundled name, a path or a Hub id", hint=hint)
 
@@ -229,14 +230,12 @@ def _suggestions(name: str) -> list[str]:
 
 
 def _nearest(name: str, known: Iterable[str]) -> list[str]:
-    from difflib import get_close_matches
-
     plain: dict[str, str] = {}
     for spelling in known:
         plain.setdefault(_plain(spelling), spelling)
     target = _plain(name)[:_SHOWN]
     starts = [spelling for bare, spelling in plain.items() if len(target) > 2 and bare.startswith(target)]
-    close = [plain[bare] for bare in get_close_matches(target, plain, n=6, cutoff=0.7)]
+    close = [plain[bare] for bare in nearest(target, plain, most=6, cutoff=0.7)]
     return list(dict.fromkeys(close[:1] + starts + close))
 
 

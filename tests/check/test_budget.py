@@ -8,10 +8,11 @@ from textwrap import dedent
 import pytest
 
 from kvplan.arch.parallel import Parallel
-from kvplan.check.budget import Deployment, Place
+from kvplan.check.budget import Deployment
 from kvplan.check.reader import parse_budget
-from kvplan.check.tree import WorkingTree
 from kvplan.errors import BadFile
+from kvplan.manifests.said import Place
+from kvplan.manifests.tree import WorkingTree
 
 MIB, GIB = 2**20, 2**30
 

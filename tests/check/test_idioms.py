@@ -10,7 +10,7 @@ import pytest
 from check.checking import check
 from check.test_serving import read, values
 
-from kvplan.check.serving.images import image_device, image_version, is_vllm_image
+from kvplan.manifests.images import image_device, image_version, is_vllm_image
 
 POD = """\
     apiVersion: v1

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from kvplan.check import serving
-from kvplan.check.serving import Served
-from kvplan.check.tree import WorkingTree
+from kvplan import manifests
 from kvplan.errors import BadFile
+from kvplan.manifests import Served
+from kvplan.manifests.tree import WorkingTree
 
 
 def read(text: str, name: str = "f.yaml") -> Served:
-    return serving.parse(dedent(text), name, WorkingTree())
+    return manifests.parse(dedent(text), name, WorkingTree())
 
 
 def layers(served: Served) -> dict[str, dict[str, Any]]:

@@ -10,8 +10,6 @@ import yaml
 from kvplan.arch.formats import parse_kv_format
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
-from kvplan.check.serving import parse
-from kvplan.check.tree import WorkingTree
 from kvplan.engines.base import Capacity, Options
 from kvplan.engines.registry import engine
 from kvplan.engines.vllm import emit
@@ -19,6 +17,8 @@ from kvplan.engines.vllm.inverse import utilization
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.errors import UsageError
 from kvplan.families import read
+from kvplan.manifests import parse
+from kvplan.manifests.tree import WorkingTree
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
 

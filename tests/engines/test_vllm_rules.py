@@ -408,7 +408,7 @@ def test_groups_of_packed_integers_are_cut_where_a_kernel_takes_it(model, tp, gp
 def test_a_hint_names_what_groups_can_be_cut_by():
     with pytest.raises(CannotSplit) as caught:
         Vllm().plan(dense(compressed(32), "float16"), H100, Parallel(tp=8), parse_kv_format("bf16"), Options(), 4096)
-    assert caught.value.problem.hint == "--tp 1 or 2 or 4"
+    assert caught.value.problem.hint == "--tp 1, 2 or 4"
 
 
 def test_expert_parallelism_needs_experts():

@@ -123,11 +123,6 @@ def times(ratio: float) -> str:
     return f"{ratio:.3g} x" if ratio >= 1 else f"1/{1 / ratio:.4g} x"
 
 
-def plural(count: int, what: str) -> str:
-    """`1 sequence`, `162 sequences`."""
-    return f"{count:,} {what}" + ("" if count == 1 else "s")
-
-
 def amount(value: float | None, unit: str) -> str:
     """A number of a tree: `40.00 GiB (42,949,672,960 B)`, `16.23 ms`, `162 sequences`."""
     if value is None:

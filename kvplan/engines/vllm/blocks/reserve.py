@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from kvplan.engines.vllm.blocks.allocate import Plan
 from kvplan.engines.vllm.blocks.specs import WINDOWS, Demand, Spec
+from kvplan.text import any_of
 
 STATES = {name: f"state kept in {name} by the engine" for name in ("bf16", "fp16", "fp32")}
 """What the difference between the engine's format of a state and the formula's is called."""
@@ -52,7 +53,7 @@ def reasons(made: Plan, notes: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
 
 
 def _or(numbers: list[int]) -> str:
-    return " or ".join(f"{number:,}" for number in numbers)
+    return any_of(f"{number:,}" for number in numbers)
 
 
 def stage_bytes(made: Plan, tokens: int, stage: int) -> int:

@@ -20,6 +20,7 @@ from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.architectures import compresses
 from kvplan.engines.vllm.tables.versions import Rules
 from kvplan.hardware.gpu import Gpu
+from kvplan.text import all_of
 from kvplan.units import GIB, MIB
 
 LOGS = "fitted on public start-up logs: docs/accuracy.md"
@@ -89,7 +90,7 @@ def activation(model: Model, gpu: Gpu, settings: Settings, rules: Rules) -> Term
         f"rooms + {found.towers:,} B of embeddings"
     )
     if low != high:
-        formula += f"; a guess, as nobody states {' and '.join(unstated(model))}"
+        formula += f"; a guess, as nobody states {all_of(unstated(model))}"
     least, likely, most = (_peak(each, cost, gpu, rules) for each in (low, found, high))
     return Term("activation", Range(least.low, likely.likely, most.high), formula, COUNTED)
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from kvplan.check.budget import Place, Remark
-from kvplan.check.serving.nodes import Node, plain
-from kvplan.check.serving.words import Word
+from kvplan.manifests.nodes import Node, plain
+from kvplan.manifests.said import Place, Remark
+from kvplan.manifests.words import Word
 
 VALUED = {
     "maxModelLen": "max-model-len", "dtype": "dtype", "tensorParallelSize": "tensor-parallel-size", "maxNumSeqs": "max-num-seqs",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kvplan.check.serving.words import Word
+    from kvplan.manifests.words import Word
 
 _SETTING = re.compile(r"(?<![\w$])([A-Za-z_][A-Za-z0-9_]*)\+?=")
 _REPEATED = frozenset({"loop", "function"})

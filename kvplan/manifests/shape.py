@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kvplan.check.serving.environment import WATCHED
-from kvplan.check.serving.variables import Variables
+from kvplan.manifests.environment import WATCHED
+from kvplan.manifests.variables import Variables
 
 if TYPE_CHECKING:
-    from kvplan.check.serving.words import Word
+    from kvplan.manifests.words import Word
 
 ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=", re.ASCII)
 KEYWORDS = frozenset({

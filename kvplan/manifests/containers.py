@@ -6,15 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kvplan.check.budget import Place, Unread
-from kvplan.check.serving import around
-from kvplan.check.serving.arguments import read_arguments
-from kvplan.check.serving.command import CantRead, Command
-from kvplan.check.serving.container import Container, Served
-from kvplan.check.serving.images import is_vllm_image
-from kvplan.check.serving.meaning import layer_of
-from kvplan.check.serving.runners import TELLING, docker, kubectl, program, starts_unknown
-from kvplan.check.serving.words import Word, commands, surrounded
+from kvplan.manifests import around
+from kvplan.manifests.arguments import read_arguments
+from kvplan.manifests.command import CantRead, Command
+from kvplan.manifests.container import Container, Served
+from kvplan.manifests.images import image_version, is_vllm_image
+from kvplan.manifests.meaning import layer_of
+from kvplan.manifests.releases import known_release
+from kvplan.manifests.runners import TELLING, docker, kubectl, program, starts_unknown
+from kvplan.manifests.said import Place, Unread
+from kvplan.manifests.words import Word, commands, surrounded
 
 API_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
 CLI_MODULE = "vllm.entrypoints.cli.main"
@@ -181,7 +182,8 @@ MOST_BEFORE = 8
 
 def _read(container: Container, words: list[Word], *, positional: bool) -> Served:
     try:
-        found = read_arguments(words, container.file, container.find, positional=positional)
+        release = known_release(image_version(container.image or ""))
+        found = read_arguments(words, container.file, container.find, positional=positional, release=release)
         layer = layer_of(found)
     except CantRead as error:
         return Served(unread=(Unread(container.name, str(error), error.place),))
@@ -192,6 +194,5 @@ def _read(container: Container, words: list[Word], *, positional: bool) -> Serve
         line = words[0].line if words else container.line
         return Served(unread=(Unread(container.name, why, Place(container.file, line)),))
     around.check(container, found, layer)
-    return Served(
-        (Command(container.name, container.place, {**around.layer(container), **layer}, tuple(found.remarks)),)
-    )
+    said = {**around.layer(container), **layer}
+    return Served((Command(container.name, container.place, said, tuple(found.remarks), found.given),))

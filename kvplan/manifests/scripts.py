@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kvplan.check.budget import Place, Unread
-from kvplan.check.serving.command import Configured
-from kvplan.check.serving.container import Container, Served
-from kvplan.check.serving.containers import SHELLS, gathers, served_by
-from kvplan.check.serving.mentions import holders, mentions
-from kvplan.check.serving.words import Word, listed, surrounded
-from kvplan.check.tree import Tree, beside, read_text
 from kvplan.errors import BadFile
+from kvplan.manifests.command import Configured
+from kvplan.manifests.container import Container, Served
+from kvplan.manifests.containers import SHELLS, gathers, served_by
+from kvplan.manifests.mentions import holders, mentions
+from kvplan.manifests.said import Place, Unread
+from kvplan.manifests.tree import Tree, beside, read_text
+from kvplan.manifests.words import Word, listed, surrounded
 
 _HELM = re.compile(r"\{\{-?\s*(?:[^}]*\.(?:Values|Release|Chart|Capabilities)\b|(?:include|define|template) \")")
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
-from kvplan.check.budget import Place, Unread
-from kvplan.check.merge import Given
-from kvplan.check.serving import names
-from kvplan.check.serving.arguments import read_config
-from kvplan.check.serving.around import UNSAID_VERSION
-from kvplan.check.serving.command import ENDLESS, Arguments, CantRead, Command
-from kvplan.check.serving.container import Served
-from kvplan.check.serving.meaning import layer_of
-from kvplan.check.serving.mentions import STARTS, mentions
-from kvplan.check.serving.nodes import Node, documents
-from kvplan.check.tree import Tree, read_text
+from kvplan.manifests import names
+from kvplan.manifests.arguments import read_config
+from kvplan.manifests.around import UNSAID_VERSION
+from kvplan.manifests.command import Arguments, CantRead, Command
+from kvplan.manifests.container import Served
+from kvplan.manifests.keys import ENDLESS
+from kvplan.manifests.meaning import layer_of
+from kvplan.manifests.mentions import STARTS, mentions
+from kvplan.manifests.nodes import Node, documents
+from kvplan.manifests.said import Given, Place, Unread
+from kvplan.manifests.tree import Tree, read_text
+from kvplan.text import on_one_line
 
 __all__ = ["ENDLESS", "UNSAID_VERSION", "Command", "Given", "Served", "is_dockerfile", "mentions", "parse", "read"]
 
@@ -31,7 +32,7 @@ def read(name: str, tree: Tree) -> Served:
 
 def parse(text: str, name: str, tree: Tree) -> Served:
     """The same for its text."""
-    from kvplan.check.serving import scripts
+    from kvplan.manifests import scripts
 
     if name.endswith((".yaml", ".yml", ".json")) or name == STDIN:
         template = tuple(scripts.templates(text, name))
@@ -45,18 +46,17 @@ def parse(text: str, name: str, tree: Tree) -> Served:
 
 def _on_lines(served: Served) -> Served:
     """The same with names and reasons on one line each, and not too long: they are quoted in reports."""
-
-    def line(text: str) -> str:
-        plain = "".join(sign if sign.isprintable() else "?" for sign in " ".join(text.split()))
-        plain = _ENDLESS_WORD.sub(lambda word: word[0][:MOST_QUOTED] + "...", plain)
-        return plain if len(plain) <= MOST_SAID else plain[:MOST_SAID] + "..."
-
+    line = partial(on_one_line, word=MOST_QUOTED, most=MOST_SAID)
     return Served(
         tuple(
             replace(
                 command,
                 name=line(command.name),
-                remarks=tuple(replace(remark, text=line(remark.text)) for remark in command.remarks),
+                noted=tuple(replace(remark, text=line(remark.text)) for remark in command.noted),
+                flags=tuple(
+                    replace(flag, name=line(flag.name), text=None if flag.text is None else line(flag.text))
+                    for flag in command.flags
+                ),
             )
             for command in served.commands
         ),
@@ -66,7 +66,6 @@ def _on_lines(served: Served) -> Served:
 
 MOST_QUOTED, MOST_SAID = 100, 500
 """Signs of one word, and of a whole reason, that a report quotes."""
-_ENDLESS_WORD = re.compile(rf"\S{{{MOST_QUOTED + 4},}}")
 
 STDIN = "-"
 
@@ -77,7 +76,7 @@ def is_dockerfile(name: str) -> bool:
 
 
 def _yaml(found: tuple[Node, ...], name: str, tree: Tree) -> Served:
-    from kvplan.check.serving import compose, helm, kubernetes
+    from kvplan.manifests import compose, helm, kubernetes
 
     objects = [document for document in found if kubernetes.is_manifest(document) or document.said("kind") == "List"]
     served = kubernetes.served(objects, name) if objects else Served()
@@ -157,4 +156,4 @@ def _config(document: Node, name: str) -> Served:
         layer = layer_of(arguments)
     except CantRead as error:
         return Served(unread=(Unread(stem, str(error), error.place),))
-    return Served((Command(stem, place, layer, tuple(arguments.remarks)),))
+    return Served((Command(stem, place, layer, tuple(arguments.remarks), arguments.given),))

@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kvplan.check.budget import Place
-from kvplan.check.merge import Given, Placed
-from kvplan.check.serving.command import Configured
-from kvplan.check.serving.container import Container
-from kvplan.check.serving.nodes import Node
-from kvplan.check.serving.words import Word
+from kvplan.manifests.command import Configured
+from kvplan.manifests.container import Container
+from kvplan.manifests.nodes import Node
+from kvplan.manifests.said import Given, Place, Placed
+from kvplan.manifests.words import Word
 
 GPU_LABELS = (
     "nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "eks.amazonaws.com/instance-gpu-name",

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from kvplan.check.budget import Place
-from kvplan.check.merge import Given, Placed
-from kvplan.check.serving.container import Container
-from kvplan.check.serving.images import is_vllm_image
-from kvplan.check.serving.words import Word
+from kvplan.manifests.container import Container
+from kvplan.manifests.images import is_vllm_image
+from kvplan.manifests.said import Given, Place, Placed
+from kvplan.manifests.words import Word
 
 _RUNNERS = frozenset({"docker", "podman", "nerdctl"})
 _RUNNING = frozenset({"run", "create"})

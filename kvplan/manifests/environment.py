@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from kvplan.manifests.values import special_kernels
+
 LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 
 UNCOUNTED: Mapping[str, str] = {
@@ -58,11 +60,6 @@ def _only_v1(version: str) -> bool:
     from kvplan.engines.vllm.tables.versions import parse
 
     return parse(version) > (0, 11, 0)
-
-
-def special_kernels(backend: str) -> bool:
-    """Whether an attention backend was picked among those that differ in the blocks they take: those of latents."""
-    return "MLA" in backend.upper()
 
 
 def visible(variables: Mapping[str, str]) -> tuple[str, int] | None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kvplan.check.budget import Place
-from kvplan.check.merge import Given, Key, Placed
-from kvplan.check.serving.command import Arguments, CantRead, Value, tree_of
+from kvplan.manifests.command import Arguments, CantRead, Value, tree_of
+from kvplan.manifests.said import Given, Key, Place, Placed
 
 CONFIG = "speculative-config"
 APART = {

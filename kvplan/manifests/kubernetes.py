@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kvplan.check.budget import Place, Unread
-from kvplan.check.merge import Given
-from kvplan.check.serving.container import Container, Served
-from kvplan.check.serving.containers import served_by
-from kvplan.check.serving.images import DEVICES as IMAGE_DEVICES
-from kvplan.check.serving.kserve import RUNTIMES, TEMPLATES, runtime_of, served_by_runtime, without_model
-from kvplan.check.serving.nodes import Node
-from kvplan.check.serving.pods import ConfigMaps, container_of, listed, name_of
-from kvplan.check.serving.words import Word
+from kvplan.manifests.container import Container, Served
+from kvplan.manifests.containers import served_by
+from kvplan.manifests.images import DEVICES as IMAGE_DEVICES
+from kvplan.manifests.kserve import RUNTIMES, TEMPLATES, runtime_of, served_by_runtime, without_model
+from kvplan.manifests.nodes import Node
+from kvplan.manifests.pods import ConfigMaps, container_of, listed, name_of
+from kvplan.manifests.said import Given, Place, Unread
+from kvplan.manifests.words import Word
 
 
 def is_manifest(document: Node) -> bool:

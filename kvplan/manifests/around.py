@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from kvplan.check.build import STRETCHED
-from kvplan.check.merge import Given, Key, Placed
-from kvplan.check.serving import environment, names
-from kvplan.check.serving.command import Arguments
-from kvplan.check.serving.container import Container
-from kvplan.check.serving.images import DEVICES, foreign_number, image_device, image_version
+from kvplan.manifests import environment
+from kvplan.manifests.command import Arguments
+from kvplan.manifests.container import Container
+from kvplan.manifests.images import DEVICES, foreign_number, image_device, image_version
+from kvplan.manifests.keys import STRETCHED
+from kvplan.manifests.said import Given, Key, Placed
 
 UNSAID_VERSION = "engine-version"
 """The rule of a version that is taken for granted."""
@@ -19,7 +18,6 @@ UNSAID_VERSION = "engine-version"
 def check(container: Container, found: Arguments, layer: Mapping[Key, Placed]) -> None:
     """Remark what doesn't go together, and what a plan doesn't count."""
     _check_gpus(container, found, layer)
-    _check_version(container, found)
     _check_environment(container, found)
 
 
@@ -39,64 +37,6 @@ def layer(container: Container) -> dict[Key, Placed]:
     if container.variables.get(environment.LONGER, "0").lower() in {"1", "true"}:
         said[("flags", STRETCHED)] = Given("true", container.place)
     return said
-
-
-def _check_version(container: Container, found: Arguments) -> None:
-    """Flags and values that the image's own version doesn't have are refused, where that version's are known."""
-    version = image_version(container.image) if container.image else None
-    if version is None:
-        return
-    newest = f"{version}.".startswith(f"{names.CURRENT_VERSION}.")
-    for name, value in found.flags.items():
-        if (newest and name in names.GONE | names.GONE_SWITCHES) or _lacks(version, name):
-            found.remark(
-                "unknown-flag", f"vLLM {version} has no --{name}{_having(version, name)}", value.place, "error"
-            )
-        elif value.text is not None and _refuses(version, name, value.text):
-            found.remark("bad-argument", f"vLLM {version} refuses --{name} {value.text}", value.place, "error")
-    if newest:
-        found.remarks[:] = [
-            replace(remark, level="error") if remark.rule == "unknown-flag" else remark for remark in found.remarks
-        ]
-
-
-def _lacks(version: str, name: str) -> bool:
-    """Whether a release that was read has no such flag of the engine's."""
-    from kvplan.engines.vllm.tables.flags import FLAGS
-    from kvplan.engines.vllm.tables.releases import RELEASES
-    from kvplan.engines.vllm.tables.spans import holds
-    from kvplan.engines.vllm.tables.versions import early, parse, text
-
-    if name not in FLAGS or early(version):
-        return False
-    release = parse(version)
-    return text(release) in RELEASES and not holds(FLAGS[name], release)
-
-
-def _refuses(version: str, name: str, value: str) -> bool:
-    """Whether a release that was read doesn't take a value that another one does."""
-    from kvplan.engines.vllm.tables.choices import ever_taken, taken
-    from kvplan.engines.vllm.tables.releases import RELEASES
-    from kvplan.engines.vllm.tables.versions import early, parse, text
-
-    release, word = parse(version), value.lower()
-    known = text(release) in RELEASES and not early(version)
-    return known and ever_taken(name, word) and word != "none" and not taken(name, word, release)
-
-
-def _having(version: str, name: str) -> str:
-    """Which release has it."""
-    from kvplan.engines.vllm.tables.flags import FLAGS
-    from kvplan.engines.vllm.tables.spans import first, last
-    from kvplan.engines.vllm.tables.versions import parse, text
-
-    written = FLAGS.get(name)
-    if written is None:
-        return ""
-    end = last(written)
-    if end is not None and end < parse(version):
-        return f", which {text(end)} had last"
-    return f", which came with {text(first(written))}"
 
 
 def _device(found: Arguments) -> str | None:

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from kvplan.check.build import CONNECTORS, EVENTS
-from kvplan.check.merge import Given, Key, Placed
-from kvplan.check.serving.command import Arguments, tree_of
+from kvplan.manifests.command import Arguments, tree_of
+from kvplan.manifests.keys import CONNECTORS, EVENTS
+from kvplan.manifests.said import Given, Key, Placed
 
 TRANSFER, PUBLISHED = "kv-transfer-config", "kv-events-config"
 MULTI, UNNAMED = "MultiConnector", "(unnamed)"

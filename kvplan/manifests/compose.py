@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from kvplan.check.budget import Place, Unread
-from kvplan.check.merge import Given, Placed
-from kvplan.check.serving.command import Configured, FindConfig
-from kvplan.check.serving.container import Container, Served, nothing
-from kvplan.check.serving.containers import served_by
-from kvplan.check.serving.nodes import Node
-from kvplan.check.serving.words import Word, closing, commands
-from kvplan.check.tree import Tree, beside, read_text
 from kvplan.errors import BadFile
+from kvplan.manifests.command import Configured, FindConfig
+from kvplan.manifests.container import Container, Served, nothing
+from kvplan.manifests.containers import served_by
+from kvplan.manifests.nodes import Node
+from kvplan.manifests.said import Given, Place, Placed, Unread
+from kvplan.manifests.tree import Tree, beside, read_text
+from kvplan.manifests.words import Word, closing, commands
 
 _VARIABLE = re.compile(r"\$(?:(?P<escaped>\$)|(?P<name>[A-Za-z_]\w*)|(?P<open>\{))", re.ASCII)
 _BRACED = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:(?P<how>:?[-+?])(?P<other>.*))?", re.ASCII | re.DOTALL)

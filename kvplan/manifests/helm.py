@@ -6,15 +6,14 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from kvplan.check.budget import Place, Remark, Unread
-from kvplan.check.merge import Given, Placed
-from kvplan.check.serving import names, stack
-from kvplan.check.serving.container import Container, Served
-from kvplan.check.serving.containers import served_by
-from kvplan.check.serving.images import is_vllm_image
-from kvplan.check.serving.nodes import Node, plain
-from kvplan.check.serving.pods import device_of, pod_gpu, resource_gpus
-from kvplan.check.serving.words import Word, listed
+from kvplan.manifests import names, stack
+from kvplan.manifests.container import Container, Served
+from kvplan.manifests.containers import served_by
+from kvplan.manifests.images import is_vllm_image
+from kvplan.manifests.nodes import Node, plain
+from kvplan.manifests.pods import device_of, pod_gpu, resource_gpus
+from kvplan.manifests.said import Given, Place, Placed, Remark, Unread
+from kvplan.manifests.words import Word, listed
 
 _ARGUMENTS = ("args", "extraArgs", "extraArguments", "containerArgs", "vllmArgs", "engineArgs", "command")
 _MODELS = ("modelURL", "model", "modelName", "modelId", "modelID", "hfModel", "hfModelId", "repository")
@@ -152,7 +151,7 @@ def _served(found: _Found, file: str) -> Served:
 def _remarked(served: Served, remarks: Iterable[Remark]) -> Served:
     """The same with remarks on every command."""
     more = tuple(remarks)
-    commands = tuple(replace(command, remarks=(*command.remarks, *more)) for command in served.commands)
+    commands = tuple(replace(command, noted=(*command.noted, *more)) for command in served.commands)
     return Served(commands, served.unread)
 
 
@@ -187,9 +186,9 @@ def _settings(node: Node) -> list[Word]:
         name = re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", key).lower()
         if key == "extraArgs":
             words += [Word(item.value, item.line) for item in value.items if isinstance(item.value, str)]
-        elif value.kind == "bool" and name in names.SWITCHES:
+        elif value.kind == "bool" and names.takes(name, None) == "switch":
             words.append(Word(f"--{'' if plain(value) else 'no-'}{name}", value.line))
-        elif value.text and name in names.KNOWN:
+        elif value.text and names.has(name):
             words += [Word(f"--{name}", value.line), Word(value.text, value.line)]
     return words
 

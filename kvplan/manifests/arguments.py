@@ -13,24 +13,30 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kvplan.check.budget import Place
-from kvplan.check.serving import names
-from kvplan.check.serving.command import Arguments, CantRead, FindConfig, Value, tree_of
-from kvplan.check.serving.meaning import COUNTED
-from kvplan.check.serving.nodes import Node, plain
-from kvplan.check.serving.words import Word
 from kvplan.errors import BadFile
+from kvplan.manifests import names
+from kvplan.manifests.command import Arguments, CantRead, FindConfig, Value, tree_of
+from kvplan.manifests.meaning import COUNTED
+from kvplan.manifests.nodes import Node, plain
+from kvplan.manifests.said import Place
+from kvplan.manifests.words import Word
+
+if TYPE_CHECKING:
+    from kvplan.engines.vllm.tables.versions import Version
 
 
-def read_arguments(words: Sequence[Word], file: str, find: FindConfig, *, positional: bool) -> Arguments:
+def read_arguments(
+    words: Sequence[Word], file: str, find: FindConfig, *, positional: bool, release: Version | None = None
+) -> Arguments:
     """Model and flags from the words after `vllm serve` (or of the API server module, whose model is a flag).
 
-    positional: whether a first word that isn't a flag is the model.
+    positional: whether a first word that isn't a flag is the model. release: whose parser it is; None for the newest's.
 
     Raises: CantRead where an unknown word hides what matters.
     """
-    found = Arguments(file, subcommand=positional)
+    found = Arguments(file, positional, release)
     rest = _split_fused(words, found)
     config = _take_config(rest, found)
     if config is not None:
@@ -78,7 +84,7 @@ def _take_config(rest: list[Word], found: Arguments) -> Word | None:
 
 
 def _read_config(word: Word, find: FindConfig, found: Arguments) -> None:
-    from kvplan.check.serving.nodes import documents
+    from kvplan.manifests.nodes import documents
 
     place = Place(found.file, word.line)
     if word.unknown is not None:
@@ -109,10 +115,10 @@ def _configured(name: str, node: Node, place: Place, found: Arguments) -> None:
     if node.kind == "bool":
         if plain(node):
             found.flags[name] = Value(None, place)
-        elif name in names.SWITCHES and found.subcommand:
+        elif names.takes(name, found.release) == "switch" and found.subcommand:
             text = f"`vllm serve` passes over `{name}: false` in a --config file: give --no-{name} on the command line"
             found.remark("bad-argument", text, place)
-        elif name in names.SWITCHES:
+        elif names.takes(name, found.release) == "switch":
             found.flags[name] = Value(None, place, on=False)
     elif isinstance(node.value, str):
         if name == "model":
@@ -122,7 +128,6 @@ def _configured(name: str, node: Node, place: Place, found: Arguments) -> None:
             found.flags[name] = Value(node.value, place)
     else:
         found.flags[name] = Value(None, place, tree=plain(node))
-    _check_known(name, place, found)
 
 
 @dataclass(slots=True)
@@ -166,25 +171,25 @@ class _Reader:
     def flag(self, word: Word) -> None:
         name, equals, text = word.text.partition("=")
         place = Place(self.found.file, word.line)
-        name, on = _name(name)
+        name, on = _name(name, self.found.release)
         if isinstance(on, str):  # -O3
             self.found.flags[name] = Value(on, place)
             return
         name, _, inner = name.partition(".")
-        name, on = _full(name, on=on)
+        name, on = _full(name, self.found.release, on=on)
         if inner:
             self.nested(name, inner, text if equals else self.next_word().text, place)
             return
-        _check_known(name, place, self.found)
+        takes = names.takes(name, self.found.release)
         if equals:
             self.set(name, Word(text, word.line, word.unknown), place)
-        elif not on or name in names.SWITCHES or name in names.GONE_SWITCHES:
+        elif not on or takes == "switch":
             self.found.flags[name] = Value(None, place, on=on)
-        elif name in names.SEVERAL:
+        elif takes == "several":
             self.several(name, place)
         elif self.value_follows():
             self.set(name, self.next_word(), place)
-        elif name in names.KNOWN:
+        elif takes == "value" and names.has(name):
             self.found.remark("bad-argument", f"vLLM refuses --{name}: it has no value", place, "error")
         else:
             self.found.flags[name] = Value(None, place)
@@ -217,6 +222,8 @@ class _Reader:
             raise CantRead(f"its --{name} is {word.unknown}, which only the shell knows", place)
         if name == "model":
             self.model(word)
+        elif names.takes(name, self.found.release) == "optional" and word.text.lower() in _BOOLEANS:
+            self.found.flags[name] = Value(None, place, on=_BOOLEANS[word.text.lower()])
         else:
             self.found.flags[name] = Value(word.text, place)
 
@@ -238,9 +245,11 @@ class _Reader:
 
 
 _NUMBER = re.compile(r"-\d+(\.\d+)?")
+_BOOLEANS = {"true": True, "false": False}
+"""Values of switches that took one, up to 0.8.4. Source: vLLM 0.6.0 engine/arg_utils.py StoreBoolean."""
 
 
-def _name(word: str) -> tuple[str, bool | str]:
+def _name(word: str, release: Version | None) -> tuple[str, bool | str]:
     """A flag's full name, and whether it is switched on; for `-O3` the value instead."""
     if word.startswith("--"):
         name, dot, inner = word[2:].partition(".")
@@ -250,27 +259,21 @@ def _name(word: str) -> tuple[str, bool | str]:
         return name, True
     short, dot, inner = word[1:].partition(".")
     if short.startswith("O") and short[1:]:
-        return "optimization-level", short[1:]
-    return names.SHORT.get(short, short) + dot + inner, True
+        return names.short("O", release), short[1:]
+    return names.short(short, release) + dot + inner, True
 
 
-def _full(name: str, *, on: bool) -> tuple[str, bool]:
+def _full(name: str, release: Version | None, *, on: bool) -> tuple[str, bool]:
     """The flag that an alias or the beginning of a name stands for, as argparse takes it where only one is meant."""
     name = names.ALIASES.get(name, name)
     if name in names.KNOWN:
         return name, on
-    meant = {known: on for known in names.CURRENT if known.startswith(name)}
+    every = names.of_release(release)
+    meant = {known: on for known in every if known.startswith(name)}
     if name.startswith("no-"):
-        meant |= {known: False for known in names.SWITCHES if known.startswith(name.removeprefix("no-"))}
+        plain = name.removeprefix("no-")
+        meant |= {
+            known: False for known in every if known.startswith(plain) and names.takes(known, release) == "switch"
+        }
     (found,) = meant.items() if len(meant) == 1 else ((name, on),)
     return found
-
-
-def _check_known(name: str, place: Place, found: Arguments) -> None:
-    if name in names.KNOWN:
-        return
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, names.KNOWN, n=1, cutoff=0.8)
-    hint = f"; did you mean --{near[0]}?" if near else ""
-    found.remark("unknown-flag", f"vLLM {names.CURRENT_VERSION} has no flag --{name}{hint}", place)

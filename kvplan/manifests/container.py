@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kvplan.check.budget import Place, Unread
-from kvplan.check.merge import Placed
-from kvplan.check.serving.command import Command, FindConfig
-from kvplan.check.serving.words import Word
+from kvplan.manifests.command import Command, FindConfig
+from kvplan.manifests.said import Place, Placed, Unread
+from kvplan.manifests.words import Word
 
 
 def nothing(_path: str) -> None:

@@ -7,11 +7,11 @@ a shell can know - an unset variable, `$(...)`, a positional parameter - becomes
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from kvplan.check.serving.shape import ASSIGNED, KEYWORDS, Shape
-from kvplan.check.serving.variables import Variables
+from kvplan.manifests.shape import ASSIGNED, KEYWORDS, Shape
+from kvplan.manifests.variables import Variables
 
 _PLAIN = re.compile(r"[^\s\\'\"$`#<>&;|()]+")
 _QUOTED = re.compile(r"[^\"\\$`\n]+")
@@ -95,30 +95,38 @@ class _Scanner:
         return tuple(self.words)
 
     def step(self) -> None:
-        char = self.text[self.at]
+        """Read on by what stands here."""
         if plain := _PLAIN.match(self.text, self.at):
             self.add(plain[0])
             self.at = plain.end()
-        elif char == "\\":
-            self.escape()
-        elif char == "'":
-            self.single()
-        elif char == '"':
-            self.double()
-        elif char in "$`":
-            self.expand(quoted=False)
-        elif char in BLANK:
-            self.end_word()
-            self.at += 1
-        elif char == "#" and not self.part.started:
-            end = self.text.find("\n", self.at)
-            self.at = len(self.text) if end < 0 else end
-        elif char in "<>&" and (redirect := self.redirect()):
-            self.at += redirect
-        elif operator := _OPERATOR.match(self.text, self.at):
+        else:
+            _READERS.get(self.text[self.at], _Scanner.sign)(self)
+
+    # what stands between words
+
+    def blank(self) -> None:
+        self.end_word()
+        self.at += 1
+
+    def comment(self) -> None:
+        if self.part.started:
+            self.sign()
+            return
+        end = self.text.find("\n", self.at)
+        self.at = len(self.text) if end < 0 else end
+
+    def redirection(self) -> None:
+        length = self.redirect()
+        self.at += length
+        if not length:
+            self.sign()
+
+    def sign(self) -> None:
+        """An operator, or else a sign that stands for itself."""
+        if operator := _OPERATOR.match(self.text, self.at):
             self.operator(operator[0])
         else:
-            self.add(char)
+            self.add(self.text[self.at])
             self.at += 1
 
     # the pieces of a word
@@ -168,6 +176,9 @@ class _Scanner:
                 self.add(char)
                 self.at += 1
         self.at += 1
+
+    def expansion(self) -> None:
+        self.expand(quoted=False)
 
     def expand(self, *, quoted: bool) -> None:
         text, at = self.text, self.at
@@ -323,6 +334,18 @@ class _Scanner:
         if words:
             self.shown, self.writes = words[0].text in _SHOWING and not self.writes, False
         self.shape.command(words)
+
+
+_READERS: Mapping[str, Callable[[_Scanner], None]] = {
+    "\\": _Scanner.escape,
+    "'": _Scanner.single,
+    '"': _Scanner.double,
+    "#": _Scanner.comment,
+    **dict.fromkeys("$`", _Scanner.expansion),
+    **dict.fromkeys(BLANK, _Scanner.blank),
+    **dict.fromkeys("<>&", _Scanner.redirection),
+}
+"""Who reads on at a sign that isn't plain; others are operators, or stand for themselves."""
 
 
 def commands(script: str, line: int = 1, variables: Mapping[str, str] | None = None) -> list[list[Word]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from kvplan.check.budget import Unread
-from kvplan.check.serving.container import Container, Served
-from kvplan.check.serving.nodes import Node
-from kvplan.check.serving.pods import ConfigMaps, container_of, listed
-from kvplan.check.serving.words import Word
+from kvplan.manifests.container import Container, Served
+from kvplan.manifests.nodes import Node
+from kvplan.manifests.pods import ConfigMaps, container_of, listed
+from kvplan.manifests.said import Unread
+from kvplan.manifests.words import Word
 
 RUNTIMES = frozenset({"ServingRuntime", "ClusterServingRuntime"})
 
