@@ -53,18 +53,12 @@ def _check(plan: Plan, question: FitQuestion) -> None:
 
     Raises: UsageError.
     """
-    request, excess, title = plan.request, plan.started.excess, plan.request.engine.words.title
+    request, title = plan.request, plan.request.engine.words.title
     if question.weight_dtype is not None or request.options.weights_per_gpu is not None:
         raise UsageError(
             f"the plan's weights are a what-if: the checkpoint that {title} would load has its own",
             cause="--weight-dtype and --weights change the arithmetic, not the files",
             hint="give the quantized checkpoint itself as the model, or leave them out",
-        )
-    if excess is not None and excess.past_table:
-        raise UsageError(
-            f"{request.model.origin.id} can't be served with {request.context:,} tokens",
-            cause=f"its positions are looked up in a table of {excess.longest:,}: {title} would read past its end",
-            hint=f"--ctx {excess.longest}",
         )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvplan.arch.model import DESCRIBED
 from kvplan.plan.request import Request
+from kvplan.plan.shapes import one_row
 from kvplan.text import all_of, plural
 from kvplan.units import format_bytes
 
@@ -24,6 +25,8 @@ def warnings(plan: Plan, engine: str | None) -> tuple[str, ...]:
     found += plan.started.cautions()
     found += _too_long(plan)
     found += _unstated(request)
+    found += _slices(request)
+    found += one_row(request.model, kv)
     if request.options.speculative_tokens:
         found.append(
             "Drafting and checking what was drafted isn't timed: a step's time is that of one token a sequence."
@@ -54,6 +57,16 @@ def _too_long(plan: Plan) -> tuple[str, ...]:
     elif excess.unlock is not None:
         refused = f": {words.title} refuses such a {words.length} without {excess.unlock}=1"
     return (f"{plan.request.context:,} tokens are more than the model's own maximum of {excess.longest:,}{refused}.",)
+
+
+def _slices(request: Request) -> tuple[str, ...]:
+    """What ranks on MIG slices are up against. Source: NVIDIA/nccl#1716, NVIDIA's MIG guide."""
+    gpu, parallel = request.gpu, request.parallel
+    if gpu.mig_of is None or parallel.tp * parallel.pp * parallel.ep == 1:
+        return ()
+    told = "NCCL joins slices of one GPU only with NCCL_MULTI_RANK_GPU_ENABLE=1, which is experimental"
+    far = "slices of different GPUs reach each other through the host"
+    return (f"{parallel.gpus} ranks on slices of {gpu.mig_of}: a process sees one slice, {told}; {far}.",)
 
 
 def _unstated(request: Request) -> Iterator[str]:

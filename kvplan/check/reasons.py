@@ -10,14 +10,14 @@ from kvplan.units import format_bytes
 
 
 def too_long(plan: Plan, *, stretched: bool) -> str | None:
-    """Why the engine wouldn't take the context at all: more than the model's own maximum, unless it is told to."""
+    """Why the context wouldn't be taken at all: nothing reads past a table, and an engine no more than it is told to allow."""
     excess = plan.started.excess
-    if excess is None or excess.unlock is None:
+    if excess is None:
         return None
     own, title = excess.longest, plan.request.engine.words.title
     if excess.past_table:
         return f"the model's positions are looked up in a table of {own:,}, and more would be read past its end"
-    if stretched:
+    if stretched or excess.unlock is None:
         return None
     return f"the model's own maximum is {own:,}, and {title} refuses more without {excess.unlock}"
 

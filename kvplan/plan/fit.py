@@ -115,7 +115,7 @@ def _decided(request: Request, started: Started, budget: Budget, curves: tuple[C
     kv_bytes, context = request.decide(budget.kv), request.context
     own: Capacity | Refusal
     if kv_bytes > 0:
-        own = started.capacity(kv_bytes)
+        own = _past_table(request, started, kv_bytes) or started.capacity(kv_bytes)
     else:
         need = max(curve.bytes_at(context) for curve in curves)
         own = Refusal("weights", _no_room(budget, request), need, kv_bytes, max_context=0)
@@ -168,6 +168,17 @@ def _check_weights(request: Request) -> None:
             cause="not derived from its config: " + "; ".join(large),
             hint="--weights 140GB (all checkpoint files together), or --kv-memory 40GiB (the cache alone, per GPU)",
         )
+
+
+def _past_table(request: Request, started: Started, kv_bytes: int) -> Refusal | None:
+    """Memory doesn't help a sequence whose positions aren't in the model's table."""
+    excess = started.excess
+    if excess is None or not excess.past_table:
+        return None
+    end = excess.longest
+    within = request.engine.start(replace(request.setup, context=end)).capacity(kv_bytes)
+    said = f"its positions are looked up in a table of {end:,}, and more would be read past its end"
+    return Refusal("longest_request", said, kv_bytes, kv_bytes, min(within.max_context, end))
 
 
 def _too_much(request: Request, budget: Budget) -> NoFit | None:

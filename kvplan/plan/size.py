@@ -12,6 +12,7 @@ from kvplan.engines.base import Options, Setup
 from kvplan.errors import UsageError
 from kvplan.plan.request import NO_FLAGS, ONE_GPU
 from kvplan.plan.shapes import as_attention, attention_label, shown_kinds
+from kvplan.text import all_of
 
 if TYPE_CHECKING:
     from kvplan.engines.protocol import Engine
@@ -101,9 +102,17 @@ def size(request: SizeRequest) -> Sizing:
     )
 
 
-def default_length(model: Model) -> int:
-    """The model's own maximum; UNSTATED_CONTEXT for a model that states none."""
-    return model.context.tokens or UNSTATED_CONTEXT
+def default_length(*models: Model) -> int:
+    """The shortest of the models' own maxima; UNSTATED_CONTEXT where none states any."""
+    return min((model.context.tokens for model in models if model.context.tokens), default=UNSTATED_CONTEXT)
+
+
+def unstated_length(*models: Model) -> str | None:
+    """Where the default length comes from, when it is no model's own maximum."""
+    if any(model.context.tokens for model in models):
+        return None
+    names = all_of(dict.fromkeys(model.origin.id for model in models))
+    return f"{UNSTATED_CONTEXT:,} tokens: no maximum is stated for {names}, and --ctx gives none"
 
 
 def _length(tokens: int, curve: Curve, ranks: tuple[Curve, ...], request: SizeRequest) -> Length:

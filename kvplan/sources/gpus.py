@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -143,9 +144,16 @@ def read_yaml(path: Path) -> dict[str, object]:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise BadFile(f"{path} can't be read", cause=error.strerror, hint="docs/adding-a-gpu.md shows a file") from None
-    tree, _ = parse_yaml_mapping(decoded(raw, str(path)), str(path))
+        raise BadFile(f"{path} can't be read", cause=error.strerror, hint=_SHOWN) from None
+    try:
+        tree, _ = parse_yaml_mapping(decoded(raw, str(path)), str(path))
+    except BadFile as error:  # which speaks of models
+        error.problem = replace(error.problem, hint=_SHOWN)
+        raise
     return tree
+
+
+_SHOWN = "docs/adding-a-gpu.md shows a file"
 
 
 @cache

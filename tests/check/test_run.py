@@ -224,6 +224,17 @@ def test_leave_to_serve_more_ends_where_a_table_of_positions_does(folder: Path):
     assert "looked up in a table of 1,024" in " ".join(ran.out.split())
 
 
+@pytest.mark.parametrize("engine", ["vllm", "ideal"])
+def test_a_table_of_positions_ends_for_every_engine(folder: Path, engine: str):
+    plan = f"{{model: gpt2, gpu: h100, context: 8k, engine: {engine}}}"
+    (folder / "b.yaml").write_text(f"kvplan-budget: 1\ndeployments:\n  a: {plan}\n")
+    ran = check("b.yaml")
+    assert ran.code == 1
+    page = " ".join(ran.out.split())
+    assert "looked up in a table of 1,024" in page
+    assert "a sequence takes" not in page
+
+
 @pytest.mark.parametrize(("model", "code"), [("llama-3-8b", 1), ("qwen3-30b-a3b", 0)])
 def test_expert_parallelism_needs_experts(folder: Path, model: str, code: int):
     (folder / "run.sh").write_text(f"vllm serve {model} --max-model-len 4096 --enable-expert-parallel\n")

@@ -110,8 +110,9 @@ def test_numbers_are_never_cut_and_the_name_is_the_last_to_go(monkeypatch: pytes
         "model                           bytes 3",
         "─" * 39,
         "a-model-with-a-long-name  5,578,424,323",
-        "No room in 40 columns for: bytes 0,",
-        "bytes 1, bytes 2.",
+        "No room in 40 columns, the least that a",
+        "page has, for: bytes 0, bytes 1, bytes",
+        "2.",
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import json
+import re
 import shutil
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ from kvplan.errors import BadField, BadFile, KvplanError, MissingField
 from kvplan.hardware.record import read_record
 from kvplan.sources.gpus import load_gpu, parse_gpu
 from kvplan.sources.paths import configs_dir
+from kvplan.sources.strict import parse_yaml_mapping
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -230,3 +232,36 @@ def test_a_damaged_installation_says_so(tmp_path, monkeypatch):
     finally:
         gpus._index.cache_clear()
     assert caught.value.problem.hint == "install kvplan again"
+
+
+@pytest.mark.parametrize("key", ["id", "name", "vendor", "architecture"])
+def test_a_text_that_is_missing_is_missing(key: str):
+    with pytest.raises(MissingField, match=f"^{key} is missing"):
+        read_record(broken(lambda tree: tree.pop(key)))
+
+
+def test_the_page_marks_what_is_needed():
+    page = (ROOT / "docs" / "adding-a-gpu.md").read_text()
+    (block,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    marked = set(re.findall(r"^(\w+):[^\n]*# needed", block, re.MULTILINE))
+    tree, _ = parse_yaml_mapping(block, "page.yaml")
+
+    def needed(key: str) -> bool:
+        try:
+            read_record({other: value for other, value in tree.items() if other != key})
+        except MissingField as error:
+            return error.field == key
+        return False
+
+    assert marked == {key for key in tree if needed(key)}
+    read_record({key: value for key, value in tree.items() if key in marked})
+    for part in ("value", "kind", "source"):
+        assert f"`{part}`" in page.partition("A number that is there has")[2].partition("\n")[0]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "- 1\n"])
+def test_a_file_that_holds_no_record_is_sent_to_the_page_about_records(text: str, tmp_path: Path):
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(BadFile) as caught:
+        load_gpu(str(tmp_path / "mine.yaml"))
+    assert caught.value.problem.hint == "docs/adding-a-gpu.md shows a file"

@@ -35,7 +35,7 @@ def fit_report(
     return schema.FitReport(
         schema=schema_id("fit"),
         model=model_info(request.model),
-        kv_dtype=kv_dtype(plan.kv),
+        kv_dtype=kv_dtype(request.model.in_use(plan.kv)),
         parallel=layout(request.parallel),
         engine=engine_info(request.engine),
         gpu=gpu_info(request.gpu, request.parallel.gpus),
@@ -65,9 +65,14 @@ def fit_report(
 
 
 def _engine_error(plan: Plan) -> str | None:
-    """What the engine itself would say; where it runs out of memory before it gets there, what its allocator says."""
+    """What the engine itself would say; where it runs out of memory before it gets there, what its allocator says.
+
+    None past a table of positions, which is kvplan's word: what an engine says there depends on what it is told to allow.
+    """
     request, own = plan.request, plan.own
-    if not request.engine.allocates or not isinstance(own, Refusal):
+    excess = plan.started.excess
+    past_table = excess is not None and excess.past_table
+    if not request.engine.allocates or not isinstance(own, Refusal) or past_table:
         return None
     if own.binding != "weights":
         return own.message

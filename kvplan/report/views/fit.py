@@ -44,6 +44,7 @@ def _blocks(report: schema.FitReport) -> Iterator[Block]:
         columns = (Column("change", right=False), Column("effect", right=False, shrink=True))
         yield Table(columns, tuple((found.change, found.effect) for found in report.suggestions))
     yield from (Note(text) for text in _notes(report))
+    yield from words.set_elsewhere(report.settings)
 
 
 def _question(report: schema.FitReport) -> str:
@@ -124,17 +125,29 @@ def _capacity(report: schema.FitReport) -> Iterator[tuple[str, str]]:
         if reserved.gap:
             said = ", ".join(f"{reason.name} {format_bytes(reason.bytes)}" for reason in reserved.gap)
             yield "the gap, a sequence", said
-    longest = "nothing stops it" if report.max_context is None else f"{report.max_context:,} tokens"
-    own = report.model.max_context
-    if report.max_context is not None and report.max_context_name is not None:
-        longest += f" ({report.max_context_name})"
-    yield "longest sequence", longest + (f"; the model's own maximum is {own:,}" if own is not None else "")
+    yield "longest sequence", _longest(report)
     if report.utilization_needed is not None:
         yield _for_so_many(report), f"--utilization {report.utilization_needed:g} is the least that holds them"
     elif report.utilization_reason is not None:
         yield _for_so_many(report), f"no --utilization holds them: {report.utilization_reason}"
     if report.engine_error is not None and report.engine_error != report.reason:
         yield f"{report.engine.name} would say", report.engine_error
+
+
+def _longest(report: schema.FitReport) -> str:
+    """How long one may be, and what says so: memory, or the length up to which an engine's answer was looked for."""
+    longest, own, name = report.max_context, report.model.max_context, report.max_context_name
+    if longest is None:
+        text = "nothing stops it"
+    elif name is not None and longest == own != report.exceeded:
+        return f"at least {longest:,} tokens, the model's own maximum"
+    elif name is not None and longest == report.context:
+        text = f"at least {longest:,} tokens, the length planned for"
+    elif name is not None and report.engine_error is not None and longest < report.context:
+        text = f"{longest:,} tokens ({name})"
+    else:
+        text = f"{longest:,} tokens"
+    return text if own is None else f"{text}; the model's own maximum is {own:,}"
 
 
 def _for_so_many(report: schema.FitReport) -> str:

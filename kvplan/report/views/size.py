@@ -32,6 +32,7 @@ def _blocks(report: schema.SizeReport) -> Iterator[Block]:
         yield _same_shape(report)
     yield from (Note(text) for text in notes(report.model))
     yield from (Note(f"Assumed: {name} {value}.") for name, value in report.assumed.items())
+    yield from words.set_elsewhere(report.settings)
     if report.rule_of_thumb is not None:
         yield Note(f"Rule of thumb: {report.rule_of_thumb}.")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from kvplan.report.blocks import Note
 from kvplan.report.schema import common as schema
 from kvplan.units import format_bytes, format_seconds
 
@@ -95,6 +97,16 @@ def tokens(count: int | None) -> str:
 def seconds(value: float | None) -> str:
     """`16.23 ms`; `unknown` for None."""
     return "unknown" if value is None else format_seconds(value)
+
+
+def settings_text(settings: Iterable[schema.Setting]) -> str:
+    """`set elsewhere: tp 8 (kvplan.toml), kv_dtype fp8 (KVPLAN_KV_DTYPE)`."""
+    return "set elsewhere: " + ", ".join(f"{each.name} {each.value} ({each.source})" for each in settings)
+
+
+def set_elsewhere(settings: Sequence[schema.Setting]) -> tuple[Note, ...]:
+    """The same as a note, where there is any."""
+    return (Note(f"S{settings_text(settings)[1:]}."),) if settings else ()
 
 
 def share(value: float) -> str:
