@@ -113,7 +113,7 @@ def test_one_more_engine_is_planned_for(doubling):
     assert "It takes everything twice." in own.warnings
     assert own.per_gpu.assumed["ctx_size"] == "2048"
     page = render(own, "table", Canvas())
-    assert "at least 2,048 tokens, the length planned for" in page
+    assert "longest sequence  163,840 tokens" in page
     assert "doubling 1.0" in page
 
 
