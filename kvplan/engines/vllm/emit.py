@@ -16,7 +16,7 @@ from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
 from kvplan.engines.vllm.blocks.cells import flag as flag_of
-from kvplan.engines.vllm.blocks.drafts import draft_layers
+from kvplan.engines.vllm.blocks.drafts import has_drafts
 from kvplan.engines.vllm.memory.adapters import TARGETED, lora_rank
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.settings import Settings, settings
@@ -85,7 +85,7 @@ def launch(
     chosen = settings(model, gpu, parallel, options, context, rules(engine.release))
     longest = engine.longest_context(model)
     stretched = longest is not None and context > longest
-    drafts = "mtp" if draft_layers(model) else "ngram"
+    drafts = "mtp" if has_drafts(model) else "ngram"
     chosen_format = engine.chosen_format(model, gpu)
     own = () if chosen_format is None else (spelled(chosen_format),)
     unlocks: tuple[Flag, ...] = ((UNLOCK, None),) if quantizers.deprecated(model, engine.release) else ()
