@@ -90,6 +90,20 @@ def test_a_window_by_class_and_by_list(name, fields, pool):
 
 
 @pytest.mark.parametrize(
+    ("kinds", "version", "kind"),
+    [
+        # engine/arg_utils.py: the window always; unless is_interleaved; only if all(lt == "sliding_attention")
+        ("mixed", (0, 10, 0), "sliding"), ("mixed", (0, 10, 1), "full"), (FULL, (0, 26, 0), "sliding"), (FULL, (0, 27, 0), "full"),
+        (SLIDING, (0, 33, 0), "sliding"),
+    ],
+)  # fmt: skip
+def test_when_a_release_gives_all_layers_the_config_s_window(kinds, version, kind):
+    model, own = checkpoint("olmoe-1b-7b", layer_types=kinds, sliding_window=1024), Vllm(version)
+    made = own.plan(model, None, Parallel(), own.kv_format(model, None, None), Options(), 2048)
+    assert {group.layers[0].spec.kind for group in made.layout.groups} == {kind}
+
+
+@pytest.mark.parametrize(
     ("target", "draft", "gib", "context", "pool"),
     [
         ("gemma-7b", "gemma-2-2b", 20, 2048, (6_301, 28_740)),
