@@ -80,7 +80,7 @@ def _windows(model: Model, rules: Rules, window: int | None) -> Model:
     def built(cache: Cache) -> Cache:
         if not isinstance(cache, Attention) or cache.chunk is not None or (own and (unset or cache.window is not None)):
             return cache
-        return replace(cache, window=window)
+        return cache if cache.window == window else replace(cache, window=window)
 
     return map_caches(model, built)
 
