@@ -1,7 +1,8 @@
-"""Remakes kvplan/engines/vllm/tables/{releases,registered,unadapted,adapted_ends,flags,capabilities}.py: what each release of vLLM takes.
+"""Remakes most of kvplan/engines/vllm/tables: what each release of vLLM takes.
 
     python tools/vllm_tables.py FOLDER
 
+The modules are releases, registered, unadapted, adapted_ends, attention, flags and capabilities.
 FOLDER holds one folder a release, named by its version, with the release's `vllm` package in it (a wheel unpacks; of it
 only config*, engine/arg_utils.py, entrypoints/common/cli_args.py, model_executor/models, models and layers/quantization are read). Nothing is imported:
 names are taken from the syntax trees. Names of classes, flags and formats are facts; no other text is kept.
@@ -17,6 +18,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
+
+from vllm_attention import attention, placed
 
 HERE = Path(__file__).parents[1] / "kvplan" / "engines" / "vllm" / "tables"
 Version = tuple[int, int, int]
@@ -71,6 +74,38 @@ def main(folder: Path) -> None:
                 "OPEN",
                 "Class that builds a language model which a config names, not itself: releases.",
                 spans(releases, partial(ending, end="open")),
+            ),
+        ),
+    )
+    write(
+        "attention.py",
+        "How the model classes that vLLM registers build their attention layers, and the releases that do so.\n\n"
+        "Source: model_executor/models/registry.py and the classes that those it names are made of, of each",
+        (
+            (
+                "OWN_WINDOWS",
+                "Class that gives some of its layers a window of their own: releases. Other classes leave it to the cache's.",
+                spans(releases, lambda folder: attention(folder).own_windows),
+            ),
+            (
+                "DIVIDES",
+                "Class whose heads are the hidden size over their number, whatever head_dim a config states: releases.",
+                spans(releases, lambda folder: attention(folder).divides),
+            ),
+            (
+                "UNIFORM",
+                "Class that refuses windows on some of its layers alone: releases.",
+                spans(releases, lambda folder: attention(folder).uniform),
+            ),
+            (
+                "UNSET",
+                "Class that takes the cache's window away from layers without one of their own: releases.",
+                spans(releases, lambda folder: attention(folder).unset),
+            ),
+            (
+                "OPENS",
+                "Class whose language model is of the class that the config of that part names: releases.",
+                spans(releases, lambda folder: attention(folder).opens),
             ),
         ),
     )
@@ -245,11 +280,7 @@ def drafting_of(folder: Path) -> set[str]:
 
 def registered_as(folder: Path) -> Iterator[tuple[str, str]]:
     """Names that the registry has, and the classes they stand for."""
-    for node in trees(folder, "model_executor/models/registry.py", "model_executor/models/__init__.py"):
-        if isinstance(node, ast.Dict):
-            for key, value in zip(node.keys, node.values, strict=True):
-                if isinstance(key, ast.Constant) and isinstance(value, ast.Tuple) and len(constants(value)) == 2:
-                    yield key.value, constants(value)[1]
+    return ((name, defined) for name, (_, defined) in placed(folder).items())
 
 
 def unadapted_of(folder: Path) -> set[str]:

@@ -31,6 +31,7 @@ GPU_SIZE = re.compile(r"(\d+) ?GB")
 QUANTIZED = (("fp8", "fp8"), ("mxfp4", "mxfp4"), ("fp4", "nvfp4"), ("int4", "int4"), ("awq", "int4"), ("4bit", "int4"))
 HALF = 16
 WIDE = ("float32", "torch.float32")
+NARROW = ("float16", "torch.float16", "half")
 V0: Version = (0, 6, 4)
 
 
@@ -111,6 +112,8 @@ def _model(raw: dict[str, Any], config: Path) -> Model | None:
     if raw.get("model_dtype") in WIDE:
         wide = model.weights and model.weights.stored_as(FP32)
         model = replace(model, dtype=FORMATS["fp32"], weights=wide)
+    elif raw.get("model_dtype") in NARROW:
+        model = replace(model, dtype=FORMATS["fp16"])
     draft = KNOWN["stated"].get(raw["id"], {}).get("draft")
     if draft is not None:
         model = with_draft(model, read(draft, Origin(f"{name}'s draft", "bench/accuracy/models.json")))

@@ -87,8 +87,6 @@ def _pair(weight: Weight, rank: int, resident: int, stored: Storage) -> tuple[We
 
 DRAFT_MODEL = "draft_model"
 """Trait of a model whose drafts another model makes."""
-LISTED_DRAFT = "listed_draft"
-"""Trait of a model whose draft model lists the kinds of its own layers."""
 
 
 def with_draft(model: Model, draft: Model, called: str | None = None) -> Model:
@@ -111,8 +109,8 @@ def with_draft(model: Model, draft: Model, called: str | None = None) -> Model:
         model,
         draft_layers=draft.layers,
         weights=replace(own, draft=every, drafter=called or draft.origin.id),
-        traits=(*model.traits, DRAFT_MODEL, *((LISTED_DRAFT,) if "listed_kinds" in draft.traits else ())),
-        draft_architectures=draft.architectures,
+        traits=(*model.traits, DRAFT_MODEL),
+        drafter=draft,
         draft_longest=None
         if any(name in one for one in draft.architectures for name in HEADS)
         else draft.context.tokens,

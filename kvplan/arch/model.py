@@ -75,6 +75,25 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
+class Windows:
+    """What a config says of sliding windows to a reader that doesn't ask which type it is.
+
+    tokens: of sliding_window, None for none; also where the type's own class has no such field. kinds: entries of
+    layer_types, each once, in order; the type's own list where the config has none, empty without either.
+    first: max_window_layers.
+    """
+
+    tokens: int | None
+    kinds: tuple[str, ...] = ()
+    first: int | None = None
+
+    @property
+    def mixed(self) -> bool:
+        """Whether layers of several kinds are listed."""
+        return len(self.kinds) > 1
+
+
+@dataclass(frozen=True, slots=True)
 class LayerCount:
     """Layers whose part is the same, for one rank."""
 
@@ -91,9 +110,11 @@ class Model:
     architectures: the classes the config names, in its order; empty when it names none. traits: what else engines
     branch on, by name: "image_prefix" (image tokens attend to each other both ways). attention_heads: query heads as the
     config states them, also where no layer has any: some engines split by that number alone. quantized: what the
-    checkpoint's quantization block states. draft_longest: tokens that a draft model serves, None without one or a limit.
-    draft_architectures: classes that a draft model's config names.
+    checkpoint's quantization block states. drafter: another model that drafts for this one. draft_longest: tokens that it
+    serves, None without one or a limit.
     intermediate_size: width of dense feed-forward layers as stated, for a model whose matrices aren't known.
+    windows: what the config says of them, None for a model that no config describes. whole: type of the whole config, of
+    which `family` is the language model's part. inner_architectures: classes that this part names beside the whole's.
     """
 
     origin: Origin
@@ -112,9 +133,12 @@ class Model:
     traits: tuple[str, ...] = ()
     attention_heads: int | None = None
     quantized: Quantized | None = None
+    drafter: Model | None = None
     draft_longest: int | None = None
-    draft_architectures: tuple[str, ...] = ()
     intermediate_size: int | None = None
+    windows: Windows | None = None
+    whole: str = ""
+    inner_architectures: tuple[str, ...] = ()
 
     @property
     def kv_auto(self) -> KvFormat:

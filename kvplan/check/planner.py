@@ -13,7 +13,7 @@ from kvplan.check.flags import changed_options
 from kvplan.check.lookup import Known, Lookup
 from kvplan.check.planning import Outcome, Planned, Unanswered
 from kvplan.check.reasons import no_experts, too_long
-from kvplan.check.stated import contradicted
+from kvplan.check.stated import cast, contradicted
 from kvplan.check.work import Work
 from kvplan.errors import KvplanError, UsageError
 from kvplan.manifests import ENDLESS
@@ -79,7 +79,7 @@ class CachingPlanner:
         with _about("parallel"):
             known.model.check_split(question.parallel)
         with _about("draft", "parallel"):
-            request = asked(known.model, gpu, self._as_of_fit(question, kv))
+            request = asked(cast(known.model, question.dtype), gpu, self._as_of_fit(question, kv))
         work = Work(_endless(request) if question.context == ENDLESS else request, question)
         if question.context == ENDLESS:
             work = work.at_its_longest()
@@ -98,7 +98,7 @@ class CachingPlanner:
         never = (
             too_long(work.plans["safe"], stretched=work.question.stretched)
             or no_experts(request, work.question)
-            or contradicted(request.model, work.question)
+            or contradicted(request.model, work.question, request.engine)
         )
         reasons = {end: never or work.reason(end) for end in ENDS}
         refused = {end: reason for end, reason in reasons.items() if reason is not None}

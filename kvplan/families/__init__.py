@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kvplan.arch.layers import Layer
@@ -15,6 +15,7 @@ from kvplan.families.locate import refuse_encoder, text_fields
 from kvplan.families.own import encoders, heads, refusals, states
 from kvplan.families.quantization import quantized
 from kvplan.families.traits import traits
+from kvplan.families.windows import windows
 
 Reader = Callable[[Fields], tuple[Layer, ...]]
 
@@ -69,16 +70,30 @@ def read(config: Mapping[str, Any], origin: Origin, companions: Mapping[str, Map
         attention_heads=fields.whole(*HEADS),
         traits=traits(fields),
         quantized=quantized(fields, beside),
+        windows=windows(fields, len(layers)),
+        whole=_whole_type(fields),
+        inner_architectures=_names((fields.node,)) if fields.parents else (),
     )
 
 
 def _architectures(fields: Fields) -> tuple[str, ...]:
     """Class names, the outermost config's first: it is the one that engines load."""
-    for node in (*reversed(fields.parents), fields.node):
+    return _names((*reversed(fields.parents), fields.node))
+
+
+def _names(nodes: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Classes that the first of these objects names which names any."""
+    for node in nodes:
         names = node.get("architectures")
         if isinstance(names, list | tuple):
             return tuple(name for name in names if isinstance(name, str))
     return ()
+
+
+def _whole_type(fields: Fields) -> str:
+    """The model type of the outermost object, "" when it has none."""
+    outermost = fields.parents[-1].get("model_type") if fields.parents else fields.model_type
+    return outermost if isinstance(outermost, str) else ""
 
 
 def _reader(fields: Fields) -> Reader:

@@ -47,7 +47,7 @@ def kv_hint(fields: Fields, companions: Mapping[str, Mapping[str, Any]]) -> KvFo
 
     Raises: Unsupported for a scheme kvplan can't price.
     """
-    found = fields.shared("quantization_config")
+    found = fields.shared("quantization_config", "compression_config")
     scheme = found[1].get("kv_cache_scheme") if found is not None and isinstance(found[1], Mapping) else None
     if isinstance(scheme, Mapping):
         return None if _is_dynamic_modelopt(found, scheme) else _by_bits(scheme)

@@ -75,8 +75,12 @@ def _windows_off(fields: Fields) -> bool:
     """
     if fields.whole(*WINDOWS, least=-1) is None and fields.stated_null(WINDOWS[0]):
         return True
-    switched = "use_sliding_window" in fields.defaults.values.get("derived", {}).get("sliding_window", ())
-    return switched and fields.flag("use_sliding_window") is False
+    return switched(fields) and fields.flag("use_sliding_window") is False
+
+
+def switched(fields: Fields) -> bool:
+    """Whether the type's class has no window unless use_sliding_window says so."""
+    return "use_sliding_window" in fields.defaults.values.get("derived", {}).get("sliding_window", ())
 
 
 WINDOWS = ("sliding_window", "sliding_window_size", "window_size")

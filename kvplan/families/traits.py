@@ -35,13 +35,6 @@ ORDERED = "gptq_order"
 SCALED = "fp8_scales"
 """The checkpoint may bring scales of an e4m3 cache, so that vLLM takes no e5m2 one."""
 
-
-LISTED_KINDS = "listed_kinds"
-"""The config lists the kind of every layer (layer_types)."""
-
-MIXED_KINDS = "mixed_kinds"
-"""That list has several kinds, and max_window_layers is another number than the layers'. Source: vLLM 0.33 models/qwen2.py."""
-
 OTHER_ACTIVATION = "other_activation"
 """The activation is stated, and is neither SiLU nor a squared ReLU, which kernels for experts are written for."""
 
@@ -60,8 +53,6 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (IMAGE_PREFIX, found is not None and found[1] == "vision"),
         (BOTH_WAYS, sees_all),
         (LISTED_INDEXERS, fields.has("indexer_types") and not fields.has("index_topk_freq", "index_topk_pattern")),
-        (LISTED_KINDS, bool(_kinds(fields))),
-        (MIXED_KINDS, len(set(_kinds(fields))) > 1 and _windowed_from(fields) not in (None, len(_kinds(fields)))),
         (OTHER_ACTIVATION, _other_activation(fields)),
         (OWN_CODE, _brings_code(fields)),
         (UNKNOWN_TYPE, _is_unknown(fields)),
@@ -69,15 +60,6 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (SCALED, _scaled(_quantization(fields))),
     )
     return tuple(name for name, holds in stated if holds)
-
-
-def _kinds(fields: Fields) -> tuple[str, ...]:
-    return tuple(map(str, fields.items("layer_types") or ()))
-
-
-def _windowed_from(fields: Fields) -> object:
-    found = fields.find("max_window_layers")
-    return fields.defaults.value("max_window_layers") if found is None else found[1]
 
 
 def _other_activation(fields: Fields) -> bool:
@@ -98,7 +80,7 @@ def _is_unknown(fields: Fields) -> bool:
 
 
 def _quantization(fields: Fields) -> Mapping[str, Any]:
-    found = fields.shared("quantization_config")
+    found = fields.shared("quantization_config", "compression_config")
     return found[1] if found is not None and isinstance(found[1], Mapping) else {}
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from kvplan.arch.model import Origin
 from kvplan.sources.strict import Lines
 
-COMPANIONS = ("hf_quant_config.json", "quantize_config.json")
-"""Files that say how weights are quantised when config.json doesn't: ModelOpt's, and AutoGPTQ's of 2023."""
+COMPANIONS = ("hf_quant_config.json", "quantize_config.json", "quant_config.json")
+"""Files that say how weights are quantised when config.json doesn't: ModelOpt's, and AutoGPTQ's and AutoAWQ's of 2023."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,12 @@ from __future__ import annotations
 import pytest
 from check.checking import check
 
+from kvplan.arch.model import Origin
+from kvplan.check.budget import Question
+from kvplan.check.stated import contradicted
+from kvplan.engines.registry import find
+from kvplan.families import read
+
 
 @pytest.mark.parametrize(
     ("served", "said"),
@@ -25,3 +31,95 @@ def test_what_a_command_says_of_a_checkpoint(folder, served, said):
     assert found.code == (0 if said is None else 1)
     if said is not None:
         assert said in " ".join(found.out.split())
+
+
+LLAMA = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "intermediate_size": 8192,
+    "num_hidden_layers": 4, "num_attention_heads": 16, "num_key_value_heads": 8, "vocab_size": 32000,
+    "max_position_embeddings": 8192, "torch_dtype": "bfloat16",
+}  # fmt: skip
+GPT_OSS = {
+    **LLAMA,
+    "model_type": "gpt_oss",
+    "architectures": ["GptOssForCausalLM"],
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+}
+PALIGEMMA = {
+    "model_type": "paligemma", "architectures": ["PaliGemmaForConditionalGeneration"],
+    "text_config": {**LLAMA, "model_type": "gemma2"},
+}  # fmt: skip
+INT4 = {"bits": 4, "group_size": 128}
+
+
+def contradiction(config, *, beside=None, engine="vllm@0.33.0", **said):
+    model = read(config, Origin("a checkpoint", "a test"), beside)
+    return contradicted(model, Question("a checkpoint", "h100", **said), find(engine).engine)
+
+
+def blocked(**block):
+    return {**LLAMA, "quantization_config": block}
+
+
+@pytest.mark.parametrize(
+    ("config", "beside", "asked", "said"),
+    [
+        # config/quantization.py _ONLINE_SHORTHANDS: quantized while it is loaded
+        (LLAMA, None, "mxfp4", None),
+        (LLAMA, None, "fp8", None),
+        (LLAMA, None, "torchao", None),  # --hf-overrides may name its file
+        (LLAMA, None, "gptq", "Cannot find the config file for gptq"),
+        (LLAMA, {"quant_config.json": {"w_bit": 4, "q_group_size": 128, "zero_point": True, "version": "GEMM"}}, "awq", None),
+        (LLAMA, {"quant_config.json": {"w_bit": 4, "q_group_size": 128}}, "gptq", "the config says awq"),
+        ({**LLAMA, "compression_config": {"quant_method": "compressed-tensors", "config_groups": {}}}, None, "compressed-tensors", None),
+        # override_quantization_method of inc.py, modelopt.py, mxfp4.py, auto_gptq.py, humming.py
+        (blocked(quant_method="auto-round", **INT4), None, "gptq", None),
+        (blocked(quant_method="modelopt", quant_algo="NVFP4"), None, "modelopt", None),
+        (blocked(quant_method="modelopt_fp4", quant_algo="NVFP4"), None, "fp8", None),
+        ({**GPT_OSS, "quantization_config": {"quant_method": "mxfp4"}}, None, "fp8", None),
+        (blocked(quant_method="gptq", **INT4), None, "marlin", None),
+        (blocked(quant_method="gptq", **INT4), None, "humming", None),
+        (blocked(quant_method="gptq", **INT4), None, "awq", "the config says gptq"),
+        (blocked(quant_method="fp8"), None, "awq", "the config says fp8"),
+    ],
+)  # fmt: skip
+def test_a_method_beside_what_the_checkpoint_has(config, beside, asked, said):
+    found = contradiction(config, beside=beside, quantization=asked)
+    assert (found is None) if said is None else (said in found)
+
+
+def test_overrides_of_the_config_may_bring_a_block():
+    assert contradiction(LLAMA, quantization="gptq", stretched=True) is None
+
+
+@pytest.mark.parametrize(
+    ("config", "engine", "taken"),
+    [
+        ({**LLAMA, "model_type": "gemma2"}, "vllm@0.33.0", False),
+        ({**LLAMA, "model_type": "gemma2"}, "vllm@0.9.1", False),
+        (
+            {**LLAMA, "model_type": "gemma2"},
+            "vllm@0.9.0",
+            True,
+        ),  # config.py of 0.9.0 has no _FLOAT16_NOT_SUPPORTED_MODELS
+        ({**LLAMA, "model_type": "gemma3_text"}, "vllm@0.10.1", True),
+        ({**LLAMA, "model_type": "gemma3_text"}, "vllm@0.10.2", False),
+        (PALIGEMMA, "vllm@0.33.0", True),  # the whole config's type is asked
+    ],
+)
+def test_types_that_a_release_runs_in_float16(config, engine, taken):
+    found = contradiction(config, engine=engine, dtype="half")
+    assert (found is None) == taken
+
+
+def test_weights_by_autoawq_s_own_file_are_counted_in_four_bit():
+    model = read(LLAMA, Origin("a checkpoint", "a test"), {"quant_config.json": {"w_bit": 4, "q_group_size": 128}})
+    assert model.weights is not None
+    assert model.weights.method == "awq"
+
+
+@pytest.mark.parametrize(("said", "code"), [("--dtype half", 0), ("", 2)])
+def test_half_is_what_a_release_without_a_fallback_needs_before_bfloat16(folder, said, code):
+    """worker/worker.py of 0.8.5: Bfloat16 is only supported on GPUs with compute capability of at least 8.0."""
+    (folder / "run.sh").write_text(f"vllm serve meta-llama/Llama-3.2-1B {said} --max-model-len 4096\n")
+    assert check("run.sh", "--gpu", "t4", "--engine", "vllm@0.8.5", "--offline").code == code

@@ -102,10 +102,10 @@ def test_a_class_that_drafts_is_not_served_alone():
 
 
 def test_a_draft_s_class_is_asked_too():
-    drafted = replace(named("LlamaForCausalLM"), draft_architectures=("DominoDraftModel",))
+    drafted = replace(named("LlamaForCausalLM"), drafter=named("DominoDraftModel"))
     with pytest.raises(Unsupported, match="DominoDraftModel, which is to draft"):
         served.check(drafted, parse("0.33.0"))
-    served.check(replace(drafted, draft_architectures=("LlamaForCausalLMEagle3",)), parse("0.33.0"))
+    served.check(replace(drafted, drafter=named("LlamaForCausalLMEagle3")), parse("0.33.0"))
 
 
 @pytest.mark.parametrize(

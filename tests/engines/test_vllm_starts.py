@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kvplan import api
 from kvplan.arch.extras import with_draft
 from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
 from kvplan.arch.model import Model, Origin
@@ -14,7 +15,7 @@ from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks import allocate
 from kvplan.engines.vllm.blocks.drafts import draft_layers
 from kvplan.engines.vllm.policy import Vllm
-from kvplan.engines.vllm.tables.versions import NEWEST
+from kvplan.engines.vllm.tables.versions import NEWEST, rules
 from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.families import read
 from kvplan.sources.bundled import bundled_document
@@ -161,14 +162,41 @@ def test_types_that_are_not_run_in_float16_are_run_in_32_bit_before_bfloat16(nam
     if taken:
         assert started(load_model(name), gpu).request
     else:
-        with pytest.raises(UsageError, match="32 bit"):
+        with pytest.raises(Unsupported, match="32 bit"):
             started(load_model(name), gpu)
+
+
+def test_no_release_before_0_9_1_runs_bfloat16_where_there_is_none():
+    """worker/worker.py of 0.8.5; config.py _resolve_auto_dtype since 0.9.1."""
+    with pytest.raises(Unsupported) as refused:
+        started(load_model("llama-3-8b"), "t4", version=(0, 8, 5))
+    assert str(refused.value.problem.cause).startswith(
+        "Bfloat16 is only supported on GPUs with compute capability of at least 8.0"
+    )
+    assert started(load_model("llama-3-8b"), "t4", version=(0, 9, 1)).request
+
+
+def test_the_whole_config_s_type_is_run_in_float16():
+    """PaliGemma 2, whose text part is of a type that isn't."""
+    inside = {**LLAMA, "model_type": "gemma2"}
+    whole = {"model_type": "paligemma", "architectures": ["PaliGemmaForConditionalGeneration"], "text_config": inside}
+    assert started(read(whole, Origin("a checkpoint", "a test")), "t4").request
+
+
+@pytest.mark.parametrize(("engine", "verdict"), [(None, "ideal"), ("vllm", None)])
+def test_what_the_usual_engine_can_t_run_on_a_gpu_is_planned_by_the_formula(engine, verdict):
+    question = api.FitQuestion(context=512, engine=engine)
+    if verdict is None:
+        with pytest.raises(Unsupported, match="32 bit"):
+            api.fit("gemma-2-2b", "t4", question)
+    else:
+        assert api.fit("gemma-2-2b", "t4", question).engine.name == verdict
 
 
 @pytest.mark.parametrize(
     ("kv", "gpu", "version", "taken"),
     [
-        (None, "t4", NEWEST, "fp16"), ("fp16", "t4", NEWEST, "fp16"), ("bf16", "t4", NEWEST, None), ("bf16", "t4", (0, 31, 0), "bf16"),
+        (None, "t4", NEWEST, "fp16"), ("fp16", "t4", NEWEST, "fp16"), ("bf16", "t4", NEWEST, None),
         (None, "l4", NEWEST, "bf16"), ("fp16", "l4", NEWEST, None),
     ],
 )  # fmt: skip
@@ -314,7 +342,7 @@ def test_a_draft_has_the_target_s_window_unless_it_lists_its_layers(target, own,
     config = {**MISTRAL, "num_hidden_layers": 1, **own}
     draft = read(config, Origin("a draft", "a test"))
     model = with_draft(read({**MISTRAL, **target}, Origin("a checkpoint", "a test")), draft)
-    assert {cache.window for layer in draft_layers(model) for cache in layer.caches} == windows
+    assert {cache.window for layer in draft_layers(model, rules()) for cache in layer.caches} == windows
 
 
 @pytest.mark.parametrize("name", ["mixtral-8x7b", "qwen3-30b-a3b"])
@@ -418,8 +446,20 @@ def test_what_a_description_says_of_the_cache_is_meant(kept, taken, tmp_path):
     if taken:
         assert own.start(Setup(*asked)).made.stages == (16 * 32 * 2 * 8 * 128,)
     else:
-        with pytest.raises(UsageError, match="q8_0"):
+        with pytest.raises(UsageError, match="q8_0") as refused:
             own.start(Setup(*asked))
+        said = refused.value.problem
+        assert f"kv_dtype in {path}" in str(said.cause)
+        assert said.hint == "--kv-dtype bf16, another kv_dtype there, or --engine ideal"
+
+
+def test_a_description_s_other_sixteen_bit_cache_has_a_way_out(tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text('kvplan: 1\nname: own\nlayers: 32\nkv_heads: 8\nhead_dim: 128\nkv_dtype: "bf16"\n')
+    with pytest.raises(UsageError, match="keeps no bfloat16 cache") as refused:
+        started(load_model(str(path)), "t4")
+    assert str(refused.value.problem.hint).startswith("--kv-dtype fp16,")
+    assert started(load_model(str(path)), "t4", kv="fp16").request
 
 
 @pytest.mark.parametrize(("dim", "starts"), [(None, True), (128, True), (80, False)])

@@ -15,6 +15,7 @@ from kvplan.engines.registry import engine
 from kvplan.engines.unstated import unstated
 from kvplan.engines.vllm.blocks.built import as_served
 from kvplan.engines.vllm.memory.dimensions import dimensions
+from kvplan.engines.vllm.tables.versions import rules
 from kvplan.errors import MissingField
 from kvplan.sources.gpus import load_gpu
 from kvplan.units import GIB
@@ -107,6 +108,6 @@ def test_heads_that_a_latent_expands_to_must_be_stated(bare, field, key):
     layer = Layer((replace(Latent(40, 256, 32, 64, 64), **{field: None}),))
     model = replace(bare, layers=(layer,) * 4, architectures=("MiniCPM3ForCausalLM",))
     with pytest.raises(MissingField, match=key):
-        as_served(model)
+        as_served(model, rules(), None)
     known = replace(model, layers=(Layer((Latent(40, 256, 32, 64, 64),)),))
-    assert as_served(known).layers[0].caches == (Attention(40, 40, 96, 96),)
+    assert as_served(known, rules(), None).layers[0].caches == (Attention(40, 40, 96, 96),)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kvplan.engines.base import Served, Setup
 from kvplan.engines.vllm.blocks.cells import flag as flag_of
-from kvplan.engines.vllm.blocks.drafts import draft_layers
+from kvplan.engines.vllm.blocks.drafts import has_drafts
 from kvplan.engines.vllm.formats import chosen_format
 from kvplan.engines.vllm.memory.adapters import TARGETED, lora_rank
 from kvplan.engines.vllm.settings import Settings
@@ -89,7 +89,7 @@ def launch(started: Started, served: Served) -> Launch:
     return Launch(
         started=started,
         served=served,
-        drafts="mtp" if draft_layers(model) else "ngram",
+        drafts="mtp" if has_drafts(model) else "ngram",
         own=() if chosen is None else (spelled(chosen),),
         unlocks=((UNLOCK, None),) if quantizers.deprecated(model, release) else (),
     )

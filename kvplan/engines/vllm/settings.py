@@ -16,6 +16,7 @@ from kvplan.engines.vllm.tables.architectures import (
     FEW_SEQUENCES,
     NO_ATTENTION,
     PAGED_STREAMS,
+    classes,
     is_pooling,
     longest_item,
     named,
@@ -117,7 +118,7 @@ def default_batches(gpu: Gpu | None, rules: Rules) -> Batches:
 
 
 def _few(model: Model) -> int | None:
-    return next((FEW_SEQUENCES[name] for name in model.architectures if name in FEW_SEQUENCES), None)
+    return next((FEW_SEQUENCES[name] for name in classes(model) if name in FEW_SEQUENCES), None)
 
 
 def _is_dense(model: Model) -> bool:

@@ -20,11 +20,15 @@ from kvplan.families.quantization.stated import stated
 
 Companions = Mapping[str, Mapping[str, Any]]
 
+BLOCKS = ("quantization_config", "quantization", "compression_config")
+"""Names of the block: the usual one, MLX's, and that of older compressed-tensors."""
+
 
 def quantization(fields: Fields, companions: Companions) -> Quantization:
     """Formats of a checkpoint, from its config and the files beside it.
 
-    companions: hf_quant_config.json (ModelOpt) and quantize_config.json (old GPTQ) count when the config has no block.
+    companions: hf_quant_config.json (ModelOpt), quantize_config.json (old GPTQ) and quant_config.json (old AWQ) count when
+    the config has no block.
     A method nobody knows is reported in `unknown`, not guessed.
 
     Raises: BadField, Unsupported for an unreadable dtype.
@@ -44,12 +48,12 @@ def quantized(fields: Fields, companions: Companions) -> Quantized | None:
     node, method = _block(fields, companions)
     if node is None:
         return None
-    own = fields.shared("quantization_config", "quantization")
+    own = fields.shared(*BLOCKS)
     return stated(node, method, unnamed=own is not None and own[1] is node and not node.get("quant_method"))
 
 
 def _block(fields: Fields, companions: Companions) -> tuple[Node | None, str]:
-    found = fields.shared("quantization_config", "quantization")
+    found = fields.shared(*BLOCKS)
     if found is not None and isinstance(found[1], Mapping):
         return found[1], _method(found[1])
     side = companions.get("hf_quant_config.json", {}).get("quantization")
@@ -58,6 +62,9 @@ def _block(fields: Fields, companions: Companions) -> tuple[Node | None, str]:
     old = companions.get("quantize_config.json")
     if isinstance(old, Mapping) and old.get("bits"):
         return old, str(old.get("quant_method") or "gptq")
+    awq = companions.get("quant_config.json")
+    if isinstance(awq, Mapping) and awq.get("w_bit"):
+        return awq, str(awq.get("quant_method") or "awq")
     return None, ""
 
 

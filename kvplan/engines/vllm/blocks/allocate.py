@@ -17,7 +17,6 @@ from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.search import largest
 from kvplan.engines.base import Refusal
-from kvplan.engines.vllm.blocks import cells
 from kvplan.engines.vllm.blocks.backends import capability
 from kvplan.engines.vllm.blocks.groups import Cached, Layout, layout
 from kvplan.engines.vllm.blocks.layers import layer_specs
@@ -74,7 +73,6 @@ def plan(model: Model, gpu: Gpu | None, kv: KvFormat, settings: Settings, rules:
     Raises: UsageError, CannotSplit where vLLM would not start whatever the memory.
     """
     refusals.check(model, settings, rules, gpu)
-    cells.cache_name(kv)
     refusals.check_format(model, kv, rules, capability(gpu))
     place = Place(settings, rules, kv, capability(gpu), None if gpu is None else gpu.vendor)
     specs = layer_specs(model, place)

@@ -6,16 +6,18 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from kvplan.arch.layers import Attention, Cache, Indexer, Latent, Layer, Recurrent
-from kvplan.arch.model import Model
+from kvplan.arch.model import Model, map_caches
 from kvplan.engines.vllm.tables.architectures import (
     ALTERNATES,
     EXPANDED_LATENT,
-    ONE_WINDOW,
     PAGED_STREAMS,
     SHARES_CACHE,
+    classes,
     named,
     wider_window,
 )
+from kvplan.engines.vllm.tables.language import own_windows, unsets_window
+from kvplan.engines.vllm.tables.versions import Rules
 from kvplan.errors import MissingField
 
 PAGED = "convolution in pages"
@@ -27,16 +29,18 @@ def is_state(cache: Cache) -> TypeGuard[Recurrent]:
     return isinstance(cache, Recurrent) and cache.law != PAGED
 
 
-def as_served(model: Model) -> Model:
-    """The model as vLLM's own classes build it: wider windows, latents cached as heads, caches not shared.
+def as_served(model: Model, rules: Rules, window: int | None) -> Model:
+    """The model as vLLM's own classes build it: windows, latents cached as heads, caches not shared.
+
+    window: of the cache's settings, which are the target's where the model drafts.
 
     Raises: MissingField for latents whose heads nobody states.
     """
-    model = _windows(model)
+    model = _windows(model, rules, window)
     streams, indexed = named(model, PAGED_STREAMS), _shared_indexer(model)
     extra, expanded = wider_window(model), named(model, EXPANDED_LATENT)
     shared = any(layer.shares_with is not None for layer in model.layers)
-    if shared and not any(name.startswith(SHARES_CACHE) for name in model.architectures):
+    if shared and not any(name.startswith(SHARES_CACHE) for name in classes(model)):
         model = replace(model, layers=tuple(_own_cache(model, layer) for layer in model.layers))
     if not extra and not expanded and not streams and indexed is None:
         return model
@@ -52,7 +56,7 @@ def as_served(model: Model) -> Model:
             if cache.heads is None or cache.nope_dim is None:
                 raise MissingField(
                     "num_attention_heads" if cache.heads is None else "qk_nope_head_dim",
-                    cause=f"vLLM caches the heads that {model.architectures[0]} expands its latent to",
+                    cause=f"vLLM caches the heads that {classes(model)[0]} expands its latent to",
                 )
             dim = cache.nope_dim + cache.rope_dim
             return Attention(cache.heads, cache.heads, dim, dim)
@@ -62,25 +66,47 @@ def as_served(model: Model) -> Model:
     return replace(model, layers=layers)
 
 
-def _windows(model: Model) -> Model:
-    """Windows where the class has them, whatever the config's list of layers says."""
-    if named(model, ALTERNATES):
-        return _alternating(model)
-    if named(model, ONE_WINDOW) and uniform_window(model) is None:
-        return replace(model, layers=tuple(with_window(layer, None) for layer in model.layers))
-    return model
+def _windows(model: Model, rules: Rules, window: int | None) -> Model:
+    """Windows where the class has them: its own where something tells layers apart, and the cache's on all layers without one.
+
+    Source: vLLM 0.33 layers/attention/attention.py, per_layer_sliding_window.
+    """
+    model = _alternating(model) if named(model, ALTERNATES) else model
+    if model.windows is None:
+        return model
+    told = bool(model.windows.kinds) or len(_windows_of(model)) > 1
+    own, unset = told and own_windows(model, rules.version), unsets_window(model, rules.version)
+
+    def built(cache: Cache) -> Cache:
+        if not isinstance(cache, Attention) or cache.chunk is not None or (own and (unset or cache.window is not None)):
+            return cache
+        return cache if cache.window == window else replace(cache, window=window)
+
+    return map_caches(model, built)
 
 
-def uniform_window(model: Model) -> int | None:
-    """The window that all of a model's attention layers have; None where there is no such one."""
-    windows = {cache.window for cache, _ in model.distinct if isinstance(cache, Attention)}
-    return windows.pop() if len(windows) == 1 else None
+def cache_window(model: Model, rules: Rules) -> int | None:
+    """The window of the cache's settings, which layers have that get none from their class.
+
+    Source: vLLM engine/arg_utils.py, cache_config.sliding_window.
+    """
+    said = model.windows
+    if said is None:
+        windows = _windows_of(model)
+        return windows.pop() if len(windows) == 1 else None
+    absent = {
+        "stated": said.mixed and own_windows(model, rules.version),
+        "unless interleaved": {*said.kinds} >= INTERLEAVED,
+        "all listed": not {*said.kinds} <= {"sliding_attention"},
+    }
+    return None if absent[rules.cache_window] else said.tokens
 
 
-def with_window(layer: Layer, window: int | None) -> Layer:
-    """A layer whose attention has this window, or none."""
-    caches = (replace(cache, window=window) if isinstance(cache, Attention) else cache for cache in layer.caches)
-    return replace(layer, caches=tuple(caches))
+def _windows_of(model: Model) -> set[int | None]:
+    return {cache.window for cache, _ in model.distinct if isinstance(cache, Attention)}
+
+
+INTERLEAVED = frozenset({"full_attention", "sliding_attention"})
 
 
 def _shared_indexer(model: Model) -> Indexer | None:

@@ -8,32 +8,36 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kvplan.arch.extras import DRAFT_MODEL, LISTED_DRAFT
 from kvplan.arch.layers import Attention, Cache, Compressed, Indexer, Latent, Layer
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.blocks.built import uniform_window, with_window
+from kvplan.engines.vllm.blocks.built import as_served, cache_window
 from kvplan.engines.vllm.tables.architectures import DRAFT_LIKE_FIRST, DRAFT_UNSTATED, named
+from kvplan.engines.vllm.tables.versions import Rules
 
 
-def draft_layers(model: Model) -> tuple[Layer, ...]:
-    """Layers of the draft model, or of the checkpoint's own draft modules; empty when it has none."""
+def draft_layers(model: Model, rules: Rules) -> tuple[Layer, ...]:
+    """Layers of the draft model, or of the checkpoint's own draft modules; empty when it has none.
+
+    A draft model is built with the target's settings for the cache. Source: vLLM 0.33 v1/spec_decode/draft_model.py.
+    """
+    if model.drafter is not None:
+        return as_served(model.drafter, rules, cache_window(model, rules)).layers
+    stated = _modules(model)
+    return tuple(replace(layer, caches=tuple(_built(cache, model) for cache in layer.caches)) for layer in stated)
+
+
+def has_drafts(model: Model) -> bool:
+    """Whether anything drafts for the model."""
+    return bool(model.drafter or _modules(model))
+
+
+def _modules(model: Model) -> tuple[Layer, ...]:
     stated = model.draft_layers
-    if DRAFT_MODEL in model.traits:
-        return stated if LISTED_DRAFT in model.traits else _as_target(model, stated)
     if not stated and model.family.startswith(DRAFT_UNSTATED):
         stated = tuple(_first(model, full=True))
     if stated and named(model, DRAFT_LIKE_FIRST):
         stated = tuple(_first(model, full=False)) * len(stated)
-    return tuple(replace(layer, caches=tuple(_built(cache, model) for cache in layer.caches)) for layer in stated)
-
-
-def _as_target(model: Model, layers: Iterable[Layer]) -> tuple[Layer, ...]:
-    """A draft's layers with the target's window: their own counts only where the draft lists their kinds.
-
-    Source: vLLM 0.33 engine/arg_utils.py, cache_config.sliding_window; layers/attention/attention.py; models/llama.py.
-    """
-    window = uniform_window(model)
-    return tuple(with_window(layer, window) for layer in layers)
+    return stated
 
 
 def _first(model: Model, *, full: bool) -> Iterable[Layer]:

@@ -13,7 +13,7 @@ from kvplan.arch.layers import Attention, Compressed, CrossAttention, Latent, Re
 from kvplan.arch.model import Model
 from kvplan.engines.vllm.blocks import cells
 from kvplan.engines.vllm.blocks.backends import BLACKWELL, largest_within, pick
-from kvplan.engines.vllm.blocks.built import PAGED, as_served, is_state
+from kvplan.engines.vllm.blocks.built import PAGED, as_served, cache_window, is_state
 from kvplan.engines.vllm.blocks.drafts import draft_layers
 from kvplan.engines.vllm.blocks.place import Blocks, Place
 from kvplan.engines.vllm.blocks.sizes import backends_of, block_sizes, need_of, unsettled, without_attention
@@ -35,11 +35,11 @@ def layer_specs(model: Model, place: Place) -> list[tuple[Spec, ...]]:
 
     Raises: UsageError, CannotSplit.
     """
-    model = as_served(model)
+    model = as_served(model, place.rules, cache_window(model, place.rules))
     skipped = _kept_whole(model, place)
     if named(model, OWN_FORMAT):
         place = replace(place, kv=_own_format(model))
-    layers = [*model.layers, *(draft_layers(model) if place.settings.drafted else ())]
+    layers = [*model.layers, *(draft_layers(model, place.rules) if place.settings.drafted else ())]
     blocks = block_sizes(model, layers, place, MIXED_BLOCK if skipped else 1)
     left = unsettled(place)
     alone = without_attention(model, layers, place)
@@ -91,7 +91,8 @@ def _attention(cache: Attention, model: Model, place: Place, blocks: Blocks) -> 
     identity = (heads, cache.k_dim, cache.v_dim, place.kv)
     if cache.window is not None:
         block = _window_block(cache, model, place, blocks.attention)
-        extra = place.settings.drafted - 1 if place.settings.drafted and len(model.draft_layers) > 1 else 0
+        modules = model.drafter is None and len(model.draft_layers) > 1
+        extra = place.settings.drafted - 1 if place.settings.drafted and modules else 0
         yield Spec("sliding", block, token * block, token * block, identity, cache.window, extra=extra)
         return
     kind: Kind = "full" if cache.chunk is None else "chunked"

@@ -18,7 +18,7 @@ from kvplan.arch.model import Model
 from kvplan.engines.vllm.blocks.backends import HOPPER
 from kvplan.engines.vllm.blocks.cells import sixteen_bit
 from kvplan.engines.vllm.blocks.place import Place
-from kvplan.engines.vllm.tables.architectures import NO_CHECKPOINTS, named
+from kvplan.engines.vllm.tables.architectures import NO_CHECKPOINTS, classes, named
 from kvplan.engines.vllm.tables.versions import Rules, Version
 
 ALWAYS_FP32 = ("kimi delta",)
@@ -45,7 +45,7 @@ def kept(cache: Recurrent, tensor: StateTensor, model: Model, rules: Rules) -> F
         return own
     if cache.law in ALWAYS_FP32:
         return FORMATS["fp32"]
-    for name in model.architectures:
+    for name in classes(model):
         since = FOLLOWS_CONFIG.get(name)
         if since is not None and rules.version >= since:
             return tensor.stored or (FORMATS[rules.silent_state] if name.startswith(NEMOTRON) else own)

@@ -15,7 +15,7 @@ from kvplan.arch.storage import FP8_BLOCK_SOURCE
 from kvplan.arch.weights import Weight, Weights
 from kvplan.engines.vllm.layout.views import VOCABULARY_MULTIPLE, pads_blocks
 from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.tables.architectures import named
+from kvplan.engines.vllm.tables.architectures import classes, named
 from kvplan.engines.vllm.tables.versions import Rules, text
 from kvplan.errors import CannotSplit
 from kvplan.text import any_of
@@ -88,7 +88,7 @@ def _kv_heads(model: Model, settings: Settings) -> None:
 def _widths(model: Model, weights: Weights, settings: Settings) -> None:
     """Matrices are shared evenly. Source: distributed/utils.py divide, layers/fused_moe/layer.py."""
     parallel = settings.parallel
-    towers = not any(name.startswith(WHOLE_TOWERS) for name in model.architectures)
+    towers = not any(name.startswith(WHOLE_TOWERS) for name in classes(model))
     shared = (weight for weight in _of_layers(weights) if weight.component in SHARED)
     seen = (weight for weight in weights.towers if towers and weight.component == "vision")
     for weight in (*shared, *seen):

@@ -6,7 +6,7 @@ from math import floor
 
 from kvplan.arch.model import Model
 from kvplan.engines.base import Options, Setup
-from kvplan.engines.vllm.blocks.drafts import draft_layers
+from kvplan.engines.vllm.blocks.drafts import has_drafts
 from kvplan.engines.vllm.memory.alone import alone
 from kvplan.engines.vllm.settings import Settings, has_state, keeps_ends
 from kvplan.engines.vllm.starts import quantizers, served
@@ -61,7 +61,7 @@ def _crowded(setup: Setup, settings: Settings, rules: Rules) -> str | None:
 
 
 def _guesses(model: Model, settings: Settings) -> str | None:
-    if not settings.drafted or draft_layers(model):
+    if not settings.drafted or has_drafts(model):
         return None
     return (
         f"{model.origin.id} has no prediction layers and no draft model was given: tokens are guessed by n-grams of the text, "
@@ -82,13 +82,7 @@ def _uncached(model: Model, options: Options, rules: Rules) -> str | None:
 def _absent(model: Model, settings: Settings) -> str | None:
     """Whoever trains a model further often saves it without its prediction layers, and with the config that has them."""
     weights = model.weights
-    if (
-        not settings.drafted
-        or weights is None
-        or weights.basis != "headers"
-        or weights.draft
-        or not draft_layers(model)
-    ):
+    if not settings.drafted or weights is None or weights.basis != "headers" or weights.draft or not has_drafts(model):
         return None
     return (
         f"no file of {model.origin.id} has the prediction layers that its config announces: leave --speculative-tokens out, or "

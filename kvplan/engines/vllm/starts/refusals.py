@@ -10,24 +10,25 @@ from itertools import accumulate
 
 from kvplan.arch.formats import FORMATS, PAIRS, Format, KvFormat, parse_kv_format
 from kvplan.arch.layers import Attention, Latent, Recurrent
-from kvplan.arch.model import Model
+from kvplan.arch.model import DESCRIBED, Model
 from kvplan.engines.base import Refusal
 from kvplan.engines.vllm.blocks.backends import capability
-from kvplan.engines.vllm.blocks.cells import flag, run_in
+from kvplan.engines.vllm.blocks.built import INTERLEAVED
+from kvplan.engines.vllm.blocks.cells import cache_name, flag, run_in
 from kvplan.engines.vllm.memory import weight_shares
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.starts import loaders, quantized_groups, quantizers, words
 from kvplan.engines.vllm.tables.architectures import (
-    ALL_OR_NO_WINDOWS,
     BFLOAT16,
-    DIVIDES,
     EXPANDED_LATENT,
-    NO_FLOAT16,
     NO_PIPELINE,
     SHARES_CACHE,
+    classes,
+    in_float16,
     named,
 )
 from kvplan.engines.vllm.tables.flags import CACHE_FORMATS
+from kvplan.engines.vllm.tables.language import divides, uniform
 from kvplan.engines.vllm.tables.spans import first, holds
 from kvplan.engines.vllm.tables.versions import Rules, Version, text
 from kvplan.errors import CannotSplit, Unsupported, UsageError
@@ -56,7 +57,7 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     Raises: Unsupported for weights this version can't load; CannotSplit for parallel sizes it can't be split by.
     """
     device = capability(gpu)
-    _precision(model, device)
+    _precision(model, device, rules)
     _prefill(model, rules)
     _length(model, settings, rules)
     _order(model, rules)
@@ -66,14 +67,33 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     _heads(model, settings)
     _pipeline(model, settings)
     _sharing(model, settings)
-    _windows(model, rules)
-    _divided(model, rules)
+    for each in (model, *((model.drafter,) if model.drafter is not None and settings.drafted else ())):
+        _windows(each, rules)
+        _divided(each, rules)
     _context_parallel(model, settings)
     weight_shares.check(model, settings, rules, device)
     quantized_groups.check(model, settings, rules, device)
 
 
 def check_format(model: Model, kv: KvFormat, rules: Rules, device: tuple[int, int]) -> None:
+    """Cache formats that the release doesn't have, or not for this model; one that a description asks for is named as its.
+
+    Raises: UsageError.
+    """
+    try:
+        _check_format(model, kv, rules, device)
+    except UsageError as error:
+        if model.family != DESCRIBED or kv != model.kv_hint:
+            raise
+        said, own = error.problem, run_in(model.dtype, device).name
+        raise UsageError(
+            said.what,
+            cause=f"kv_dtype in {model.origin.source} asks for it" + (f"; {said.cause}" if said.cause else ""),
+            hint=f"--kv-dtype {own}, another kv_dtype there, or --engine ideal",
+        ) from None
+
+
+def _check_format(model: Model, kv: KvFormat, rules: Rules, device: tuple[int, int]) -> None:
     """Cache formats that the release doesn't have, or not for this model.
 
     A plain dtype passes where `auto` gives it: 16 bit, and 32 bit of a model that is run in it (--dtype float32). Since 0.33
@@ -82,6 +102,7 @@ def check_format(model: Model, kv: KvFormat, rules: Rules, device: tuple[int, in
 
     Raises: UsageError.
     """
+    cache_name(kv)
     name = flag(kv)
     written = CACHE_FORMATS.get(name, "")
     own = {"bfloat16", "float16", *(("float32",) if model.dtype.name == "fp32" else ())}
@@ -106,7 +127,7 @@ def check_format(model: Model, kv: KvFormat, rules: Rules, device: tuple[int, in
             cause="fp8_e5m2 kv-cache is not supported with fp8 checkpoints",
             hint="--kv-dtype fp8",
         )
-    if name.startswith("turboquant") and any(each in UNNAMED_ATTENTION for each in model.architectures):
+    if name.startswith("turboquant") and named(model, UNNAMED_ATTENTION):
         raise UsageError(
             f"vLLM takes no {name} cache for {model.origin.id}",
             cause="TurboQuant KV cache requires identifiable full-attention layers",
@@ -172,7 +193,7 @@ def _state_groups(cache: Recurrent, settings: Settings) -> None:
 
 
 def _pipeline(model: Model, settings: Settings) -> None:
-    if settings.parallel.pp > 1 and any(name in NO_PIPELINE for name in model.architectures):
+    if settings.parallel.pp > 1 and named(model, NO_PIPELINE):
         raise CannotSplit(
             f"vLLM can't split {model.origin.id} by --pp {settings.parallel.pp}",
             cause="Pipeline parallelism is not supported for this model",
@@ -182,7 +203,7 @@ def _pipeline(model: Model, settings: Settings) -> None:
 
 def _sharing(model: Model, settings: Settings) -> None:
     """A layer can only read a cache of its own stage. Source: layers/attention/attention.py validate_kv_sharing_target."""
-    if settings.parallel.pp == 1 or not any(name.startswith(SHARES_CACHE) for name in model.architectures):
+    if settings.parallel.pp == 1 or not any(name.startswith(SHARES_CACHE) for name in classes(model)):
         return
     ends = list(accumulate(len(stage) for stage in model.stages(settings.parallel)))
     for index, layer in enumerate(model.layers):
@@ -235,17 +256,32 @@ def lacks_experts(model: Model) -> bool:
     return not any(weight.routed for layer, _ in model.weights.distinct for weight in layer)
 
 
-def _precision(model: Model, device: tuple[int, int]) -> None:
-    """Source: config/model.py _resolve_auto_dtype, _FLOAT16_NOT_SUPPORTED_MODELS."""
-    if model.family in NO_FLOAT16 and device < BFLOAT16 and model.dtype.bits == BFLOAT16_BITS:
-        raise UsageError(
+def _precision(model: Model, device: tuple[int, int], rules: Rules) -> None:
+    """What a checkpoint in bfloat16 is run in where the GPU has none: float16, 32 bit, or nothing.
+
+    Source: config/model.py _resolve_auto_dtype, _FLOAT16_NOT_SUPPORTED_MODELS; before 0.9.1 worker/worker.py.
+    """
+    if device >= BFLOAT16 or model.dtype.name != "bf16":
+        return
+    if rules.version < FALLS_BACK:
+        raise Unsupported(
+            f"vLLM {text(rules.version)} doesn't run {model.origin.id} on this GPU",
+            cause="Bfloat16 is only supported on GPUs with compute capability of at least 8.0. It has compute capability "
+            f"{device[0]}.{device[1]}",
+            hint=f"--engine vllm@{text(FALLS_BACK)} or later, which runs it in float16, or --engine ideal",
+        )
+    if not in_float16(model.whole, rules.version):
+        raise Unsupported(
             f"vLLM runs {model.origin.id} in 32 bit on this GPU, which kvplan doesn't plan",
-            cause=f"{model.family} is not run in float16, and bfloat16 needs compute capability 8.0",
+            cause=f"{model.whole} is not run in float16, and bfloat16 needs compute capability 8.0",
             hint="a GPU of compute capability 8.0 or later, or --engine ideal",
         )
 
 
-BFLOAT16_BITS = 16
+FALLS_BACK: Version = (0, 9, 1)
+"""The first release that runs a checkpoint in another dtype where the GPU hasn't its own."""
+
+
 SAME_FLOAT: Version = (0, 33, 0)
 """The first release that refuses the other 16-bit format for the cache."""
 
@@ -285,23 +321,31 @@ def _length(model: Model, settings: Settings, rules: Rules) -> None:
 
 def _divided(model: Model, rules: Rules) -> None:
     """Heads of another size than the class builds: the checkpoint's matrices don't fit into its layers."""
-    if model.hidden_size is None or not named(model, DIVIDES):
+    if model.hidden_size is None or not divides(model, rules.version):
         return
     for cache, _ in model.distinct:
         if isinstance(cache, Attention) and cache.heads is not None and cache.k_dim != model.hidden_size // cache.heads:
             raise Unsupported(
                 f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
-                cause=f"{model.architectures[0]} builds heads of hidden_size / num_attention_heads = "
+                cause=f"{classes(model)[0]} builds heads of hidden_size / num_attention_heads = "
                 f"{model.hidden_size // cache.heads}, and the config's head_dim is {cache.k_dim}",
                 hint="--engine ideal",
             )
 
 
 def _windows(model: Model, rules: Rules) -> None:
-    if model.family not in ALL_OR_NO_WINDOWS:
+    """Windows on some layers alone, by max_window_layers or by a list of kinds. Source: models/qwen2.py Qwen2Model of each."""
+    said = model.windows
+    if said is None or not uniform(model, rules.version):
         return
-    windowed = {cache.window is not None for cache, _ in model.distinct if isinstance(cache, Attention)}
-    if len(windowed) > 1 or "mixed_kinds" in model.traits:
+    whole = said.first == len(model.layers)
+    if rules.cache_window == "stated":
+        refused = said.tokens is not None and said.first is not None and not (whole and rules.whole_windows)
+    elif rules.cache_window == "unless interleaved":
+        refused = {*said.kinds} >= INTERLEAVED and not whole
+    else:
+        refused = said.mixed and not whole
+    if refused:
         raise Unsupported(
             f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
             cause="Sliding window for some but all layers is not supported",

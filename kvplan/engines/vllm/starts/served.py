@@ -12,7 +12,7 @@ from __future__ import annotations
 from kvplan.arch.extras import DRAFT_MODEL
 from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.tables.architectures import POOLING_SUFFIXES
+from kvplan.engines.vllm.tables.architectures import stand_ins
 from kvplan.engines.vllm.tables.registered import CLASSES, DRAFTS
 from kvplan.engines.vllm.tables.releases import RELEASES
 from kvplan.engines.vllm.tables.spans import first, holds, last
@@ -80,7 +80,7 @@ def _check_drafts(model: Model, version: Version, *, verified: bool) -> None:
             cause="Speculative decoding with draft model is not supported yet",
             hint=f"--engine vllm@{text(NO_DRAFT_MODELS[1])} or later, or a draft by a head (EAGLE)",
         )
-    names = model.draft_architectures
+    names = model.drafter.architectures if model.drafter is not None else ()
     if verified and names and not any(_registered(name, version) or name in RUNS for name in names):
         unknown = _unknown(names[0], version).problem
         raise Unsupported(f"{unknown.what}, which is to draft", cause=unknown.cause, hint="another --draft, or none")
@@ -127,20 +127,12 @@ def _registered(name: str, version: Version) -> bool:
     """Whether a release registers a class, or the one that an embedder or a classifier is made of."""
     if holds(CLASSES.get(name, ""), version) or holds(CLASSES.get(name, ""), _next(version)):
         return True
-    suffix = next((suffix for suffix in POOLING_SUFFIXES if name.endswith(suffix)), None)
-    if suffix is None:
-        return False
-    stem = name.removesuffix(suffix)
-    return any(holds(CLASSES.get(stem + made, ""), version) for made in MADE_OF)
+    return any(holds(CLASSES[made], version) for made in stand_ins(name))
 
 
 def _next(version: Version) -> Version:
     """The release that a build between two releases is on its way to; a release itself."""
     return next((each for each in map(parse, RELEASES) if each >= version), version)
-
-
-MADE_OF = ("ForCausalLM", "ForConditionalGeneration", "ChatModel", "LMHeadModel")
-"""Ends of the names of classes that embedders and classifiers are made of. Source: config/model.py _SUFFIX_TO_DEFAULTS."""
 
 
 def _unknown(name: str, version: Version) -> Unsupported:

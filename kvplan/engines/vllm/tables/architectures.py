@@ -5,8 +5,13 @@ Source: vLLM 0.33 model_executor/models/registry.py, models/config.py and the mo
 
 from __future__ import annotations
 
+from functools import cache
+
 from kvplan.arch.layers import Compressed, Latent
 from kvplan.arch.model import Model
+from kvplan.engines.vllm.tables.registered import CLASSES
+from kvplan.engines.vllm.tables.spans import holds
+from kvplan.engines.vllm.tables.versions import Version
 
 POOLING_SUFFIXES = (
     "ForTextEncoding", "EmbeddingModel", "ForSequenceClassification", "ForTokenClassification",
@@ -42,30 +47,6 @@ EXPANDED_LATENT = ("MiniCPM3ForCausalLM",)
 
 ALTERNATES = ("GptOssForCausalLM",)
 """Windows on even layers, full length on odd ones. Source: models/gpt_oss.py."""
-
-DIVIDES = (
-    "GraniteMoeForCausalLM", "GraniteMoeHybridForCausalLM", "InternLM2ForCausalLM", "JambaForCausalLM", "Lfm2ForCausalLM",
-    "MiniCPMForCausalLM", "OlmoeForCausalLM", "Qwen2ForCausalLM", "Qwen2MoeForCausalLM", "Qwen2VLForConditionalGeneration",
-    "Qwen2_5_VLForConditionalGeneration", "StableLmForCausalLM",
-)  # fmt: skip
-"""Classes whose heads are the hidden size over their number, whatever head_dim says. Source: vLLM 0.33 model_executor/models."""
-
-ONE_WINDOW = ("MixtralForCausalLM", "Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM")
-"""Classes that don't look at the kinds of single layers: all have the config's window, or none where its list has several kinds.
-
-Source: models/mixtral.py, qwen2_moe.py, qwen3_moe.py, which give their layers no window; engine/arg_utils.py, cache_config.
-"""
-
-ALL_OR_NO_WINDOWS = (
-    "qwen2",
-    "qwen3",
-    "qwen2_vl",
-    "qwen2_vl_text",
-    "qwen2_5_vl",
-    "qwen2_5_vl_text",
-    "qwen2_5_omni_text",
-)
-"""Types whose layers must all have a window or none. Source: models/qwen2.py Qwen2Model."""
 
 FP8_ON_BLACKWELL = ("GlmMoeDsaForCausalLM", "Glm5NextForCausalLM", "Glm5NextForConditionalGeneration")
 """Where `auto` means fp8 on compute capability 10. Source: models/config.py."""
@@ -109,8 +90,11 @@ FEW_SEQUENCES = {"DiffusionGemmaForBlockDiffusion": 8, "DiffusionGemmaForConditi
 NO_ATTENTION = ("MambaForCausalLM", "FalconMambaForCausalLM", "Mamba2ForCausalLM")
 """Classes without attention, by name: others are taken for hybrids, whatever their layers are. Source: IsAttentionFree."""
 
-NO_FLOAT16 = ("gemma2", "gemma3", "gemma3_text", "glm4")
-"""Types that are not run in float16, and so in 32 bit where a GPU has no bfloat16. Source: config/model.py."""
+NO_FLOAT16 = {
+    "gemma2": "0.9.1", "gemma3": "0.9.1", "gemma3_text": "0.10.2", "glm4": "0.9.1", "plamo2": "0.9.1-0.26.0",
+}  # fmt: skip
+"""Types of whole configs that are not run in float16, and the releases that say so. Source: _FLOAT16_NOT_SUPPORTED_MODELS of
+config.py, later config/model.py."""
 
 BFLOAT16: tuple[int, int] = (8, 0)
 """The first compute capability with bfloat16."""
@@ -129,6 +113,11 @@ NO_PIPELINE = (
 """Classes without pipeline parallelism (no SupportsPP)."""
 
 
+def in_float16(whole: str, release: Version) -> bool:
+    """Whether a release runs models of a config's type in float16."""
+    return not holds(NO_FLOAT16.get(whole, ""), release)
+
+
 def is_pooling(model: Model) -> bool:
     """Whether vLLM serves the model as an embedder or a classifier; a config that names no class is served as one."""
     if not model.architectures:
@@ -137,9 +126,41 @@ def is_pooling(model: Model) -> bool:
     return name.endswith(POOLING_SUFFIXES) and name not in GENERATING
 
 
+def classes(model: Model) -> tuple[str, ...]:
+    """Names of the classes that the config may mean: those it names, else the one that vLLM takes for its type.
+
+    One that vLLM doesn't register stands for those that it tries in its place too.
+    """
+    return _classes(model.architectures, model.whole)
+
+
+@cache
+def _classes(names: tuple[str, ...], whole: str) -> tuple[str, ...]:
+    if not names:
+        from kvplan.engines.vllm.tables.nameless import WHOLE
+
+        names = (WHOLE[whole],) if whole in WHOLE else ()
+    return tuple(each for name in names for each in (name, *stand_ins(name)))
+
+
+def stand_ins(name: str) -> tuple[str, ...]:
+    """Classes that an embedder or a classifier is made of, where a release doesn't register it itself.
+
+    Source: models/registry.py _normalize_arch; config/model.py _SUFFIX_TO_DEFAULTS.
+    """
+    suffix = next((suffix for suffix in POOLING_SUFFIXES if name.endswith(suffix)), None)
+    if suffix is None:
+        return ()
+    return tuple(made for end in MADE_OF if (made := name.removesuffix(suffix) + end) in CLASSES)
+
+
+MADE_OF = ("ForCausalLM", "ForConditionalGeneration", "ChatModel", "LMHeadModel")
+"""Ends of the names of classes that embedders and classifiers are made of."""
+
+
 def named(model: Model, names: tuple[str, ...]) -> bool:
-    """Whether the config names one of these classes."""
-    return any(name in names for name in model.architectures)
+    """Whether the config means one of these classes."""
+    return any(name in names for name in classes(model))
 
 
 def compresses(model: Model) -> bool:
@@ -154,12 +175,12 @@ def image_prefix(model: Model) -> bool:
 
 def longest_item(model: Model) -> int:
     """Tokens that a step must hold whole, 0 for none."""
-    return max((LONGEST_ITEM.get(name, 0) for name in model.architectures), default=0) if image_prefix(model) else 0
+    return max((LONGEST_ITEM.get(name, 0) for name in classes(model)), default=0) if image_prefix(model) else 0
 
 
 def wider_window(model: Model) -> int:
     """Tokens that every window holds beyond what the config says."""
-    return next((WIDER_WINDOW[name] for name in model.architectures if name in WIDER_WINDOW), 0)
+    return next((WIDER_WINDOW[name] for name in classes(model) if name in WIDER_WINDOW), 0)
 
 
 def sparse_latents(model: Model) -> bool:

@@ -27,6 +27,7 @@ class Batches:
     sequences: int
 
 
+CacheWindow = Literal["stated", "unless interleaved", "all listed"]
 TokenLine = Literal["blocks", "smallest_group", "concurrency"]
 Overlap = Literal["never", "dense", "always"]
 Sampler = Literal["sorted in PyTorch", "sorted in Triton"]
@@ -52,7 +53,9 @@ class Rules:
     of Mamba's layers, and nothing of others or theirs at the ends of a request's blocks; or the latter of all. checkpoints: recurrences whose
     prefill exports one more state, and the tokens it is aligned to. latent_state_block: what blocks of latents beside
     states are multiples of. latent_blocks: by a GPU's major compute capability, what blocks of latents are multiples of. intel_delta_block:
-    what blocks beside gated delta nets are multiples of on Intel's GPUs. window_blocks: whether a window picks its own block.
+    what blocks beside gated delta nets are multiples of on Intel's GPUs. cache_window: when layers without a window of their
+    own get the config's: always, unless full layers are listed beside windowed ones, or only where all listed are windowed.
+    whole_windows: whether classes that refuse windows on some layers take them on all. window_blocks: whether a window picks its own block.
     stages_settle: whether each pipeline stage settles blocks by its own layers.
     prefill_sizes: whether prompts of latents are refused in sizes without a kernel. draft_limits: whether a draft model's
     length is the target's too. graphs_counted: whether CUDA graphs are
@@ -95,6 +98,8 @@ class Rules:
     latent_state_block: int = 64
     latent_blocks: tuple[tuple[int, int], ...] = ()
     intel_delta_block: int = 1
+    cache_window: CacheWindow = "stated"
+    whole_windows: bool = False
     window_blocks: bool = False
     stages_settle: bool = False
     prefill_sizes: bool = False
@@ -164,9 +169,12 @@ CHANGES: tuple[Change, ...] = (
            "engine/arg_utils.py", (("batches", (_LARGE, _LARGE, _SMALL)), ("always_chunked", True)), sure=False),
     Change((0, 8, 0), "latents on Hopper have blocks of 64 tokens", "platforms/cuda.py check_and_update_config",
            (("latent_blocks", ((9, 64),)),)),
+    Change((0, 9, 0), "Qwen2 and its like take windows on all layers", "model_executor/models/qwen2.py", (("whole_windows", True),)),
     Change((0, 9, 0), "an A100 is given a small GPU's steps", "engine/arg_utils.py", (("slow_but_large", ("a100",)),)),
     Change((0, 9, 1), "windows and states have block tables of their own; the printed size is blocks / groups x block",
            "v1/core/kv_cache_utils.py", (("groups", True), ("token_line", "smallest_group")), sure=False),
+    Change((0, 10, 1), "the cache has no window where full and windowed layers are listed", "engine/arg_utils.py",
+           (("cache_window", "unless interleaved"),)),
     Change((0, 10, 1), "latents on data-center Blackwell have blocks of 128 tokens", "platforms/cuda.py check_and_update_config",
            (("latent_blocks", ((9, 64), (10, 128))),)),
     Change((0, 10, 2), "prefix caching is turned off for recurrent state instead of refused", "model_executor/models/config.py",
@@ -238,6 +246,8 @@ CHANGES: tuple[Change, ...] = (
            (("prefill_sizes", True),)),
     Change((0, 27, 0), "concurrency counts each group's own pages; blocks of latents beside states are multiples of 128",
            "v1/core/kv_cache_utils.py, platforms/interface.py", (("first_page", False), ("latent_state_block", 128))),
+    Change((0, 27, 0), "the cache has a window only where all listed layers have one", "engine/arg_utils.py",
+           (("cache_window", "all listed"),)),
     Change((0, 27, 0), "the second model runner serves Kimi-K3, runs encoders in its profile, and copies logits to fp32",
            "config/vllm.py, v1/worker/gpu: model_runner.py, sample/sampler.py",
            (("second_named", NEXT_SERVED | {"KimiK3ForConditionalGeneration"}), ("second_encodes", True), ("second_logits", "copied to fp32"))),
