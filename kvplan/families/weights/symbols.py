@@ -28,7 +28,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "share_expert_dim",
         "shared_intermediate_size", "shared_expert_ffn_hidden_size",
     ),
-    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "vt_num_hidden_layers"),
+    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "vt_num_hidden_layers", "layers"),
     "pos_rows": ("init_pos_emb_height", "pos_emb_height"),
     "pos_columns": ("init_pos_emb_width", "pos_emb_width"),
     "frames": ("img_token_compression_config.temporal_patch_size", "temporal_patch_size"),
