@@ -64,14 +64,16 @@ class Rope:
 class Context:
     """Longest sequence the config justifies, in tokens; None with the reason when it justifies none.
 
-    ropes, original: what engines derive lengths of their own from: every scaling of rotary positions, and
-    original_max_position_embeddings where it stands beside them.
+    ropes, original, lengths: what engines derive lengths of their own from: every scaling of rotary positions,
+    original_max_position_embeddings where it stands beside them, and every length that the config or its class states,
+    by the field's name; None where no config was read.
     """
 
     tokens: int | None
     reason: str
     ropes: tuple[Rope, ...] = ()
     original: int | None = None
+    lengths: tuple[tuple[str, int], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
