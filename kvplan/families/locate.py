@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvplan.errors import MissingField, Unsupported
-from kvplan.families.defaults import class_defaults
+from kvplan.families.defaults import class_defaults, is_encoder
 from kvplan.families.fields import Fields, Ledger
 
 NESTED = ("text_config", "llm_config", "language_config", "llm_cfg", "thinker_config", "language_model", "decoder")
@@ -78,22 +78,25 @@ def _has_layers(node: Mapping[str, Any]) -> bool:
 
 
 def refuse_encoder(fields: Fields) -> None:
-    """Encoders keep no KV cache.
+    """Encoders keep no KV cache, nor does a text tower beside an image's or a sound's that it is compared with.
 
     Raises: Unsupported.
     """
-    if fields.model_type in ENCODERS:
-        raise Unsupported(
-            f"{fields.model_type} is an encoder: it keeps no KV cache",
-            cause="it reads the whole input at once and generates nothing",
-            hint="ask for the decoder that you want to serve",
-        )
+    stated = (node.get("model_type") for node in fields.parents)
+    for model_type in (*(each for each in stated if isinstance(each, str)), fields.model_type):
+        if model_type in ENCODERS or is_encoder(model_type):
+            raise Unsupported(
+                f"{model_type} is an encoder: it keeps no KV cache",
+                cause="it reads the whole input at once and generates nothing",
+                hint="ask for the decoder that you want to serve",
+            )
 
 
 ENCODERS = frozenset((
-    "albert", "bert", "bert-generation", "big_bird", "camembert", "clip", "convnext", "data2vec-text", "deberta",
-    "deberta-v2", "dinov2", "distilbert", "electra", "ernie", "esm", "funnel", "layoutlm", "longformer", "megatron-bert",
-    "mobilebert", "modernbert", "mpnet", "nomic_bert", "rembert", "roberta", "roberta-prelayernorm", "roc_bert",
-    "roformer", "siglip", "siglip2", "squeezebert", "vit", "wav2vec2", "xlm-roberta", "xlm-roberta-xl", "xmod",
+    "bert", "bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie", "megatron-bert", "rembert", "roberta",
+    "roberta-prelayernorm", "roc_bert", "roformer", "xlm-roberta", "xlm-roberta-xl", "xmod",
+    "jina_bert", "jina_clip", "new",
+    "blip", "clap", "flava", "groupvit", "xclip",
 ))  # fmt: skip
-"""Model types whose class is an encoder in transformers 5.23."""
+"""Encoders beside those of class_defaults.json: types that transformers 5.23 also has a decoder's class for, which their
+checkpoints aren't of; types of published code alone (gte-multilingual is "new"); two towers under no classifying class."""
