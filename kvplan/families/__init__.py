@@ -66,7 +66,7 @@ def read(config: Mapping[str, Any], origin: Origin, companions: Mapping[str, Map
         defaulted=tuple(fields.ledger.defaulted.values()),
         notes=tuple(fields.ledger.notes),
         architectures=_architectures(fields),
-        attention_heads=fields.whole(*HEADS),
+        attention_heads=fields.of_class(*HEADS),
         traits=traits(fields),
         quantized=quantized(fields, beside),
     )

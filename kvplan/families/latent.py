@@ -116,10 +116,6 @@ _SPARSE_RATIO = 4
 """The ratio whose compressor overlaps its neighbours and whose entries an indexer chooses among; others do neither."""
 
 
-RATIOS = (0, 4, 128)
-"""Ratios of compression. Source: vLLM 0.33 models/deepseek_v4/attention.py; transformers 5.23 models/deepseek_v4."""
-
-
 def compressed_layers(fields: Fields, count: int) -> tuple[Layer, ...]:
     """A stack of compressed attention: compress_ratios per layer, 0 for the window alone.
 
@@ -131,10 +127,6 @@ def compressed_layers(fields: Fields, count: int) -> tuple[Layer, ...]:
     Raises: MissingField, BadField.
     """
     ratios = _ratios(fields, count)
-    unknown = next((ratio for ratio in ratios if ratio not in RATIOS), None)
-    if unknown is not None:
-        name = "compress_ratios" if fields.has("compress_ratios") else "compress_rates"
-        raise BadField(fields.path + name, unknown, "0, 4 or 128, the ratios that this attention's code has")
     heads = query_heads(fields)
     if heads is None:
         raise MissingField(f"{fields.path}num_attention_heads")

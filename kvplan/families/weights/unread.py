@@ -33,10 +33,10 @@ ORDINARY = frozenset(name for names in SPELLINGS.values() for name in names)
 """Fields whose meaning is known; a family that doesn't look at one has no use for it."""
 
 SHAPES = re.compile(
-    r"(?:^|_)(?:width|d_model|dims?|hidden|channels|ffn|d_ff|n_embd|n_state|n_inner|layers?|depths?|blocks|heads?"
+    r"(?:^|_)(?:width|d_model|dims?|hidden|channels|ffn|d_ff|n_embd|n_state|n_inner|heads?"
     r"|(?:hidden|intermediate|inner|input|output|in|out|embed|embedding|ffn|mlp)_?(?:size|dim|features|channels))$"
 )
-"""Widths, depths and heads, as objects that describe a stack of layers call them."""
+"""Widths and heads, as objects that describe a stack of layers call them. A depth alone is what records count in, too."""
 
 LEAST = 8
 """Smaller numbers are counts and switches."""
@@ -64,7 +64,7 @@ def _is_another(inner: Mapping[str, Any], outer: Mapping[str, Any]) -> bool:
 
 
 def _shapes(node: Mapping[str, Any]) -> bool:
-    """Whether an object, or one inside it, has a width, a depth or heads."""
+    """Whether an object, or one inside it, has a width or heads."""
     return any(_shapes(value) if isinstance(value, Mapping) else _is_shape(name, value) for name, value in node.items())
 
 

@@ -16,7 +16,7 @@ from kvplan.engines.vllm.blocks.backends import capability
 from kvplan.engines.vllm.blocks.cells import flag, run_in
 from kvplan.engines.vllm.memory import weight_shares
 from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.starts import loaders, quantized_groups, quantizers, words
+from kvplan.engines.vllm.starts import loaders, quantized_groups, quantizers, ratios, words
 from kvplan.engines.vllm.tables.architectures import (
     ALL_OR_NO_WINDOWS,
     BFLOAT16,
@@ -62,6 +62,7 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     _order(model, rules)
     quantizers.check(model, rules)
     loaders.check(model, rules, gpu)
+    ratios.check(model, rules)
     _experts(model, settings)
     _heads(model, settings)
     _pipeline(model, settings)
