@@ -108,7 +108,7 @@ def with_draft(model: Model, draft: Model) -> Model:
     return replace(
         model,
         draft_layers=draft.layers,
-        weights=replace(own, draft=every),
+        weights=replace(own, draft=every, borrowed=small.borrowed),
         traits=(*model.traits, DRAFT_MODEL, *((LISTED_DRAFT,) if "listed_kinds" in draft.traits else ())),
         draft_architectures=draft.architectures,
         draft_longest=None

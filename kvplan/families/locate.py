@@ -73,6 +73,15 @@ def _flat(here: Fields) -> Fields:
     return replace(here, defaults=replace(text, model_type=here.model_type)) if text.known else here
 
 
+def flat_type(fields: Fields) -> str | None:
+    """The text model's type in a wrapper whose dimensions stand at its top: as stated, else as its class has it."""
+    inner = (fields.node.get(key) for key in NESTED)
+    stated = (
+        node["model_type"] for node in inner if isinstance(node, Mapping) and isinstance(node.get("model_type"), str)
+    )
+    return next(stated, None) or class_defaults(fields.model_type).nested_type("text_config")
+
+
 def _has_layers(node: Mapping[str, Any]) -> bool:
     return any(node.get(name) is not None for name in LAYER_COUNTS)
 

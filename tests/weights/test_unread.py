@@ -9,6 +9,8 @@ from weights.test_parameters import LLAMA_8B
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Range
 from kvplan.engines.vllm.memory.weights import weights as weights_of_vllm
+from kvplan.report.assemble.common import model_info
+from kvplan.report.views import words
 from kvplan.sources.gpus import load_gpu
 
 SMALL = {
@@ -230,3 +232,26 @@ def test_objects_that_describe_a_stack_are_named_whatever_they_are_called(word, 
 )
 def test_objects_that_describe_settings_are_not(inner):
     assert missing({**SMALL, "anything": inner}) == ""
+
+
+def test_fuyu_s_language_model_is_persimmon_s():
+    """adept/fuyu-8b: sizes at the top, the text model's type alone inside. transformers 5.23 builds 9,408,238,592."""
+    config = {
+        "model_type": "fuyu", "architectures": ["FuyuForCausalLM"], "hidden_size": 4096, "intermediate_size": 16384, "num_attention_heads": 64,
+        "num_hidden_layers": 36, "num_channels": 3, "patch_size": 30, "image_size": 300, "qk_layernorm": True, "vocab_size": 262144,
+        "max_position_embeddings": 16384, "tie_word_embeddings": False, "text_config": {"model_type": "persimmon"},
+    }  # fmt: skip
+    weights = described(config).weights
+    assert weights.exact
+    assert weights.total == 9_408_238_592
+
+
+def test_a_guess_by_llama_s_tensors_is_no_lower_bound():
+    """Persimmon's plain MLP has two matrices, not three: a type that no table knows may have fewer parameters than Llama."""
+    guess, short = (
+        words.model_line(model_info(described(config)))
+        for config in ({**SMALL, "model_type": "unheard_of"}, {**SMALL, "visual": {"width": 64}})
+    )
+    assert "about" in guess
+    assert "at least" not in guess
+    assert "at least" in short

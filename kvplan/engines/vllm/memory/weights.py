@@ -38,8 +38,9 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, versio
     if options.weights is not None:
         more = beside(model, parallel, options)
         given = options.weights + sum(term.bytes.likely for term in more)
+        most = given + sum(term.bytes.high - term.bytes.likely for term in more)
         return Term(
-            "weights", Range.exactly(given), f"{options.weights:,} B per GPU", "given on the command line", more
+            "weights", Range(given, given, most), f"{options.weights:,} B per GPU", "given on the command line", more
         )
     if model.weights is None:
         if options.kv_memory is not None:
@@ -62,7 +63,9 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, versio
         formula += f"; without {', '.join(model.weights.missing)}, which the config doesn't describe"
     least = held(_headless(model.weights), parallel, options, view).bytes if model.weights.unsure_head else size
     low = round(least * (1 - rounded(model.weights, parallel)))
-    high = round(size * (1 + _more(model.weights, gpu, parallel))) + _unsure_ends(model, options, version)
+    high = (
+        round(size * (1 + _more(model.weights, gpu, parallel))) + found.borrowed + _unsure_ends(model, options, version)
+    )
     origin = model.weights.found_by if model.weights.basis == "headers" else "tensors of the config"
     return Term(
         "weights", Range(low, size, high), formula, f"{origin}, padded and copied as vLLM 0.33 does", found.extras
