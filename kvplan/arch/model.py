@@ -53,11 +53,15 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Rope:
-    """One scaling of rotary positions as the config states it: its type, its factor, and the length it was trained for."""
+    """One scaling of rotary positions as the config states it: its type, its factor, the length it was trained for.
+
+    keys: every name that it states, which is what engines look for in a type.
+    """
 
     kind: str
     factor: float | None = None
     original: int | None = None
+    keys: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

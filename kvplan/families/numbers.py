@@ -30,7 +30,12 @@ def dtype(fields: Fields) -> Format:
         raise BadField(fields.path + name, value, "a dtype such as bfloat16")
     key = value.removeprefix("torch.").lower()
     known = FORMATS.get(ALIASES.get(key, key))
-    if value == "auto" or (known is not None and known.name not in SIXTEEN_BIT):
+    if value == "auto":
+        raise BadField(
+            fields.path + name, value, "a dtype such as bfloat16",
+            cause="that is a word for a command line; the Transformers library and engines look for torch.auto in a config",
+        )  # fmt: skip
+    if known is not None and known.name not in SIXTEEN_BIT:
         fields.note(f"The config's {name} is {value}, and bf16 is planned: {_ENGINES}.")
         return FORMATS["bf16"]
     if known is None:

@@ -83,7 +83,10 @@ def test_a_model_without_a_length_gets_2048_and_takes_any():
 def test_facts_are_the_configs_own():
     found = model(rope_scaling={"type": "yarn", "factor": 4, "original_max_position_embeddings": 8192}).context
     assert found == Context(
-        32_768, "max_position_embeddings", (Rope("yarn", 4, 8192),), lengths=(("max_position_embeddings", 32_768),)
+        32_768,
+        "max_position_embeddings",
+        (Rope("yarn", 4, 8192, frozenset({"type", "factor", "original_max_position_embeddings"})),),
+        lengths=(("max_position_embeddings", 32_768),),
     )
 
 

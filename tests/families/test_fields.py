@@ -189,6 +189,7 @@ def test_a_window_counts_only_where_it_is_switched_on() -> None:
           "expand": 2, "state_size": 128}, BadField, "num_heads"),
         ({"torch_dtype": "bfloat17"}, Unsupported, "torch_dtype"),
         ({"torch_dtype": 16}, BadField, "torch_dtype"),
+        ({"torch_dtype": "auto"}, BadField, "torch_dtype"),
         ({"model_type": "bert"}, Unsupported, "bert"),
         ({"quantization_config": {"kv_cache_scheme": {"num_bits": 3, "type": "int"}}}, Unsupported, "kv_cache_scheme"),
     ],

@@ -16,7 +16,7 @@ from kvplan.engines.vllm.blocks.backends import capability
 from kvplan.engines.vllm.blocks.cells import flag, run_in
 from kvplan.engines.vllm.memory import weight_shares
 from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.starts import loaders, quantized_groups, quantizers, ratios, words
+from kvplan.engines.vllm.starts import encoders, glm, loaders, quantized_groups, quantizers, ratios, rotations, words
 from kvplan.engines.vllm.tables.architectures import (
     ALL_OR_NO_WINDOWS,
     BFLOAT16,
@@ -63,6 +63,8 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     quantizers.check(model, rules)
     loaders.check(model, rules, gpu)
     ratios.check(model, rules)
+    rotations.check(model, rules)
+    glm.check(model, rules)
     _experts(model, settings)
     _heads(model, settings)
     _pipeline(model, settings)
@@ -101,6 +103,7 @@ def check_format(model: Model, kv: KvFormat, rules: Rules, device: tuple[int, in
             cause=f"kv_cache_dtype={name} is incompatible with dtype={runs}",
             hint="--kv-dtype auto",
         )
+    encoders.check_format(model, name, rules, device)
     if name == "fp8_e5m2" and "fp8_scales" in model.traits:
         raise UsageError(
             f"vLLM takes no fp8_e5m2 cache for {model.origin.id}",
