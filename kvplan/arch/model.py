@@ -61,7 +61,7 @@ class Rope:
     kind: str
     factor: float | None = None
     original: int | None = None
-    keys: frozenset[str] = frozenset()
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def _rope(rope: Mapping[str, Any]) -> Rope:
         kind if isinstance(kind, str) else "default",
         factor if number else None,
         _positive((ORIGINAL, original)),
-        frozenset(map(str, rope)),
+        tuple(sorted(map(str, rope))),
     )
 
 

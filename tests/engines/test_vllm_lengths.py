@@ -85,7 +85,7 @@ def test_facts_are_the_configs_own():
     assert found == Context(
         32_768,
         "max_position_embeddings",
-        (Rope("yarn", 4, 8192, frozenset({"type", "factor", "original_max_position_embeddings"})),),
+        (Rope("yarn", 4, 8192, ("factor", "original_max_position_embeddings", "type")),),
         lengths=(("max_position_embeddings", 32_768),),
     )
 

@@ -46,12 +46,12 @@ def check(model: Model, rules: Rules) -> None:
 def _missing(rope: Rope) -> str | None:
     if rope.kind not in NEEDED:
         return f"Unknown RoPE scaling type {rope.kind}"
-    lacking = sorted(NEEDED[rope.kind] - rope.keys)
+    lacking = sorted(NEEDED[rope.kind].difference(rope.keys))
     if lacking:
         return f"its rope type {rope.kind} states no {' and no '.join(lacking)}"
     either = EITHER.get(rope.kind)
     return (
         f"its rope type {rope.kind} states neither {' nor '.join(sorted(either))}"
-        if either and not either & rope.keys
+        if either and not either.intersection(rope.keys)
         else None
     )
