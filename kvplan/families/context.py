@@ -100,7 +100,7 @@ def _rope(rope: Mapping[str, Any]) -> Rope:
         kind if isinstance(kind, str) else "default",
         factor if number else None,
         _positive((ORIGINAL, original)),
-        tuple(sorted(map(str, rope))),
+        tuple(sorted(str(key) for key in rope if key != "factor" or number or factor is None)),
     )
 
 

@@ -53,6 +53,7 @@ def test_rope_types_that_nobody_builds(kind):
         ({"type": "su", **ORIGINAL}, "long_factor and no short_factor"),
         ({"rope_type": "yarn", "original_max_position_embeddings": 8192}, "factor"),
         ({"rope_type": "linear"}, "factor"),
+        ({"type": "linear", "factor": "2.0"}, "factor"),
         ({"rope_type": "mrope", **ORIGINAL}, "mrope_section"),
         ({"rope_type": "dynamic"}, "alpha nor factor"),
     ],
@@ -122,3 +123,19 @@ def test_whisper_s_cross_attention_in_fp8(gpu, kv, refused):
 
 def test_releases_before_that_did_not_refuse_it():
     assert refusal(load_model("whisper-tiny"), "a100", "fp8", (0, 23, 0)) is None
+
+
+@pytest.mark.parametrize(
+    ("stated", "refused"),
+    [
+        ({"max_position_embeddings": -1}, True),
+        ({"seq_length": 0}, True),
+        ({"seq_length": 0, "model_max_length": 4096}, False),
+        ({"model_max_length": 0}, True),
+        ({"n_ctx": 0}, False),
+    ],
+)
+def test_lengths_that_are_none(stated, refused):
+    """vLLM 0.33: "max_model_len must be positive", and with a length given "is greater than the derived max_model_len"."""
+    error = refusal(read({**LLAMA, **stated}, Origin("test", "test")))
+    assert isinstance(error, Unsupported) if refused else error is None

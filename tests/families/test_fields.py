@@ -240,3 +240,10 @@ def test_heads_of_zamba2_follow_from_their_size():
     model = read(config, Origin("a model", "a test"))
     state = next(cache for cache, _ in model.distinct if isinstance(cache, Recurrent))
     assert [tensor.widths for tensor in state.tensors] == [((112, 64), (2, 2 * 64)), ((112, 64 * 64),)]
+
+
+def test_auto_is_no_dtype_at_any_depth() -> None:
+    """vLLM 0.33 on Kimi-K2.6 and Qwen3-Omni so changed: module 'torch' has no attribute 'auto'."""
+    nested = {"model_type": "llava", "torch_dtype": "auto", "text_config": {**LLAMA, "torch_dtype": "bfloat16"}}
+    with pytest.raises(BadField, match="torch_dtype"):
+        model(nested)

@@ -11,7 +11,8 @@ derive_max_model_len_and_key; config.py of 0.6.4, 0.7.3, 0.8.5 and 0.10.0 have t
 from __future__ import annotations
 
 from kvplan.arch.model import Context, Model
-from kvplan.engines.vllm.tables.versions import Rules, Version
+from kvplan.engines.vllm.tables.versions import Rules, Version, text
+from kvplan.errors import Unsupported
 
 UNSTATED = 2048
 """What is assumed of a model that states no length."""
@@ -62,6 +63,23 @@ def _within_draft(found: Context, model: Model, rules: Rules) -> Context:
     if not rules.draft_limits or longest is None or (found.tokens or 0) <= longest:
         return found
     return Context(longest, "all that the draft model serves")
+
+
+def check(model: Model, rules: Rules) -> None:
+    """Nothing, if the length that vLLM reads in the config is one.
+
+    Raises: Unsupported.
+    """
+    found = {name: tokens for name, tokens in model.context.lengths or () if name in LENGTHS}
+    if found.get(OWN_WORD) and rules.version >= REPLACES:
+        found = {OWN_WORD: found[OWN_WORD]}
+    name = min(found, key=lambda each: found[each], default=None)
+    if name is not None and found[name] <= 0:
+        raise Unsupported(
+            f"vLLM {text(rules.version)} doesn't serve {model.origin.id} at any length",
+            cause=f"it takes the smallest length of the config for the model's, and {name} is {found[name]}",
+            hint=f"a config without {name}, or --engine ideal",
+        )
 
 
 def stated(model: Model, rules: Rules) -> Context | None:

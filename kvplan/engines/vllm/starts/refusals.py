@@ -16,7 +16,17 @@ from kvplan.engines.vllm.blocks.backends import capability
 from kvplan.engines.vllm.blocks.cells import flag, run_in
 from kvplan.engines.vllm.memory import weight_shares
 from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.starts import encoders, glm, loaders, quantized_groups, quantizers, ratios, rotations, words
+from kvplan.engines.vllm.starts import (
+    encoders,
+    glm,
+    lengths,
+    loaders,
+    quantized_groups,
+    quantizers,
+    ratios,
+    rotations,
+    words,
+)
 from kvplan.engines.vllm.tables.architectures import (
     ALL_OR_NO_WINDOWS,
     BFLOAT16,
@@ -64,6 +74,7 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     loaders.check(model, rules, gpu)
     ratios.check(model, rules)
     rotations.check(model, rules)
+    lengths.check(model, rules)
     glm.check(model, rules)
     _experts(model, settings)
     _heads(model, settings)
