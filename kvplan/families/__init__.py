@@ -14,6 +14,7 @@ from kvplan.families.fields import Fields
 from kvplan.families.locate import refuse_encoder, text_fields
 from kvplan.families.own import encoders, heads, refusals, states
 from kvplan.families.own.glm import glm_traits
+from kvplan.families.own.windows import window_traits
 from kvplan.families.quantization import quantized
 from kvplan.families.traits import traits
 
@@ -68,7 +69,7 @@ def read(config: Mapping[str, Any], origin: Origin, companions: Mapping[str, Map
         notes=tuple(fields.ledger.notes),
         architectures=_architectures(fields),
         attention_heads=fields.of_class(*HEADS),
-        traits=(*traits(fields), *glm_traits(fields)),
+        traits=(*traits(fields), *glm_traits(fields), *window_traits(fields)),
         quantized=quantized(fields, beside),
     )
 

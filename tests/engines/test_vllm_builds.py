@@ -139,3 +139,28 @@ def test_lengths_that_are_none(stated, refused):
     """vLLM 0.33: "max_model_len must be positive", and with a length given "is greater than the derived max_model_len"."""
     error = refusal(read({**LLAMA, **stated}, Origin("test", "test")))
     assert isinstance(error, Unsupported) if refused else error is None
+
+
+GEMMA2 = {
+    "model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"], "num_hidden_layers": 2, "hidden_size": 512, "num_attention_heads": 4,
+    "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 100, "intermediate_size": 128, "max_position_embeddings": 8192,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "window", "refused"),
+    [
+        (GEMMA2, -1, True),
+        (GEMMA2, None, False),
+        (GEMMA2, 4096, False),
+        (
+            {**LLAMA, "num_key_value_heads": 4, "model_type": "mistral", "architectures": ["MistralForCausalLM"]},
+            -1,
+            True,
+        ),
+        (LLAMA, -1, False),  # LlamaConfig has no window
+    ],
+)
+def test_a_window_of_minus_one(config, window, refused):
+    error = refusal(read({**config, "sliding_window": window}, Origin("test", "test")))
+    assert isinstance(error, Unsupported) if refused else error is None

@@ -21,6 +21,7 @@ from kvplan.engines.vllm.starts import (
     glm,
     lengths,
     loaders,
+    negative,
     quantized_groups,
     quantizers,
     ratios,
@@ -74,6 +75,7 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     loaders.check(model, rules, gpu)
     ratios.check(model, rules)
     rotations.check(model, rules)
+    negative.check(model, rules)
     lengths.check(model, rules)
     glm.check(model, rules)
     _experts(model, settings)
