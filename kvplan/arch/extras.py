@@ -108,7 +108,7 @@ def with_draft(model: Model, draft: Model, called: str | None = None) -> Model:
     return replace(
         model,
         draft_layers=draft.layers,
-        weights=replace(own, draft=every, drafter=called or draft.origin.id),
+        weights=replace(own, draft=every, drafter=called or draft.origin.id, borrowed=small.borrowed),
         traits=(*model.traits, DRAFT_MODEL),
         drafter=draft,
         draft_longest=None

@@ -53,25 +53,31 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Rope:
-    """One scaling of rotary positions as the config states it: its type, its factor, and the length it was trained for."""
+    """One scaling of rotary positions as the config states it: its type, its factor, the length it was trained for.
+
+    keys: every name that it states, which is what engines look for in a type.
+    """
 
     kind: str
     factor: float | None = None
     original: int | None = None
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
     """Longest sequence the config justifies, in tokens; None with the reason when it justifies none.
 
-    ropes, original: what engines derive lengths of their own from: every scaling of rotary positions, and
-    original_max_position_embeddings where it stands beside them.
+    ropes, original, lengths: what engines derive lengths of their own from: every scaling of rotary positions,
+    original_max_position_embeddings where it stands beside them, and every length that the config or its class states,
+    by the field's name; None where no config was read.
     """
 
     tokens: int | None
     reason: str
     ropes: tuple[Rope, ...] = ()
     original: int | None = None
+    lengths: tuple[tuple[str, int], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,10 @@ class Reads(NamedTuple):
 UNSURE_HEAD = "head of its own, if the checkpoint has one"
 """What is missing where only the checkpoint says whether the head is the embedding."""
 
+OWN_EMBEDDING = "embedding of its own, if the checkpoint has one"
+OWN_ENDS = "embedding and head of its own, if the checkpoint has them"
+"""What is missing from a draft that takes them from its target."""
+
 BEYOND_LLAMA = "beyond Llama's tensors"
 """End of what is missing where only the config's sizes are known, and the tensors are supposed to be Llama's."""
 
@@ -74,7 +78,8 @@ class Weights:
     first: before the first layer (embeddings). layers: of each layer, equal layers being one and the same tuple.
     last: after the last layer (final norm, head). towers: vision, audio, encoder and their projectors. draft: layers
     that only speculative decoding uses, kept apart from everything else. drafter: the model whose they are, as a server finds
-    it; None for the model's own prediction layers. tied: whether the head is the embedding.
+    it; None for the model's own prediction layers. borrowed: of a draft that heads a target, what it takes from the target
+    unless its checkpoint has its own (embedding, head), counted nowhere. tied: whether the head is the embedding.
     tables: of rotary positions, which are no parameters but which some engines keep on every rank.
     missing: components that couldn't be derived from the config, by name; then every count is a lower bound.
     method: the quantization method, or the format that was asked about. files: checkpoint files whose headers gave the
@@ -88,6 +93,7 @@ class Weights:
     last: Block
     towers: Block = ()
     draft: Block = ()
+    borrowed: Block = ()
     tables: Block = ()
     tied: bool = False
     missing: tuple[str, ...] = ()
@@ -189,6 +195,10 @@ class Weights:
         """
         return max(self.bytes_on_rank(parallel, stage, view) for stage in range(parallel.pp))
 
+    def borrowed_bytes_on_rank(self, parallel: Parallel, view: View = PLAIN) -> int:
+        """Bytes that a draft has beside its own layers where it borrows nothing, on one tensor rank of the last stage."""
+        return sum(weight.bytes_on_rank(parallel, view) for weight in self.borrowed)
+
     def draft_bytes_on_rank(self, parallel: Parallel, view: View = PLAIN) -> int:
         """Bytes of the draft layers on one tensor rank of the last stage."""
         return sum(weight.bytes_on_rank(parallel, view) for weight in self.draft)
@@ -257,7 +267,7 @@ class Weights:
         changed = replace(
             self,
             first=block(self.first), layers=tuple(block(layer, number) for number, layer in enumerate(self.layers)),
-            last=block(self.last), towers=block(self.towers), draft=block(self.draft),
+            last=block(self.last), towers=block(self.towers), draft=block(self.draft), borrowed=block(self.borrowed),
         )  # fmt: skip
         return replace(changed, method=WHAT_IF + kept.name, files=0, formula_bytes=None, contradicted=False)
 
@@ -273,7 +283,7 @@ class Weights:
         return replace(
             self,
             first=block(self.first), layers=tuple(block(layer) for layer in self.layers), last=block(self.last),
-            towers=block(self.towers), draft=block(self.draft),
+            towers=block(self.towers), draft=block(self.draft), borrowed=block(self.borrowed),
         )  # fmt: skip
 
     def _once(self) -> Iterator[tuple[Weight, int]]:

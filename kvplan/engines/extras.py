@@ -5,6 +5,7 @@ An engine counts both as weights: they are loaded before the cache is measured.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from kvplan.arch.extras import DRAFT_MODEL, adapters
@@ -26,6 +27,11 @@ class Held(NamedTuple):
         """All of them."""
         return self.model + sum(term.bytes.likely for term in self.extras)
 
+    @property
+    def borrowed(self) -> int:
+        """Bytes that the extras may be more."""
+        return sum(term.bytes.high - term.bytes.likely for term in self.extras)
+
 
 def held(weights: Weights, parallel: Parallel, options: Options, view: View = PLAIN) -> Held:
     """What the fullest GPU holds: adapters go with their layers, drafting layers with the last pipeline stage.
@@ -39,7 +45,7 @@ def held(weights: Weights, parallel: Parallel, options: Options, view: View = PL
         if tuned is not None:
             extras.append(adapters_term(tuned.bytes_on_rank(parallel, stage), options))
         if options.speculative_tokens and weights.draft and stage == parallel.pp - 1:
-            extras.append(draft_term(weights, weights.draft_bytes_on_rank(parallel, view), options))
+            extras.append(_draft(weights, parallel, view, options))
         stages.append(Held(weights.bytes_on_rank(parallel, stage, view), tuple(extras)))
     return max(stages, key=lambda found: found.bytes)
 
@@ -70,6 +76,17 @@ def adapters_term(size: int, options: Options) -> Term:
         f"{options.max_loras} x rank {options.max_lora_rank} x (inputs + outputs) of {where} x 2 B",
         "LoRA, arXiv:2106.09685; split as the layers are: vLLM 0.33 lora/layers",
     )
+
+
+def _draft(weights: Weights, parallel: Parallel, view: View, options: Options) -> Term:
+    """Weights of the layers that draft: at most with the ends that they borrow, which are built before they are shared.
+
+    Stages share no embedding. Source: vLLM 0.33 v1/spec_decode/llm_base_proposer.py _maybe_share_embeddings.
+    """
+    least, ends = weights.draft_bytes_on_rank(parallel, view), weights.borrowed_bytes_on_rank(parallel, view)
+    likely = least + (ends if parallel.pp > 1 else 0)
+    term = draft_term(weights, likely, options)
+    return replace(term, bytes=Range(least, likely, least + ends))
 
 
 def draft_term(weights: Weights, size: int, options: Options) -> Term:

@@ -13,6 +13,8 @@ from kvplan.families.drafts import draft_layers
 from kvplan.families.fields import Fields
 from kvplan.families.locate import refuse_encoder, text_fields
 from kvplan.families.own import encoders, heads, refusals, states
+from kvplan.families.own.glm import glm_traits
+from kvplan.families.own.windows import window_traits
 from kvplan.families.quantization import quantized
 from kvplan.families.traits import traits
 from kvplan.families.windows import windows
@@ -67,8 +69,8 @@ def read(config: Mapping[str, Any], origin: Origin, companions: Mapping[str, Map
         defaulted=tuple(fields.ledger.defaulted.values()),
         notes=tuple(fields.ledger.notes),
         architectures=_architectures(fields),
-        attention_heads=fields.whole(*HEADS),
-        traits=traits(fields),
+        attention_heads=fields.of_class(*HEADS),
+        traits=(*traits(fields), *glm_traits(fields), *window_traits(fields)),
         quantized=quantized(fields, beside),
         windows=windows(fields, len(layers)),
         whole=_whole_type(fields),

@@ -41,21 +41,15 @@ def query_heads(fields: Fields) -> int | None:
 
     Raises: BadField, MissingField.
     """
-    stated = fields.whole(*HEADS)
-    if stated is None and fields.core_defaults:
-        stated = fields.whole_or_default(*HEADS)
-    return stated
+    return fields.core(*HEADS)
 
 
 def width(fields: Fields) -> int | None:
     """hidden_size; None when the config doesn't say.
 
-    Raises: BadField.
+    Raises: BadField, MissingField.
     """
-    stated = fields.whole(*WIDTH)
-    if stated is None and fields.core_defaults:
-        stated = fields.whole_or_default(*WIDTH)
-    return stated
+    return fields.core(*WIDTH)
 
 
 def heads(fields: Fields) -> Heads:

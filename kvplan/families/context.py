@@ -14,7 +14,7 @@ STATED = ("model_max_length", "max_sequence_length")
 
 TABLES = (
     "max_position_embeddings", "n_positions", "max_seq_len", "max_context_length", "max_target_positions", "seq_length",
-    "context_length", "n_ctx", "max_seq_length", "max_decoder_position_embeddings",
+    "context_length", "n_ctx", "max_seq_length", "max_decoder_position_embeddings", "seq_len",
 )  # fmt: skip
 """Sizes of the position table, in the order they are believed."""
 
@@ -33,7 +33,18 @@ def context(fields: Fields) -> Context:
     """
     ropes = _ropes(fields)
     tokens, reason = _longest(fields, ropes)
-    return Context(tokens, reason, ropes, _positive(fields.find(ORIGINAL)))
+    return Context(tokens, reason, ropes, _positive(fields.find(ORIGINAL)), _lengths(fields))
+
+
+def _lengths(fields: Fields) -> tuple[tuple[str, int], ...]:
+    """Every length that the config states under any name, or its class where the config is silent."""
+    found = []
+    for name in (*STATED, *TABLES):
+        own = fields.defaults.own_name(name)
+        value = fields.node.get(name, fields.node.get(own, fields.defaults.value(name)))
+        if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
+            found.append((name, int(value)))
+    return tuple(found)
 
 
 def _longest(fields: Fields, ropes: tuple[Rope, ...]) -> tuple[int | None, str]:
@@ -89,6 +100,7 @@ def _rope(rope: Mapping[str, Any]) -> Rope:
         kind if isinstance(kind, str) else "default",
         factor if number else None,
         _positive((ORIGINAL, original)),
+        tuple(sorted(str(key) for key in rope if key != "factor" or number or factor is None)),
     )
 
 

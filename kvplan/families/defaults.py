@@ -98,3 +98,14 @@ def class_defaults(model_type: object) -> ClassDefaults:
     name = model_type if isinstance(model_type, str) else ""
     values = table["types"].get(name)
     return ClassDefaults(name, f"{table['source']}, {name}", values or {}, values is not None)
+
+
+def is_encoder(model_type: str) -> bool:
+    """Whether transformers knows a type, or the whole that a text tower is of, and generates with it under no class."""
+    known = _encoders()
+    return model_type in known or model_type.removesuffix("_text_model") in known
+
+
+@cache
+def _encoders() -> frozenset[str]:
+    return frozenset(_table()["encoders"])

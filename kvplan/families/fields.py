@@ -97,6 +97,29 @@ class Fields:
         """
         return self.whole(standard, *filter(self.defaults.reads, others))
 
+    def core(self, standard: str, *others: str) -> int | None:
+        """Layers, heads or width: as of_class, else, in a nested config, from the class itself.
+
+        Raises: BadField; MissingField if only a spelling stands there that the type's class doesn't read.
+        """
+        found = self.of_class(standard, *others)
+        if found is None and self.core_defaults:
+            found = self.whole_or_default(standard, *filter(self.defaults.reads, others))
+        if found is not None:
+            self.ignored(standard, *others, used=found)
+            return found
+        unread = self.unread(*others)
+        if unread is not None:
+            raise MissingField(
+                self.path + standard,
+                cause=f"{unread} stands there, which the class of {self.model_type} doesn't read: it would build its own default",
+            )
+        return None
+
+    def unread(self, *names: str) -> str | None:
+        """The first of `names` that is there and that the type's class doesn't read."""
+        return next((name for name in names if not self.defaults.reads(name) and self.has(name)), None)
+
     def ignored(self, standard: str, *others: str, used: int) -> None:
         """Note the spellings that the type's class doesn't read, where they say something else than what is used."""
         for name in others:

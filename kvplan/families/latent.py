@@ -119,7 +119,9 @@ _SPARSE_RATIO = 4
 def compressed_layers(fields: Fields, count: int) -> tuple[Layer, ...]:
     """A stack of compressed attention: compress_ratios per layer, 0 for the window alone.
 
-    The list may be longer by the multi-token-prediction layers. Compressor state: kv and score, fp32, rows of ratio
+    The list may go on with layers that predict further tokens, however many: engines read it by a layer's number.
+
+    Compressor state: kv and score, fp32, rows of ratio
     (twice ratio where neighbours overlap) by head_dim (twice). Source: DeepSeek-V4 reference inference code, Compressor.
 
     Raises: MissingField, BadField.
@@ -152,8 +154,7 @@ def compressed_layers(fields: Fields, count: int) -> tuple[Layer, ...]:
 def _ratios(fields: Fields, count: int) -> tuple[int, ...]:
     stated = fields.wholes("compress_ratios")
     if stated is not None:
-        drafts = fields.whole("num_nextn_predict_layers", least=0) or 0
-        if len(stated) not in (count, count + drafts):
+        if len(stated) < count:
             raise BadField(f"{fields.path}compress_ratios", list(stated), f"{count} ratios, one a layer")
         return stated[:count]
     types = fields.items("layer_types") or fields.defaults.pattern("layer_types", count)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvplan.errors import MissingField, Unsupported
-from kvplan.families.defaults import class_defaults
+from kvplan.families.defaults import class_defaults, is_encoder
 from kvplan.families.fields import Fields, Ledger
 from kvplan.text import any_of
 
@@ -74,27 +74,39 @@ def _flat(here: Fields) -> Fields:
     return replace(here, defaults=replace(text, model_type=here.model_type)) if text.known else here
 
 
+def flat_type(fields: Fields) -> str | None:
+    """The text model's type in a wrapper whose dimensions stand at its top: as stated, else as its class has it."""
+    inner = (fields.node.get(key) for key in NESTED)
+    stated = (
+        node["model_type"] for node in inner if isinstance(node, Mapping) and isinstance(node.get("model_type"), str)
+    )
+    return next(stated, None) or class_defaults(fields.model_type).nested_type("text_config")
+
+
 def _has_layers(node: Mapping[str, Any]) -> bool:
     return any(node.get(name) is not None for name in LAYER_COUNTS)
 
 
 def refuse_encoder(fields: Fields) -> None:
-    """Encoders keep no KV cache.
+    """Encoders keep no KV cache, nor does a text tower beside an image's or a sound's that it is compared with.
 
     Raises: Unsupported.
     """
-    if fields.model_type in ENCODERS:
-        raise Unsupported(
-            f"{fields.model_type} is an encoder: it keeps no KV cache",
-            cause="it reads the whole input at once and generates nothing",
-            hint="ask for the decoder that you want to serve",
-        )
+    stated = (node.get("model_type") for node in fields.parents)
+    for model_type in (*(each for each in stated if isinstance(each, str)), fields.model_type):
+        if model_type in ENCODERS or is_encoder(model_type):
+            raise Unsupported(
+                f"{model_type} is an encoder: it keeps no KV cache",
+                cause="it reads the whole input at once and generates nothing",
+                hint="ask for the decoder that you want to serve",
+            )
 
 
 ENCODERS = frozenset((
-    "albert", "bert", "bert-generation", "big_bird", "camembert", "clip", "convnext", "data2vec-text", "deberta",
-    "deberta-v2", "dinov2", "distilbert", "electra", "ernie", "esm", "funnel", "layoutlm", "longformer", "megatron-bert",
-    "mobilebert", "modernbert", "mpnet", "nomic_bert", "rembert", "roberta", "roberta-prelayernorm", "roc_bert",
-    "roformer", "siglip", "siglip2", "squeezebert", "vit", "wav2vec2", "xlm-roberta", "xlm-roberta-xl", "xmod",
+    "bert", "bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie", "megatron-bert", "rembert", "roberta",
+    "roberta-prelayernorm", "roc_bert", "roformer", "xlm-roberta", "xlm-roberta-xl", "xmod",
+    "jina_bert", "jina_clip", "new",
+    "blip", "clap", "flava", "groupvit", "xclip",
 ))  # fmt: skip
-"""Model types whose class is an encoder in transformers 5.23."""
+"""Encoders beside those of class_defaults.json: types that transformers 5.23 also has a decoder's class for, which their
+checkpoints aren't of; types of published code alone (gte-multilingual is "new"); two towers under no classifying class."""

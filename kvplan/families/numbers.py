@@ -21,6 +21,7 @@ def dtype(fields: Fields) -> Format:
 
     Raises: BadField, Unsupported.
     """
+    _refuse_auto(fields)
     found = fields.shared("dtype", "torch_dtype", "model_dtype")
     if found is None:
         fields.note_default("dtype", "bf16", _ENGINES)
@@ -30,7 +31,7 @@ def dtype(fields: Fields) -> Format:
         raise BadField(fields.path + name, value, "a dtype such as bfloat16")
     key = value.removeprefix("torch.").lower()
     known = FORMATS.get(ALIASES.get(key, key))
-    if value == "auto" or (known is not None and known.name not in SIXTEEN_BIT):
+    if known is not None and known.name not in SIXTEEN_BIT:
         fields.note(f"The config's {name} is {value}, and bf16 is planned: {_ENGINES}.")
         return FORMATS["bf16"]
     if known is None:
@@ -38,6 +39,20 @@ def dtype(fields: Fields) -> Format:
             f"{fields.path}{name} {value!r} is not a known number format", hint="bfloat16, float16 or float32"
         )
     return known
+
+
+def _refuse_auto(fields: Fields) -> None:
+    """A config's "auto", at any depth, is looked for as torch.auto by the Transformers library, and so by engines.
+
+    Raises: BadField.
+    """
+    for node in (fields.node, *fields.parents):
+        name = next((name for name in ("dtype", "torch_dtype") if node.get(name) == "auto"), None)
+        if name is not None:
+            raise BadField(
+                name, "auto", "a dtype such as bfloat16",
+                cause="that is a word for a command line: in a config it is looked for as torch.auto, which there isn't",
+            )  # fmt: skip
 
 
 def kv_hint(fields: Fields, companions: Mapping[str, Mapping[str, Any]]) -> KvFormat | None:

@@ -36,13 +36,12 @@ def layer_count(fields: Fields) -> int:
     Raises: MissingField, BadField.
     """
     names = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers")
-    stated = fields.whole(*names)
-    if stated is None:
+    stated = None
+    if fields.of_class(*names) is None and fields.unread(*names) is None:
         listed = fields.items("layers_block_type", "layer_types", "block_configs")
         pattern = fields.text("hybrid_override_pattern")
         stated = len(listed or pattern or "") or None
-    if stated is None and fields.core_defaults:
-        stated = fields.whole_or_default(*names)
+    stated = stated or fields.core(*names)
     if stated is None:
         raise MissingField(any_of(fields.path + name for name in names[:3]))
     if stated > MOST_LAYERS:

@@ -82,7 +82,12 @@ def test_a_model_without_a_length_gets_2048_and_takes_any():
 
 def test_facts_are_the_configs_own():
     found = model(rope_scaling={"type": "yarn", "factor": 4, "original_max_position_embeddings": 8192}).context
-    assert found == Context(32_768, "max_position_embeddings", (Rope("yarn", 4, 8192),))
+    assert found == Context(
+        32_768,
+        "max_position_embeddings",
+        (Rope("yarn", 4, 8192, ("factor", "original_max_position_embeddings", "type")),),
+        lengths=(("max_position_embeddings", 32_768),),
+    )
 
 
 def test_every_row_of_the_corpus_without_a_length(corpus, count_cases):
@@ -100,3 +105,63 @@ def test_every_row_of_the_corpus_without_a_length(corpus, count_cases):
         config = json.loads((corpus / "configs" / name).read_text())
         ours[name] = {NEW.default_context(read(config, Origin(name, name))).tokens}
     assert ours == found
+
+
+OLDEST = Vllm((0, 7, 3))
+"""model_max_length doesn't replace the others yet."""
+
+
+@pytest.mark.parametrize(
+    ("stated", "new", "oldest"),
+    [
+        ({"max_seq_len": 4096}, 4096, 4096),
+        ({"max_seq_length": 4096}, 4096, 4096),
+        ({"n_positions": 4096}, 4096, 4096),
+        ({"seq_len": 4096}, 4096, 4096),
+        ({"max_target_positions": 4096}, 4096, 4096),
+        ({"seq_length": 8192}, 8192, 8192),
+        ({"max_sequence_length": 262144}, 32768, 32768),
+        ({"max_sequence_length": 4096}, 4096, 4096),
+        ({"model_max_length": 4096}, 4096, 4096),
+        ({"model_max_length": 8192.0}, 8192, 8192),
+        ({"model_max_length": 1000000}, 1000000, 32768),
+        ({"model_max_length": 16384, "max_sequence_length": 4096}, 16384, 4096),
+        ({"context_length": 4096, "n_ctx": 2048}, 32768, 32768),
+    ],
+)  # fmt: skip
+def test_of_several_lengths_the_smallest_counts(stated, new, oldest):
+    """As vLLM 0.33's planner answered for Qwen2.5-7B with each of them; 0.7.3 by its source."""
+    found = model(**stated)
+    assert NEW.default_context(found).tokens == NEW.longest_context(found) == new
+    assert OLDEST.default_context(found).tokens == oldest
+
+
+def test_a_class_s_own_length_counts_too():
+    silent = {key: value for key, value in LLAMA.items() if key != "max_position_embeddings"}
+    found = read({**silent, "max_sequence_length": 8192}, Origin("test", "test"))
+    assert found.context.tokens == 8192
+    assert NEW.default_context(found).tokens == 2048  # LlamaConfig's max_position_embeddings
+
+
+def test_names_that_vllm_doesn_t_know_state_nothing():
+    mamba = {
+        "model_type": "mamba", "architectures": ["MambaForCausalLM"], "hidden_size": 64, "num_hidden_layers": 2, "state_size": 16,
+        "vocab_size": 100, "conv_kernel": 4, "expand": 2, "intermediate_size": 128, "time_step_rank": 4, "context_length": 8192,
+    }  # fmt: skip
+    found = read(mamba, Origin("test", "test"))
+    assert found.context.tokens == 8192
+    assert NEW.default_context(found).tokens == 2048
+    assert NEW.longest_context(found) is None
+
+
+def test_kimi_k2_without_a_length_has_deepseek_v3_s():
+    """vLLM 0.33 printed 4,096 for Kimi-K2.6 without max_position_embeddings."""
+    kimi = {
+        "model_type": "kimi_k2", "architectures": ["DeepseekV3ForCausalLM"], "hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 100,
+        "num_attention_heads": 4, "num_key_value_heads": 4, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+        "v_head_dim": 128, "intermediate_size": 128,
+        "rope_scaling": {"type": "yarn", "factor": 64.0, "original_max_position_embeddings": 4096},
+    }  # fmt: skip
+    found = read(kimi, Origin("test", "test"))
+    assert NEW.default_context(found).tokens == NEW.longest_context(found) == 4096
+    assert found.context.tokens == 262_144

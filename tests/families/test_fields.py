@@ -179,8 +179,8 @@ def test_a_window_counts_only_where_it_is_switched_on() -> None:
         ({"num_key_value_heads": [8] * 31}, BadField, "num_kv_heads"),
         ({"layer_types": ["full_attention"] * 31}, BadField, "layer_types"),
         ({"layer_types": ["quantum_attention"] * 32}, Unsupported, "quantum_attention"),
-        ({"model_type": "new", "kv_compression_rate": 4}, Unsupported, "kv_compression_rate"),
-        ({"model_type": "new", "mamba_d_state": 16}, Unsupported, "mamba_d_state"),
+        ({"model_type": "newer", "kv_compression_rate": 4}, Unsupported, "kv_compression_rate"),
+        ({"model_type": "newer", "mamba_d_state": 16}, Unsupported, "mamba_d_state"),
         ({"model_type": "linear", "num_attention_heads": None, "num_key_value_heads": None, "num_heads": 32}, Unsupported, "num_heads"),
         ({"model_type": "linear", "expand_k": 0.5}, Unsupported, "expand_k"),
         ({"num_key_value_heads_of_each": [8] * 32}, Unsupported, "num_key_value_heads_of_each"),
@@ -189,6 +189,7 @@ def test_a_window_counts_only_where_it_is_switched_on() -> None:
           "expand": 2, "state_size": 128}, BadField, "num_heads"),
         ({"torch_dtype": "bfloat17"}, Unsupported, "torch_dtype"),
         ({"torch_dtype": 16}, BadField, "torch_dtype"),
+        ({"torch_dtype": "auto"}, BadField, "torch_dtype"),
         ({"model_type": "bert"}, Unsupported, "bert"),
         ({"quantization_config": {"kv_cache_scheme": {"num_bits": 3, "type": "int"}}}, Unsupported, "kv_cache_scheme"),
     ],
@@ -239,3 +240,10 @@ def test_heads_of_zamba2_follow_from_their_size():
     model = read(config, Origin("a model", "a test"))
     state = next(cache for cache, _ in model.distinct if isinstance(cache, Recurrent))
     assert [tensor.widths for tensor in state.tensors] == [((112, 64), (2, 2 * 64)), ((112, 64 * 64),)]
+
+
+def test_auto_is_no_dtype_at_any_depth() -> None:
+    """vLLM 0.33 on Kimi-K2.6 and Qwen3-Omni so changed: module 'torch' has no attribute 'auto'."""
+    nested = {"model_type": "llava", "torch_dtype": "auto", "text_config": {**LLAMA, "torch_dtype": "bfloat16"}}
+    with pytest.raises(BadField, match="torch_dtype"):
+        model(nested)

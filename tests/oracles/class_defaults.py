@@ -6,7 +6,7 @@
 
 For every generative model type, and for every type nested in one, the file holds the defaults of the configuration
 class for the fields that decide the size of caches, states, weights and context. A field is spelled as its class spells
-it. The value is the raw default of the class, with these extra keys beside the fields:
+it. "encoders" lists the types that transformers classifies, detects and compares with, and generates with under no class. The value is the raw default of the class, with these extra keys beside the fields:
 
 attribute_map   {standard name: own name}, as the class declares it
 derived         {field: [fields]}: the class computes the field from these others when its own default is null (or
@@ -44,6 +44,12 @@ from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 GENERATIVE = ("CAUSAL_LM", "IMAGE_TEXT_TO_TEXT", "SEQ_TO_SEQ_CAUSAL_LM", "MULTIMODAL_LM", "SPEECH_SEQ_2_SEQ")
+ENCODING = (
+    "MASKED_LM", "TOKEN_CLASSIFICATION", "QUESTION_ANSWERING", "DOCUMENT_QUESTION_ANSWERING", "IMAGE", "IMAGE_CLASSIFICATION",
+    "VIDEO_CLASSIFICATION", "AUDIO_CLASSIFICATION", "CTC", "OBJECT_DETECTION", "ZERO_SHOT_IMAGE_CLASSIFICATION",
+    "ZERO_SHOT_OBJECT_DETECTION", "VISUAL_QUESTION_ANSWERING",
+)  # fmt: skip
+RECURRENT = frozenset(("imagegpt",))  # classifies images, and generates them token by token with a cache
 STANDARD = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "layer_types")
 
 # Fields that change no size: regularization, initial values, numerics, activations, tokens, losses, run-time switches.
@@ -107,6 +113,12 @@ def is_layer_list(name: str, value: Any) -> bool:
 def generative_types() -> set[str]:
     """List the model types that transformers can generate with."""
     return {name for task in GENERATIVE for name in getattr(modeling_auto, f"MODEL_FOR_{task}_MAPPING_NAMES")}
+
+
+def encoders() -> list[str]:
+    """List the model types that read their whole input at once and generate nothing."""
+    found = {name for task in ENCODING for name in getattr(modeling_auto, f"MODEL_FOR_{task}_MAPPING_NAMES")}
+    return sorted(found - generative_types() - RECURRENT)
 
 
 def config_class(model_type: str) -> type[PreTrainedConfig]:
@@ -339,7 +351,8 @@ def main(path: Path) -> None:
     types = collect()
     rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(types[name], sort_keys=True)}" for name in sorted(types))
     source = json.dumps(f"transformers {transformers.__version__} configuration classes")
-    path.write_text(f'{{"source": {source}, "types": {{\n{rows}\n}}}}\n', encoding="utf-8")
+    whole = f'{{"source": {source}, "encoders": {json.dumps(encoders())}, "types": {{\n{rows}\n}}}}\n'
+    path.write_text(whole, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from weights.test_parameters import LLAMA_8B
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Range
 from kvplan.engines.vllm.memory.weights import weights as weights_of_vllm
+from kvplan.report.assemble.common import model_info
+from kvplan.report.views import words
 from kvplan.sources.gpus import load_gpu
 
 SMALL = {
@@ -144,3 +146,112 @@ def test_what_a_tower_leaves_out_is_its_own_class_s():
     config["vision_config"]["vision_use_head"] = False
     plain = described(config).weights.by_component()["vision"]
     assert pooled - plain == 32 + (3 * 32 * 32 + 3 * 32) + (32 * 32 + 32) + 2 * 32 + (2 * 32 * 48 + 48 + 32)
+
+
+QWEN_7B = {
+    "model_type": "qwen", "architectures": ["QWenLMHeadModel"], "hidden_size": 4096, "intermediate_size": 22016, "kv_channels": 128,
+    "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 151936, "no_bias": True, "tie_word_embeddings": False,
+    "max_position_embeddings": 8192,
+}  # fmt: skip
+VISUAL = {
+    "heads": 16,
+    "image_size": 448,
+    "layers": 48,
+    "mlp_ratio": 4.9231,
+    "output_dim": 4096,
+    "patch_size": 14,
+    "width": 1664,
+}
+AUDIO = {
+    "n_mels": 80,
+    "n_ctx": 1500,
+    "n_state": 1280,
+    "n_head": 20,
+    "n_layer": 32,
+    "output_dim": 4096,
+    "add_audio_bos_eos_token": True,
+}
+
+
+def test_qwen_vl_s_own_tower():
+    """The checkpoint's 9,657,901,824 (configs-parameters.tsv) are these and the zero biases that AutoGPTQ writes."""
+    plain, seeing = (described({**QWEN_7B, **more}).weights for more in ({}, {"visual": VISUAL}))
+    assert seeing.exact
+    layer = (4 * 1664 * 1664 + 4 * 1664) + (2 * 1664 * 8192 + 8192 + 1664) + 4 * 1664
+    resampler = 2 * 256 * 4096 + 1664 * 4096 + 4 * 4096 * 4096 + 4 * 4096 + 4 * 4096
+    ends = 3 * 14 * 14 * 1664 + 256 * 1664 + 2 * 1664 + 2 * 4096 + 4096 * 4096
+    assert seeing.total - plain.total == 48 * layer + resampler + ends == 1_935_610_624
+    zero_biases = 32 * (4096 + 2 * 11008 + 4096)
+    assert seeing.total + zero_biases == 9_657_901_824
+
+
+def test_qwen_audio_s_own_tower():
+    plain, hearing = (described({**QWEN_7B, **more}).weights for more in ({}, {"audio": AUDIO}))
+    assert hearing.exact
+    layer = 4 * 1280 * 1280 + 3 * 1280 + (2 * 1280 * 5120 + 5120 + 1280) + 4 * 1280
+    ends = (80 * 3 + 1280 * 3 + 2) * 1280 + 1500 * 1280 + 2 * 1280 + 1280 * 4096 + 4096 + 2 * 4096
+    assert hearing.total - plain.total == 32 * layer + ends
+
+
+@pytest.mark.parametrize("gone", ["mlp_ratio", "layers", "width"])
+def test_a_tower_that_says_too_little_is_named(gone):
+    assert "vision tower" in missing(
+        {**QWEN_7B, "visual": {key: value for key, value in VISUAL.items() if key != gone}}
+    )
+
+
+WORDS = (
+    "visual", "audio", "vision", "vit", "vit_config", "visual_config", "image_config", "gen_vision_config", "sam_config", "vpm_config",
+    "vision_encoder_config", "whisper_config", "tts_config", "dvae_config", "mm_config", "flow_config", "eagle_config", "anything",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize(
+    "inner",
+    [
+        {"hidden_size": 1280, "num_hidden_layers": 32},
+        {"width": 1664, "heads": 16},
+        {"inner": {"n_embd": 64}},
+        {"model_type": "siglip"},
+    ],
+)
+def test_objects_that_describe_a_stack_are_named_whatever_they_are_called(word, inner):
+    assert word in missing({**SMALL, word: inner})
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        {"max_length": 50, "num_beams": 4},
+        {"bits": 4, "group_size": 128},
+        {"0": "LABEL_0", "1": "LABEL_1"},
+        {"model_type": "llama", "max_slice_nums": 9, "patch_size": 14},
+        {"text-generation": {"do_sample": True, "max_length": 50}},
+    ],
+)
+def test_objects_that_describe_settings_are_not(inner):
+    assert missing({**SMALL, "anything": inner}) == ""
+
+
+def test_fuyu_s_language_model_is_persimmon_s():
+    """adept/fuyu-8b: sizes at the top, the text model's type alone inside. transformers 5.23 builds 9,408,238,592."""
+    config = {
+        "model_type": "fuyu", "architectures": ["FuyuForCausalLM"], "hidden_size": 4096, "intermediate_size": 16384, "num_attention_heads": 64,
+        "num_hidden_layers": 36, "num_channels": 3, "patch_size": 30, "image_size": 300, "qk_layernorm": True, "vocab_size": 262144,
+        "max_position_embeddings": 16384, "tie_word_embeddings": False, "text_config": {"model_type": "persimmon"},
+    }  # fmt: skip
+    weights = described(config).weights
+    assert weights.exact
+    assert weights.total == 9_408_238_592
+
+
+def test_a_guess_by_llama_s_tensors_is_no_lower_bound():
+    """Persimmon's plain MLP has two matrices, not three: a type that no table knows may have fewer parameters than Llama."""
+    guess, short = (
+        words.model_line(model_info(described(config)))
+        for config in ({**SMALL, "model_type": "unheard_of"}, {**SMALL, "visual": {"width": 64}})
+    )
+    assert "about" in guess
+    assert "at least" not in guess
+    assert "at least" in short

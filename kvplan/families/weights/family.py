@@ -24,6 +24,7 @@ class Family:
     given: what its symbols mean whatever the config says. fallback: where the config and its class say nothing.
     ffn: which layers have an MLP ("dense"), experts ("moe") or neither (""), where pattern.py doesn't know.
     more: symbols that take more than an expression. towers: encoders of text, described by the same fields.
+    borrowed: of a draft, what it takes from its target unless its checkpoint has its own.
     locals: symbols of a layer (its number, and how many layers there are) that no field states as such.
     unsure: why the counts may be off.
     """
@@ -47,4 +48,5 @@ class Family:
     more: Callable[[ConfigSymbols], Given] | None = None
     locals: Callable[[ConfigSymbols, int, int], Given] | None = None
     towers: tuple[Tower, ...] = ()
+    borrowed: str = ""
     unsure: str | None = None

@@ -11,9 +11,10 @@ from kvplan.arch.weights import BEYOND_LLAMA, UNSURE_HEAD, Block, Weight, Weight
 from kvplan.errors import MissingField
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
+from kvplan.families.locate import flat_type
 from kvplan.families.quantization import Companions, quantization
 from kvplan.families.quantization.spelled import ORDINARY, SPELLED
-from kvplan.families.weights import rope
+from kvplan.families.weights import heads, rope
 from kvplan.families.weights.family import Family
 from kvplan.families.weights.pattern import feed_forwards
 from kvplan.families.weights.storing import store
@@ -42,7 +43,7 @@ def read(
 
     Raises: BadField.
     """
-    family = FAMILIES.get(fields.model_type)
+    family = heads.drafting(fields) or FAMILIES.get(fields.model_type) or FAMILIES.get(flat_type(fields) or "")
     found = quantization(fields, companions or {})
     reader = _Reader(fields, layers, family or LLAMA, found.dtype, family is not None)
     weights = reader.read(drafts)
@@ -61,6 +62,8 @@ class _Reader:
         self.hollow = False
         if not known:
             self.missing.append(f"what {fields.model_type or 'this model'} has {BEYOND_LLAMA}")
+        if heads.unknown(fields):
+            self.missing.append(f"what {heads.class_of(fields)} has beyond its layers")
         if family.unsure is not None:
             self.missing.append(family.unsure)
         base = ConfigSymbols(fields, dict(family.given), dict(family.fallback))
@@ -93,14 +96,15 @@ class _Reader:
                 cache[key] = self._layer(layer, ffn[index], {**locals_[kind], "layer": index, **own})
             blocks.append(cache[key])
         first, last = self._part("embedding", self.family.first), self._part("head", self.family.last)
-        if self._headless():
+        if self._headless() and not self.family.borrowed:
             last = tuple(weight for weight in last if weight.component != "head")
         towers, gaps = read_towers(self.fields, self.family, self.symbols, self.dtype)
         tied, doubt = self._tied()
         missing = tuple(dict.fromkeys((*self.missing, *gaps, *doubt, *unread_parts(self.fields))))
         positions = rope.tables(self.fields, self.layers, self.dtype)
         draft = self._drafts(drafts)
-        return Weights(first, tuple(blocks), last, towers, draft, positions, tied, missing)
+        borrowed = self._part("borrowed ends", self.family.borrowed)
+        return Weights(first, tuple(blocks), last, towers, draft, borrowed, positions, tied, missing)
 
     def _drafts(self, drafts: tuple[Layer, ...]) -> Block:
         """Prediction layers: each an ordinary layer after a projection of the last hidden state and the next embedding.
@@ -117,8 +121,7 @@ class _Reader:
 
     def _headless(self) -> bool:
         """Whether the class that the config names has no output projection: a reward, an embedding, a bare model."""
-        found = self.fields.shared("architectures")
-        name = str(found[1][0]) if found is not None and isinstance(found[1], list) and found[1] else ""
+        name = heads.class_of(self.fields)
         bare = name.endswith("Model") and not name.endswith("LMHeadModel") and self.fields.defaults.known
         return bare or name.endswith(("ForSequenceClassification", "ForTokenClassification", "ForRewardModel"))
 

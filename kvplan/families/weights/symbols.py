@@ -28,7 +28,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "share_expert_dim",
         "shared_intermediate_size", "shared_expert_ffn_hidden_size",
     ),
-    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "vt_num_hidden_layers"),
+    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "vt_num_hidden_layers", "layers"),
     "pos_rows": ("init_pos_emb_height", "pos_emb_height"),
     "pos_columns": ("init_pos_emb_width", "pos_emb_width"),
     "frames": ("img_token_compression_config.temporal_patch_size", "temporal_patch_size"),
@@ -47,6 +47,8 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Symbol to field names, in the order they are tried. Any other symbol is a field of that very name."""
 
+CORE = ("H", "I", "A", "layers")
+"""Symbols whose fields every class has, under the names that it reads and no others."""
 
 Value = int | bool | str
 """A number, a switch, or a text: an expression in other symbols, a field's name."""
@@ -90,12 +92,17 @@ class ConfigSymbols:
             return self._worked_out(self.given[name])
         key = ("number", name)
         if key not in self.memo:
-            stated = self.fields.find(*SPELLINGS.get(name, (name,))) if name[0] != "#" else None
+            stated = self.fields.find(*self._spellings(name)) if name[0] != "#" else None
             if stated is not None and isinstance(stated[1], list | tuple):
                 return self._entry(*stated)
             self.memo[key] = self._entry(*stated) if stated is not None else self._unstated(name)
         known = self.memo[key]
         return known if isinstance(known, int) else None
+
+    def _spellings(self, name: str) -> tuple[str, ...]:
+        """What a symbol may be called here: of its stack's depth and widths, only what the type's class reads."""
+        standard, *others = SPELLINGS.get(name, (name,))
+        return (standard, *(filter(self.fields.defaults.reads, others) if name in CORE else others))
 
     def _unstated(self, name: str) -> int | None:
         """What another part of the model, the class or the family says of a symbol that isn't a field here."""

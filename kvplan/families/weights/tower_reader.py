@@ -13,6 +13,7 @@ from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
 from kvplan.families.locate import NESTED
 from kvplan.families.weights.family import Family
+from kvplan.families.weights.own_towers import OWN
 from kvplan.families.weights.symbols import ConfigSymbols
 from kvplan.families.weights.template import build
 from kvplan.families.weights.towers import ALONE, KEYS, PROJECTOR_GIVEN, PROJECTORS, TOWERS, Tower
@@ -42,10 +43,23 @@ def read_towers(fields: Fields, family: Family, text: ConfigSymbols, stored: Sto
             missing.append(f"{component} tower ({key} isn't stated: as its class has it)")
         scopes[component] = ConfigSymbols(inner, dict(known.given), dict(known.fallback))
         found += _stack(known, component, scopes[component], stored, missing)
+    found += _own_towers(fields, stored, missing)
     missing += [part for node in _outside(fields, top) for part in _others(node)]
     if scopes or str(top.get("model_type")) in ALONE:
         found += _projector(top, fields, {**scopes, "text": text}, stored, missing)
     return tuple(found), tuple(missing)
+
+
+def _own_towers(fields: Fields, stored: Storage, missing: list[str]) -> list[Weight]:
+    """Towers that the model's own code builds from an object of its own name."""
+    found: list[Weight] = []
+    for key, (model_type, component, tower) in OWN.items():
+        inner = fields.node.get(key)
+        if fields.model_type == model_type and isinstance(inner, Mapping):
+            fields.ledger.read.add(key)
+            symbols = ConfigSymbols(replace(fields, node=inner, path=f"{key}."), dict(tower.given))
+            found += _stack(tower, component, symbols, stored, missing)
+    return found
 
 
 def _outside(fields: Fields, top: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -74,6 +88,9 @@ KNOWN_PARTS = frozenset((
     "audio_encoder_config", "depth_decoder_config",
 ))  # fmt: skip
 """Objects that are read elsewhere, or that the language model does without."""
+
+READ_PARTS = frozenset((*(key for key, _ in KEYS), *OTHER_PARTS, "attn_config", "ffn_config"))
+"""Objects that are read here, or named as missing."""
 
 
 def _top(fields: Fields) -> Mapping[str, Any]:
@@ -104,6 +121,7 @@ def _stack(
     tower: Tower, component: Component, symbols: ConfigSymbols, stored: Storage, missing: list[str]
 ) -> list[Weight]:
     try:
+        symbols = symbols if tower.more is None else symbols.also(tower.more(symbols))
         found = list(build(f"{component}: {tower.ends}", symbols, stored))
         for count, layer in ((tower.count, tower.layer), *tower.also):
             if layer:

@@ -6,23 +6,25 @@ transformers 5.23.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kvplan.arch.weights import Component
+from kvplan.families.weights.symbols import ConfigSymbols
 
 Given = Mapping[str, int | bool | str]
 
 
 @dataclass(frozen=True, slots=True)
 class Tower:
-    """One stack: ends once, layer `count` times. given, fallback: as in a Family."""
+    """One stack: ends once, layer `count` times. given, fallback, more: as in a Family."""
 
     ends: str
     layer: str = ""
     count: str = "layers"
     given: Given = field(default_factory=dict)
     fallback: Given = field(default_factory=dict)
+    more: Callable[[ConfigSymbols], Given] | None = None
     also: tuple[tuple[str, str], ...] = ()
     """Further stacks, as (count, layer)."""
 

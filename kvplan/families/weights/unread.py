@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kvplan.families.fields import Fields
+from kvplan.families.locate import NESTED
 from kvplan.families.weights.symbols import SPELLINGS
+from kvplan.families.weights.tower_reader import READ_PARTS
 
 PARTS = re.compile(
     r"(?:^|_)(?:tower|towers|projector|resampler|qformer|adapter|adapters)(?:_cfg|_config)?$"
@@ -30,13 +32,44 @@ NOT_SIZES = re.compile(
 ORDINARY = frozenset(name for names in SPELLINGS.values() for name in names)
 """Fields whose meaning is known; a family that doesn't look at one has no use for it."""
 
+SHAPES = re.compile(
+    r"(?:^|_)(?:width|d_model|dims?|hidden|channels|ffn|d_ff|n_embd|n_state|n_inner|heads?"
+    r"|(?:hidden|intermediate|inner|input|output|in|out|embed|embedding|ffn|mlp)_?(?:size|dim|features|channels))$"
+)
+"""Widths and heads, as objects that describe a stack of layers call them. A depth alone is what records count in, too."""
+
 LEAST = 8
 """Smaller numbers are counts and switches."""
 
 
 def unread_parts(fields: Fields) -> tuple[str, ...]:
     """What the config has that no reader looked at, in words: `vision tower (img_processor)`."""
-    return tuple(dict.fromkeys((*_parts(fields), *_sizes(fields))))
+    return tuple(dict.fromkeys((*_parts(fields), *_objects(fields), *_sizes(fields))))
+
+
+def _objects(fields: Fields) -> Iterator[str]:
+    """Nested objects, whatever they are called, that describe something with weights which nobody built."""
+    read = {id(node) for node in (fields.node, *fields.parents)}
+    for node in (fields.node, *fields.parents):
+        for name, value in node.items():
+            if name in fields.ledger.read or name in READ_PARTS or id(value) in read or PARTS.search(name):
+                continue
+            if isinstance(value, Mapping) and (_shapes(value) or (name not in NESTED and _is_another(value, node))):
+                yield f"what {name} describes"
+
+
+def _is_another(inner: Mapping[str, Any], outer: Mapping[str, Any]) -> bool:
+    """Whether an object is of a model type of its own."""
+    return inner.get("model_type") not in (None, outer.get("model_type"))
+
+
+def _shapes(node: Mapping[str, Any]) -> bool:
+    """Whether an object, or one inside it, has a width or heads."""
+    return any(_shapes(value) if isinstance(value, Mapping) else _is_shape(name, value) for name, value in node.items())
+
+
+def _is_shape(name: str, value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 1 and bool(SHAPES.search(name))
 
 
 def _parts(fields: Fields) -> Iterator[str]:

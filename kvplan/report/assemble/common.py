@@ -86,7 +86,8 @@ def _doubts(weights: Weights) -> Iterator[str]:
     """What of the counts had to be left open."""
     if weights.missing:
         what = "parameters" if weights.whole else "weights"
-        yield f"{what} are a lower bound: {', '.join(weights.missing)} can't be counted from the config"
+        bound = "are what Llama's would be, which may be too many" if weights.supposed else "are a lower bound"
+        yield f"{what} {bound}: {', '.join(weights.missing)} can't be counted from the config"
     if weights.rounding:
         yield f"parameters are rounded: {weights.rounding:,} more or less of {weights.total:,}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from kvplan.arch.weights import BEYOND_LLAMA
 from kvplan.report.blocks import Note
 from kvplan.report.schema import common as schema
 from kvplan.units import format_bytes, format_seconds
@@ -18,12 +19,17 @@ def model_line(model: schema.ModelInfo) -> str:
     total, active = model.parameters.total, model.parameters.active
     if total is None:
         return f"{model.id} ({model.family})"
-    least = model.weights is not None and model.weights.missing
+    least = model.weights is not None and bounded(model.weights)
     about = "" if model.parameters.exact else "at least " if least else "about "
     text = f"{about}{parameter_text(total)} parameters"
     if active is not None and active != total:
         text += f", {parameter_text(active)} active"
     return f"{model.id} ({model.family}, {text})"
+
+
+def bounded(weights: schema.WeightsInfo) -> bool:
+    """Whether the count is a lower bound: parts are missing, and what is counted isn't supposed to be Llama's."""
+    return bool(weights.missing) and not any(part.endswith(BEYOND_LLAMA) for part in weights.missing)
 
 
 def parameter_text(count: int) -> str:
@@ -42,7 +48,9 @@ def weights_text(weights: schema.WeightsInfo) -> str:
         return f"{text} if kept in {weights.method.removeprefix('what if ')}"
     if weights.formula_bytes is None:
         kept = f" ({weights.method})" if weights.method else ""
-        return f"{text} by the config{kept}" + (", at least" if weights.missing else "")
+        return f"{text} by the config{kept}" + (
+            ", at least" if bounded(weights) else ", about" if weights.missing else ""
+        )
     return f"{text} by {weights.method}; the config's formula {apart(weights.formula_bytes, weights.bytes)}"
 
 

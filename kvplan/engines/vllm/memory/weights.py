@@ -39,9 +39,9 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, versio
     if options.weights_per_gpu is not None:
         more = beside(model, parallel, options)
         given = options.weights_per_gpu + sum(term.bytes.likely for term in more)
-        return Term(
-            "weights", Range.exactly(given), f"{options.weights_per_gpu:,} B per GPU", "given on the command line", more
-        )
+        most = given + sum(term.bytes.high - term.bytes.likely for term in more)
+        formula = f"{options.weights_per_gpu:,} B per GPU"
+        return Term("weights", Range(given, given, most), formula, "given on the command line", more)
     if model.weights is None:
         if options.kv_memory is not None:
             return Term(
@@ -64,9 +64,11 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, versio
         formula += f", {behind:,} B behind them that the allocator counts"
     if model.weights.missing and not model.weights.whole:
         formula += f"; without {', '.join(model.weights.missing)}, which the config doesn't describe"
-    least = held(_headless(model.weights), parallel, options, view) if model.weights.unsure_head else found
-    low = round((least.bytes + behind) * (1 - rounded(model.weights, parallel)))
-    high = round(size * (1 + _more(model.weights, gpu, parallel))) + _unsure_ends(model, options, version)
+    least = held(_headless(model.weights), parallel, options, view).bytes if model.weights.unsure_head else found.bytes
+    low = round((least + behind) * (1 - rounded(model.weights, parallel)))
+    high = (
+        round(size * (1 + _more(model.weights, gpu, parallel))) + found.borrowed + _unsure_ends(model, options, version)
+    )
     origin = model.weights.found_by if model.weights.basis == "headers" else "tensors of the config"
     return Term(
         "weights", Range(low, size, high), formula, f"{origin}, padded and copied as vLLM 0.33 does", found.extras

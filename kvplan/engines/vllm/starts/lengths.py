@@ -1,9 +1,11 @@
 """The max_model_len that vLLM takes when none is given, and the longest that it accepts.
 
-    derived = length the config states, else 2,048; x factor of the rotary positions' scaling
+    stated  = the smallest length that the config or its class states; model_max_length where there is one; else 2,048
+    derived = stated x factor of the rotary positions' scaling
     default = original_max_position_embeddings under longrope, else derived
 
-Source: vLLM 0.33 config/model.py _get_and_verify_max_len.
+Source: vLLM 0.33 config/model.py _get_and_verify_max_len, transformers_utils/model_arch_config_convertor.py
+derive_max_model_len_and_key; config.py of 0.6.4, 0.7.3, 0.8.5 and 0.10.0 have the same names.
 """
 
 from __future__ import annotations
@@ -11,10 +13,27 @@ from __future__ import annotations
 from kvplan.arch.model import Context, Model
 from kvplan.engines.base import Excess, Setup
 from kvplan.engines.vllm.tables.variables import LONGER
-from kvplan.engines.vllm.tables.versions import Rules
+from kvplan.engines.vllm.tables.versions import Rules, Version, text
+from kvplan.errors import Unsupported
 
 UNSTATED = 2048
 """What is assumed of a model that states no length."""
+
+LENGTHS = (
+    "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_target_positions",
+    "max_sequence_length", "max_seq_length", "seq_len",
+)  # fmt: skip
+"""Fields that state a length, of which the smallest counts."""
+
+OWN_WORD = "model_max_length"
+"""The field that replaces what the others say, and is accepted in any case."""
+
+REPLACES: Version = (0, 8, 5)
+"""The first release read where it replaces them; in 0.7.3 it doesn't."""
+
+BORROWED = {"kimi_k2": ("max_position_embeddings", 4096)}
+"""Lengths of silent configs whose type vLLM reads by another one's class. Source: vLLM 0.33 transformers_utils/config.py
+_CONFIG_REGISTRY, kimi_k2="DeepseekV3Config"."""
 
 STRETCHED = ("su", "longrope", "llama3", "deepseek_llama_scaling")
 """Scalings that the stated length already contains."""
@@ -27,7 +46,9 @@ SCALED_ALREADY = ("gemma3",)
 
 def accepted(model: Model, rules: Rules) -> int | None:
     """The longest max_model_len that vLLM takes without LONGER; None when it takes any."""
-    return None if model.context.tokens is None else derived(model, rules).tokens
+    if stated(model, rules) is None:
+        return None
+    return max(derived(model, rules).tokens or 0, dict(model.context.lengths or ()).get(OWN_WORD, 0))
 
 
 def excess(setup: Setup, rules: Rules) -> Excess | None:
@@ -51,20 +72,59 @@ def _within_draft(found: Context, model: Model, rules: Rules) -> Context:
     return Context(longest, "all that the draft model serves")
 
 
+def check(model: Model, rules: Rules) -> None:
+    """Nothing, if the length that vLLM reads in the config is one.
+
+    Raises: Unsupported.
+    """
+    found = {name: tokens for name, tokens in model.context.lengths or () if name in LENGTHS}
+    if found.get(OWN_WORD) and rules.version >= REPLACES:
+        found = {OWN_WORD: found[OWN_WORD]}
+    name = min(found, key=lambda each: found[each], default=None)
+    if name is not None and found[name] <= 0:
+        raise Unsupported(
+            f"vLLM {text(rules.version)} doesn't serve {model.origin.id} at any length",
+            cause=f"it takes the smallest length of the config for the model's, and {name} is {found[name]}",
+            hint=f"a config without {name}, or --engine ideal",
+        )
+
+
+def stated(model: Model, rules: Rules) -> Context | None:
+    """The length that vLLM reads in the config, before any scaling, and the field; None where it finds none."""
+    context = model.context
+    if context.lengths is None:  # no config was read
+        return context if context.tokens is not None else None
+    found = {name: tokens for name, tokens in context.lengths if name in LENGTHS and tokens > 0}
+    if not found and model.family in BORROWED:
+        name, tokens = BORROWED[model.family]
+        return Context(tokens, f"{name} of the class that vLLM reads {model.family} by")
+    if OWN_WORD in found and rules.version >= REPLACES:
+        return Context(found[OWN_WORD], OWN_WORD)
+    return min((Context(tokens, _reason(name, context)) for name, tokens in found.items()), key=_tokens, default=None)
+
+
+def _tokens(context: Context) -> int:
+    return context.tokens or 0
+
+
+def _reason(name: str, own: Context) -> str:
+    """The field's name, and whether only its class says so."""
+    return own.reason if own.reason.split(",")[0] == name else name
+
+
 def derived(model: Model, rules: Rules) -> Context:
     """The length that vLLM makes of the config, and why."""
-    stated, reason = model.context.tokens, model.context.reason
-    if stated is None:
-        stated, reason = UNSTATED, f"the config states no length: vLLM assumes {UNSTATED:,}"
+    found = stated(model, rules) or Context(UNSTATED, f"the config states no length: vLLM assumes {UNSTATED:,}")
+    tokens, reason = found.tokens or UNSTATED, found.reason
     if any(name in model.family for name in SCALED_ALREADY):
-        return Context(stated, reason)
+        return Context(tokens, reason)
     factor = 1.0
     for rope in model.context.ropes:
         if rope.kind in STRETCHED or (rope.kind in YARN and not rules.yarn_stretches):
             continue
         if rope.kind == "yarn" and rope.original:
-            stated, reason = rope.original, "original_max_position_embeddings of yarn"
+            tokens, reason = rope.original, "original_max_position_embeddings of yarn"
         factor = rope.factor or factor
     if factor == 1:
-        return Context(stated, reason)
-    return Context(int(stated * factor), f"{reason} x factor {factor:g} of its rotary scaling")
+        return Context(tokens, reason)
+    return Context(int(tokens * factor), f"{reason} x factor {factor:g} of its rotary scaling")

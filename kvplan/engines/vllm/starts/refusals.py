@@ -17,7 +17,18 @@ from kvplan.engines.vllm.blocks.built import INTERLEAVED
 from kvplan.engines.vllm.blocks.cells import cache_name, flag, run_in
 from kvplan.engines.vllm.memory import weight_shares
 from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.starts import loaders, quantized_groups, quantizers, words
+from kvplan.engines.vllm.starts import (
+    encoders,
+    glm,
+    lengths,
+    loaders,
+    negative,
+    quantized_groups,
+    quantizers,
+    ratios,
+    rotations,
+    words,
+)
 from kvplan.engines.vllm.tables.architectures import (
     BFLOAT16,
     EXPANDED_LATENT,
@@ -63,6 +74,11 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     _order(model, rules)
     quantizers.check(model, rules)
     loaders.check(model, rules, gpu)
+    ratios.check(model, rules)
+    rotations.check(model, rules)
+    negative.check(model, rules)
+    lengths.check(model, rules)
+    glm.check(model, rules)
     _experts(model, settings)
     _heads(model, settings)
     _pipeline(model, settings)
@@ -121,6 +137,7 @@ def _check_format(model: Model, kv: KvFormat, rules: Rules, device: tuple[int, i
             cause=f"kv_cache_dtype={name} is incompatible with dtype={runs}",
             hint="--kv-dtype auto",
         )
+    encoders.check_format(model, name, rules, device)
     if name == "fp8_e5m2" and "fp8_scales" in model.traits:
         raise UsageError(
             f"vLLM takes no fp8_e5m2 cache for {model.origin.id}",

@@ -1,0 +1,26 @@
+"""A window of -1 tokens, which vLLM's planner counts with: layers of a window get a block more than they have tokens for.
+
+Source: vLLM 0.33 v1/kv_cache_interface.py SlidingWindowSpec, whose sliding_window is the config's; 0.33's planner printed
+402,902 tokens for a Gemma 2 that has 403,296 without a window.
+"""
+
+from __future__ import annotations
+
+from kvplan.arch.model import Model
+from kvplan.engines.vllm.tables.versions import Rules, text
+from kvplan.errors import Unsupported
+
+NEGATIVE = "negative_window"
+
+
+def check(model: Model, rules: Rules) -> None:
+    """Nothing, if windows are positive or absent.
+
+    Raises: Unsupported.
+    """
+    if NEGATIVE in model.traits:
+        raise Unsupported(
+            f"vLLM {text(rules.version)} takes the sliding_window of {model.origin.id} for a window",
+            cause="it is below one, which switches windows off elsewhere, and vLLM plans a window of that many tokens",
+            hint='"sliding_window": null in its config.json, which computes the same, or --engine ideal',
+        )

@@ -1,0 +1,24 @@
+"""Windows that are switched off by a number below one, which means something else to engines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvplan.families import patterns
+from kvplan.families.fields import Fields, Ledger
+
+NEGATIVE_WINDOW = "negative_window"
+"""sliding_window is -1 where a positive one would give layers a window: the Transformers library masks nothing then."""
+
+
+def window_traits(fields: Fields) -> tuple[str, ...]:
+    """Whether the config switches windows off by a number that engines take for their length.
+
+    Raises: BadField, Unsupported.
+    """
+    found = fields.find("sliding_window")
+    if found is None or isinstance(found[1], bool) or not isinstance(found[1], int | float) or found[1] >= 0:
+        return ()
+    windowed = replace(fields, node={**fields.node, found[0]: 1}, ledger=Ledger())
+    kinds = patterns.kinds(windowed, patterns.layer_count(windowed))
+    return (NEGATIVE_WINDOW,) if {patterns.SLIDING, patterns.BOTH_SLIDING}.intersection(kinds) else ()

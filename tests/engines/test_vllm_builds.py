@@ -1,0 +1,166 @@
+"""What vLLM can't build of a config that says enough to be sized: as its own loader and planner refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from engines.vllm_rows import GPUS
+
+from kvplan.arch.formats import parse_kv_format
+from kvplan.arch.model import Model, Origin
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Options, Setup
+from kvplan.engines.vllm.policy import Vllm
+from kvplan.errors import KvplanError, Unsupported, UsageError
+from kvplan.families import read
+from kvplan.sources.models import load_model
+
+LLAMA = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "hidden_size": 512, "num_attention_heads": 4,
+    "vocab_size": 100, "intermediate_size": 128, "max_position_embeddings": 32768,
+}  # fmt: skip
+ORIGINAL = {"factor": 2.0, "original_max_position_embeddings": 8192}
+FACTORS = {"short_factor": [1.0], "long_factor": [2.0]}
+
+
+def refusal(
+    model: Model, gpu: str = "h100", kv: str = "bf16", release: tuple[int, int, int] = (0, 33, 0)
+) -> KvplanError | None:
+    try:
+        Vllm(release).start(Setup(model, GPUS[gpu], Parallel(), parse_kv_format(kv), Options(), 256))
+    except KvplanError as error:
+        return error
+    return None
+
+
+def rotated(**rope: Any) -> Model:
+    return read({**LLAMA, "rope_scaling": rope}, Origin("test", "test"))
+
+
+@pytest.mark.parametrize("kind", ["foo", "gptj", "llama4"])
+def test_rope_types_that_nobody_builds(kind):
+    error = refusal(rotated(rope_type=kind, **ORIGINAL))
+    assert isinstance(error, Unsupported)
+    assert error.problem.cause == f"Unknown RoPE scaling type {kind}"
+
+
+@pytest.mark.parametrize(
+    ("rope", "lacking"),
+    [
+        ({"rope_type": "llama3", "factor": 2.0}, "high_freq_factor and no low_freq_factor"),
+        ({"rope_type": "longrope", **ORIGINAL}, "long_factor and no short_factor"),
+        ({"type": "su", **ORIGINAL}, "long_factor and no short_factor"),
+        ({"rope_type": "yarn", "original_max_position_embeddings": 8192}, "factor"),
+        ({"rope_type": "linear"}, "factor"),
+        ({"type": "linear", "factor": "2.0"}, "factor"),
+        ({"rope_type": "mrope", **ORIGINAL}, "mrope_section"),
+        ({"rope_type": "dynamic"}, "alpha nor factor"),
+    ],
+)
+def test_rope_types_that_miss_what_they_need(rope, lacking):
+    error = refusal(rotated(**rope))
+    assert isinstance(error, Unsupported)
+    assert lacking in str(error.problem.cause)
+
+
+@pytest.mark.parametrize(
+    "rope",
+    [
+        {"rope_type": "default", **ORIGINAL},
+        {"rope_type": "dynamic", **ORIGINAL},
+        {"type": "dynamic", "alpha": 1000.0},
+        {"rope_type": "ntk", **ORIGINAL},
+        {"rope_type": "proportional", **ORIGINAL},
+        {"rope_type": "linear", "factor": 2.0},
+        {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192},
+        {"type": "su", **FACTORS},
+        {"type": "yarn", "factor": 2.0},
+        {"type": "mrope", "mrope_section": [16, 24, 24]},
+        {"full_attention": {"rope_type": "linear", "factor": 8.0}, "sliding_attention": {"rope_type": "default"}},
+    ],
+)  # fmt: skip
+def test_rope_types_that_it_builds(rope):
+    assert refusal(rotated(**rope)) is None
+
+
+GLM = {
+    "model_type": "chatglm", "architectures": ["ChatGLMModel"], "hidden_size": 4096, "num_layers": 28, "num_attention_heads": 32,
+    "max_sequence_length": 2048, "vocab_size": 130528, "inner_hidden_size": 16384,
+}  # fmt: skip
+LATER = {
+    "original_rope": True,
+    "multi_query_attention": True,
+    "multi_query_group_num": 2,
+    "ffn_hidden_size": 13696,
+    "padded_vocab_size": 65024,
+}
+
+
+def test_the_first_chatglm():
+    first, later = (read({**GLM, **more}, Origin("test", "test")) for more in ({}, LATER))
+    error = refusal(first)
+    assert isinstance(error, Unsupported)
+    assert "has no attribute 'original_rope'" in str(error.problem.cause)
+    assert refusal(later) is None
+
+
+@pytest.mark.parametrize(
+    ("gpu", "kv", "refused"),
+    [
+        ("a100", "fp8", True),
+        ("t4", "fp8", True),
+        ("a100", "bf16", False),
+        ("l4", "fp8", False),
+        ("h100", "fp8", False),
+    ],
+)
+def test_whisper_s_cross_attention_in_fp8(gpu, kv, refused):
+    """vLLM 0.33 refused on an A100, 8.0; Triton has fp8 of its own from 8.9 on."""
+    error = refusal(load_model("whisper-tiny"), gpu, kv)
+    assert isinstance(error, UsageError) if refused else error is None
+
+
+def test_releases_before_that_did_not_refuse_it():
+    assert refusal(load_model("whisper-tiny"), "a100", "fp8", (0, 23, 0)) is None
+
+
+@pytest.mark.parametrize(
+    ("stated", "refused"),
+    [
+        ({"max_position_embeddings": -1}, True),
+        ({"seq_length": 0}, True),
+        ({"seq_length": 0, "model_max_length": 4096}, False),
+        ({"model_max_length": 0}, True),
+        ({"n_ctx": 0}, False),
+    ],
+)
+def test_lengths_that_are_none(stated, refused):
+    """vLLM 0.33: "max_model_len must be positive", and with a length given "is greater than the derived max_model_len"."""
+    error = refusal(read({**LLAMA, **stated}, Origin("test", "test")))
+    assert isinstance(error, Unsupported) if refused else error is None
+
+
+GEMMA2 = {
+    "model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"], "num_hidden_layers": 2, "hidden_size": 512, "num_attention_heads": 4,
+    "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 100, "intermediate_size": 128, "max_position_embeddings": 8192,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "window", "refused"),
+    [
+        (GEMMA2, -1, True),
+        (GEMMA2, None, False),
+        (GEMMA2, 4096, False),
+        (
+            {**LLAMA, "num_key_value_heads": 4, "model_type": "mistral", "architectures": ["MistralForCausalLM"]},
+            -1,
+            True,
+        ),
+        (LLAMA, -1, False),  # LlamaConfig has no window
+    ],
+)
+def test_a_window_of_minus_one(config, window, refused):
+    error = refusal(read({**config, "sliding_window": window}, Origin("test", "test")))
+    assert isinstance(error, Unsupported) if refused else error is None

@@ -1,0 +1,86 @@
+"""Drafts that head a target: what vLLM 0.33 constructs and holds after it shared what their checkpoints lack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from weights.conftest import bundled, described
+
+from kvplan.arch.extras import with_draft
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Options
+from kvplan.engines.vllm.memory.weights import weights as weights_of_vllm
+from kvplan.sources.gpus import load_gpu
+
+SIZES: dict[str, Any] = {
+    "attention_bias": False, "head_dim": 128, "hidden_size": 2560, "intermediate_size": 9728, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "tie_word_embeddings": True, "vocab_size": 151936, "max_position_embeddings": 40960, "torch_dtype": "bfloat16",
+}  # fmt: skip
+EAGLE3 = {
+    "architectures": ["Eagle3LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": 1, "draft_vocab_size": 32000, **SIZES,
+}  # fmt: skip
+"""AngelSlim's draft for Qwen3-4B."""
+DFLASH = {
+    "architectures": ["DFlashDraftModel"], "model_type": "qwen3", "num_hidden_layers": 5, "num_target_layers": 36, "block_size": 16,
+    "dflash_config": {"mask_token_id": 151669, "target_layer_ids": [1, 9, 17, 25, 33]}, **SIZES,
+}  # fmt: skip
+TABLE = 151936 * 2560
+
+
+def test_eagle3_by_hand():
+    weights = described(EAGLE3).weights
+    layer = 2 * 2560 * (4096 + 2 * 1024) + 4096 * 2560 + 3 * 2560 * 9728 + 3 * 2560
+    ends = 3 * 2560 * 2560 + 2560 + 32000 * 2560
+    assert weights.total == layer + ends
+    assert round(weights.total * 2 / 1e6) == 436
+    assert round((weights.total + sum(weight.parameters for weight in weights.borrowed)) * 2 / 1e6) == 1214
+    assert not weights.exact
+    assert weights.missing == ("embedding of its own, if the checkpoint has one",)
+
+
+def test_dflash_by_hand():
+    weights = described(DFLASH).weights
+    layer = 2560 * (4096 + 2 * 1024) + 4096 * 2560 + 3 * 2560 * 9728 + 2 * 2560 + 2 * 128
+    assert weights.total == 5 * layer + 5 * 2560 * 2560 + 3 * 2560
+    assert sum(weight.parameters for weight in weights.borrowed) == 2 * TABLE
+    assert round(weights.total * 2 / 1e6) == 1075
+    assert round((weights.total + 2 * TABLE) * 2 / 1e6) == 2631
+    assert not weights.exact
+
+
+@pytest.mark.parametrize(
+    ("change", "more"),
+    [
+        ({"draft_vocab_size": None}, (151936 - 32000) * 2560),
+        ({"target_hidden_size": 4096}, 3 * 1536 * 2560),
+        ({"num_aux_hidden_states": 2}, -2560 * 2560),
+        ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2, 3, 4]}}, 2560 * 2560),
+        ({"norm_before_fc": True}, 3 * 2560),
+        ({"fc_norm": True}, 3 * 2560),
+        ({"num_hidden_layers": 2}, 2560 * (4096 + 2 * 1024) + 4096 * 2560 + 3 * 2560 * 9728 + 3 * 2560),
+    ],
+)  # fmt: skip
+def test_fields_of_eagle3(change, more):
+    assert described({**EAGLE3, **change}).weights.total - described(EAGLE3).weights.total == more
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["EagleLlamaForCausalLM", "QwenDFlareDraftModel", "CosyVoice3Eagle3LlamaForCausalLM", "Eagle3Qwen3ForCausalLM"],
+)
+def test_drafts_that_no_table_knows_are_never_exact(name):
+    assert name in ", ".join(described({**EAGLE3, "architectures": [name]}).weights.missing)
+
+
+@pytest.mark.parametrize(("pp", "kept"), [(1, 0), (2, TABLE)])
+def test_the_likely_is_what_is_held_and_the_high_end_what_is_built(pp, kept):
+    target, draft = bundled("qwen3-8b"), described(EAGLE3)
+    asked = Options(speculative_tokens=3)
+    term = next(
+        one
+        for one in weights_of_vllm(with_draft(target, draft), load_gpu("h100"), Parallel(pp=pp), asked).parts
+        if one.name == "draft"
+    )
+    held = draft.weights.total * 2
+    assert (term.bytes.low, term.bytes.likely, term.bytes.high) == (held, held + kept * 2, held + TABLE * 2)
