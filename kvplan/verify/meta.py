@@ -90,11 +90,10 @@ def rows_against(model: Model, config: Mapping[str, object]) -> Iterator[Row]:
         try:
             measured = _cache_bytes(built, model, tokens)
         except Exception as error:
-            yield not_run(
-                "meta", what, "B", f"{type(error).__name__}: {str(error).splitlines()[0][:200]}", curve.bytes_at(tokens)
-            )
+            reason = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+            yield not_run("meta", what, "B", reason, curve.bytes_at(tokens), core=True)
             continue
-        yield exact("meta", what, "B", curve.bytes_at(tokens), measured)
+        yield exact("meta", what, "B", curve.bytes_at(tokens), measured, core=True)
 
 
 def as_transformers(cache: Cache) -> Cache:
