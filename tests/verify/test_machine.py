@@ -210,10 +210,48 @@ def test_ranks_build_what_the_fullest_device_holds():
     here = machine.Machine("cuda:0", "NVIDIA Test", 4 * GIB, 3 * GIB)
     known = procedure._prepare(tiny.model("gqa"), Options(device="cuda", tp=2), torch.device("cuda"), here, Two())
     assert known.limit == GIB * 9 // 10
-    with pytest.raises(UsageError, match="2.00 GiB is more than the 1.00 GiB"):
+    with pytest.raises(UsageError, match=r"2\.00 GiB is more than the 1\.00 GiB"):
         procedure._prepare(
             tiny.model("gqa"), Options(device="cuda", tp=2, memory=2 * GIB), torch.device("cuda"), here, Two()
         )
+
+
+def test_ranks_have_talked_before_memory_is_looked_at(monkeypatch):
+    """NCCL takes its buffers with the first collective of each sort; later they would pass for the model's."""
+    from types import SimpleNamespace
+
+    from kvplan.verify.live import ranks
+
+    said: list[str] = []
+
+    def all_gather(found, mine):
+        said.append("all_gather")
+        for one in found:
+            one.copy_(mine)
+
+    fake = SimpleNamespace(
+        DistError=RuntimeError, get_rank=lambda: 0, get_world_size=lambda: 2, all_gather=all_gather,
+        init_process_group=lambda _: said.append("init"), all_reduce=lambda _: said.append("all_reduce"),
+        destroy_process_group=lambda: said.append("destroy"),
+    )  # fmt: skip
+    monkeypatch.setattr(ranks, "dist", fake)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with ranks.joined(2, None, torch.device("cpu")):
+        assert said[:2] == ["init", "all_reduce"]
+        assert "all_gather" in said
+        assert "destroy" not in said
+
+
+def test_ranks_that_cannot_meet(monkeypatch):
+    from kvplan.verify.live.ranks import joined
+
+    for name in ("MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"WORLD_SIZE": "2", "RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match="can't meet") as refused, joined(2, None, torch.device("cpu")):
+        pass
+    assert "MASTER_ADDR" in str(refused.value.problem.cause)
 
 
 def test_no_more_memory_than_asked(monkeypatch):

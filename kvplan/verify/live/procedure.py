@@ -247,12 +247,15 @@ def _after_weights(
     try:
         layout = Layout(options.page)
         rows += _bytes(predicted, decoder, Caching(_SMALL_BATCH, _SMALL_TOKENS, predicted.kv, layout))
-        rows += _reads(predicted, decoder, Caching(1, _SMALL_TOKENS, predicted.kv, layout))
+        small = Caching(1, _SMALL_TOKENS, predicted.kv, layout)
         if most is None:
+            rows += _reads(predicted, decoder, small)
             rows.append(not_run("capacity", "most sequences", "sequences", "no room for a cache beside the weights"))
             return
         caching = Caching(most.batch, most.tokens, predicted.kv, layout)
         rows += _bytes(predicted, decoder, caching, before)
+        # After what is resident was compared: the first step leaves libraries with workspaces of their own.
+        rows += _reads(predicted, decoder, small)
         progress(0.45, f"filling {format_bytes(most.pool)} with {most.batch} sequences")
         rows += _capacity(known, decoder, most, rounding, deadline)
         progress(0.6, "timing")
