@@ -46,7 +46,10 @@ def against_transformers(name: str, *, revision: str | None = None, offline: boo
     rows = tuple(rows_against(model, config))
     verdict = outcome(rows)
     if verdict is None:
-        raise Unsupported(f"transformers can't build {model.origin.id}", cause="; ".join(row.rule for row in rows))
+        reasons = dict.fromkeys(row.rule for row in rows if row.verdict == "not run")
+        raise Unsupported(
+            f"transformers has no cache of {model.origin.id} to compare", cause="; ".join(reasons) or None
+        )
     return paper.VerifyReport(
         schema=schema_id("verify"), verdict=verdict, model=model_info(model), kv_dtype=kv_dtype(_plain(model)),
         parallel=layout(Parallel()), rank=None, built=None, machine=None, versions=versions(),

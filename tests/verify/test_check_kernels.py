@@ -126,3 +126,20 @@ def test_a_wrong_store_is_noticed(monkeypatch):
                 assert row.verdict == "refuted", (wrong, name)
     finally:
         fused.use_triton(on=False)
+
+
+def test_a_row_for_every_reader_and_none_compiled_out_of_time(monkeypatch):
+    """On a CPU torch's own attention is the only reader besides the plain one, and a good one; on a GPU so are Triton's."""
+    import math
+
+    bf16, part = both("bf16"), PARTS["llama-3.1-8b"]
+    found = list(check_kernels._readers(part, bf16, Layout(), CPU, math.inf, triton=False))
+    assert [(row.what, row.verdict) for row in found] == [("GQA, full, torch sdpa against plain torch", "confirmed")]
+    monkeypatch.setattr(check_kernels, "by_spans", lambda query: 2 * by_spans(query))
+    assert [row.verdict for row in check_kernels._readers(part, bf16, Layout(), CPU, math.inf, triton=False)] == [
+        "refuted"
+    ]
+    late = list(check_kernels._readers(part, bf16, Layout(), CPU, 0.0, triton=False))
+    assert [row.what for row in late] == [row.what for row in found]
+    assert late[0].verdict == "not run"
+    assert "--budget-s" in late[0].rule
