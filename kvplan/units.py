@@ -17,6 +17,9 @@ KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
 _BYTE_UNITS = {
     "b": 1, "kb": KB, "mb": MB, "gb": GB, "tb": TB, "kib": KIB, "mib": MIB, "gib": GIB, "tib": TIB,
 }  # fmt: skip
+_SPELT = ("B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")
+_SHORT = re.compile(r"(?:[kmgt]i?)?", re.ASCII)
+"""Units that leave out the byte, or everything: of 10^3 or of 2^10?"""
 _TOKEN_UNITS = {"": 1, "k": 2**10, "m": 2**20}
 NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*)(?:\.[0-9]+)?"
 """How a number is written, everywhere: a comma stands only before each three digits of a whole part."""
@@ -99,6 +102,8 @@ def parse_bytes(text: str) -> int:
     Raises: BadSize.
     """
     number, unit = _split(text, "a number of bytes", "24GiB or 24GB")
+    if unit not in _BYTE_UNITS and not _SHORT.fullmatch(unit):
+        raise BadSize(f"{text!r} has a unit that isn't known", hint=f"known: {', '.join(_SPELT)}")
     if unit not in _BYTE_UNITS:
         raise BadSize(
             f"{text!r} has no byte unit",

@@ -1,7 +1,4 @@
-"""Fill the documents with output that was really printed, or check that they are up to date.
-
-    python tools/docs.py            rewrite
-    python tools/docs.py --check    exit 1 and name the first block that differs
+"""The documents, filled with output that was really printed. tools/remake.py writes them.
 
 A block is a fence marked `console` whose first line is a command:
 
@@ -21,8 +18,7 @@ import json
 import os
 import re
 import shlex
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -79,28 +75,3 @@ def refreshed(text: str) -> str:
     """A document with its blocks and regions made anew."""
     text = BLOCK.sub(lambda match: f"```console\n$ kvplan {match['words']}\n{printed(match['words'])}```", text)
     return REGION.sub(lambda match: f"<!-- table: {match['name']} -->\n{TABLES[match['name']]()}<!-- /table -->", text)
-
-
-def stale() -> Iterator[Path]:
-    """Documents that don't say what is printed now."""
-    for path in DOCUMENTS:
-        text = path.read_text(encoding="utf-8")
-        if refreshed(text) != text:
-            yield path
-
-
-def main(words: list[str]) -> int:
-    """Rewrite, or check."""
-    if words == ["--check"]:
-        behind = list(stale())
-        for path in behind:
-            sys.stderr.write(f"{path.relative_to(ROOT)} is behind: run python tools/docs.py\n")
-        return 1 if behind else 0
-    printed(f"check {EXAMPLE} --offline --update")
-    for path in DOCUMENTS:
-        path.write_text(refreshed(path.read_text(encoding="utf-8")), encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))

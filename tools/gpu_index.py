@@ -1,8 +1,4 @@
-"""Writes configs/gpus/index.json, which holds what all YAML files beside it say.
-
-python tools/gpu_index.py            write it
-python tools/gpu_index.py --check    exit 1 if it is out of date
-"""
+"""What configs/gpus/index.json should hold: what all YAML files beside it say. tools/remake.py writes it."""
 
 from __future__ import annotations
 
@@ -16,16 +12,19 @@ sys.path.insert(0, str(ROOT))
 from kvplan.errors import ConfigError  # noqa: E402
 from kvplan.hardware.names import build_catalogue  # noqa: E402
 from kvplan.hardware.record import Tree, read_record  # noqa: E402
+from kvplan.sources.digests import digest  # noqa: E402
 from kvplan.sources.gpus import read_yaml  # noqa: E402
 
 FOLDER = ROOT / "configs" / "gpus"
 VENDORS = ("nvidia", "amd", "intel", "google", "aws", "huawei", "apple")
-"""The order of the table; whoever adds a vendor adds it here."""
 SEGMENTS = ("datacenter", "workstation", "consumer", "edge")
+"""The order in which `kvplan gpus` lists devices; whoever adds a vendor adds it here."""
 
 
 def index_text() -> str:
     """What index.json should hold: one line a record, so that a change reads as a change.
+
+    "made_from" holds the digest of each record's file, for kvplan to notice a file that was edited since.
 
     Raises: ConfigError for a record that doesn't load or a name that two devices claim.
     """
@@ -48,13 +47,27 @@ def index_text() -> str:
         f'"names": {_json(catalogue.names)}',
         f'"shared": {_json(shared)}',
         f'"withheld": {_json(catalogue.withheld)}',
+        f'"made_from": {_json({name: digest(FOLDER / f"{name}.yaml") for name in sorted(trees)})}',
         '"records": {\n' + ",\n".join(f"{_json(name)}: {_json(trees[name])}" for name in ordered) + "\n}",
     ]
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def _rank(tree: Tree) -> tuple[int, int]:
-    return VENDORS.index(str(tree.get("vendor"))), SEGMENTS.index(str(tree.get("segment")))
+    return _place(tree, "vendor", VENDORS), _place(tree, "segment", SEGMENTS)
+
+
+def _place(tree: Tree, field: str, order: tuple[str, ...]) -> int:
+    said = tree.get(field)
+    if said not in order:
+        raise ConfigError(
+            f"{tree['id']}.yaml: {field} {said!r} has no place in the table"
+            if said
+            else f"{tree['id']}.yaml has no {field}",
+            cause=f"known are {', '.join(order)}",
+            hint=f"write one of them, or add a new one to {field.upper()}S in tools/gpu_index.py",
+        )
+    return order.index(str(said))
 
 
 def _withheld(node: object) -> tuple[tuple[str, ...], str]:
@@ -65,20 +78,3 @@ def _withheld(node: object) -> tuple[tuple[str, ...], str]:
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def main(arguments: list[str]) -> int:
-    """Write the index, or compare it."""
-    path = FOLDER / "index.json"
-    wanted = index_text()
-    if "--check" in arguments:
-        same = path.is_file() and path.read_text(encoding="utf-8") == wanted
-        sys.stderr.write("" if same else f"{path} is out of date: run python tools/gpu_index.py\n")
-        return 0 if same else 1
-    path.write_text(wanted, encoding="utf-8")
-    sys.stdout.write(f"{path}: {len(wanted):,} bytes\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

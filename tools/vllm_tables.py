@@ -3,7 +3,7 @@
     python tools/vllm_tables.py FOLDER
 
 FOLDER holds one folder a release, named by its version, with the release's `vllm` package in it (a wheel unpacks; of it
-only config*, engine/arg_utils.py, model_executor/models, models and layers/quantization are read). Nothing is imported:
+only config*, engine/arg_utils.py, entrypoints/common/cli_args.py, model_executor/models, models and layers/quantization are read). Nothing is imported:
 names are taken from the syntax trees. Names of classes, flags and formats are facts; no other text is kept.
 """
 
@@ -77,10 +77,28 @@ def main(folder: Path) -> None:
     write(
         "flags.py",
         "Flags of vLLM's engine and their values, and the releases that take them.\n\n"
-        "Source: engine/arg_utils.py, config/cache.py, config/lora.py and layers/quantization/__init__.py of each",
+        "Source: engine/arg_utils.py, entrypoints/common/cli_args.py, config/cache.py, config/lora.py and layers/quantization/__init__.py of each",
         (
             ("FLAGS", "Flag without its dashes: releases.", spans(releases, flags_of)),
             ("NEGATED", "Switch that may be turned off with --no-: releases.", spans(releases, negated_of)),
+            ("SWITCHES", "Flag without a value: releases.", spans(releases, partial(taken_by, takes="switch"))),
+            (
+                "SEVERAL",
+                "Flag that takes every word up to the next flag: releases.",
+                spans(releases, partial(taken_by, takes="several")),
+            ),
+            (
+                "OPTIONAL",
+                "Flag that stands alone or before one value: releases.",
+                spans(releases, partial(taken_by, takes="optional")),
+            ),
+            ("SHORT", "Short name without its dash: the flag.", other_names(releases, "-")),
+            ("ALIASES", "Second long name: the flag.", other_names(releases, "--")),
+            (
+                "SERVER",
+                "Flag of the newest release's HTTP server: what it takes. Earlier ones are not read.",
+                server_of(releases[-1][1]),
+            ),
             ("CACHE_FORMATS", "Value of --kv-cache-dtype: releases.", spans(releases, formats_of)),
             ("LORA_RANKS", "Value of --max-lora-rank: releases.", spans(releases, ranks_of)),
             ("BLOCKS", "Value of --block-size, where a release lists them: releases.", spans(releases, blocks_of)),
@@ -369,36 +387,163 @@ def inherits(name: str, wanted: str, bases: dict[str, set[str]]) -> bool:
     return False
 
 
-def arguments_of(folder: Path) -> Iterator[tuple[str, ast.Call]]:
-    """Flags that the engine's parser is given."""
-    for node in trees(folder, "engine/arg_utils.py"):
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument":
-            for each in node.args:
-                if isinstance(each, ast.Constant) and str(each.value).startswith("--"):
-                    yield each.value[2:].replace("_", "-"), node
+@dataclass(frozen=True)
+class Argument:
+    """A flag that a parser is given: its names with their dashes, and what follows it (`switch`, `value`, `several`, `optional`).
+
+    negated: whether --no- turns it off.
+    """
+
+    names: tuple[str, ...]
+    takes: str
+    negated: bool = False
+
+    @property
+    def name(self) -> str:
+        """The first long name, without its dashes."""
+        return next(each[2:].replace("_", "-") for each in self.names if each.startswith("--"))
+
+
+ENGINE = "engine/arg_utils.py"
+SERVER = "entrypoints/common/cli_args.py"
+SWITCHED = ("store_true", "store_false", "BooleanOptionalAction")
+LISTS = {"list", "List", "tuple", "Tuple", "set", "Set"}
+
+
+@cache
+def arguments_of(folder: Path, file: str = ENGINE) -> tuple[Argument, ...]:
+    """Flags that the parser of a file is given, one by one."""
+    annotated = annotations_of(folder)
+    classes = {
+        node.targets[0].id: getattr(node.value.args[0], "id", "")
+        for node in trees(folder, file)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Call)
+        and getattr(node.value.func, "id", "").endswith("get_kwargs")
+    }
+    return tuple(
+        argument_of(names, node, classes, annotated)
+        for node in trees(folder, file)
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument"
+        if (names := tuple(each.value for each in node.args if isinstance(each, ast.Constant)))
+        and any(name.startswith("--") for name in names)
+    )
+
+
+def argument_of(
+    names: tuple[str, ...], call: ast.Call, classes: dict[str, str], annotated: dict[tuple[str, str], ast.expr]
+) -> Argument:
+    """A flag by what add_argument is told, and by the type of the field whose kwargs it is given."""
+    told = {each.arg: each.value for each in call.keywords if each.arg is not None}
+    action, nargs = (
+        ast.unparse(told[key]).strip("'\"").rpartition(".")[2] if key in told else "" for key in ("action", "nargs")
+    )
+    if action in SWITCHED:
+        return Argument(names, "switch", action == "BooleanOptionalAction")
+    if nargs:
+        return Argument(names, {"?": "optional", "+": "several", "*": "several"}.get(nargs, "value"))
+    for read in (each.value for each in call.keywords if each.arg is None):
+        match = re.search(r"(\w+)\[['\"](\w+)['\"]\]", ast.unparse(read))
+        field_type = annotated.get((classes.get(match[1], ""), match[2])) if match else None
+        if field_type is not None:
+            takes = taking(field_type)
+            return Argument(names, takes, takes == "switch")
+    return Argument(names, "value")
+
+
+@cache
+def annotations_of(folder: Path) -> dict[tuple[str, str], ast.expr]:
+    """Class and field: the field's type."""
+    return {
+        (node.name, each.target.id): each.annotation
+        for node in trees(folder, "config.py", "config/*.py", ENGINE, SERVER)
+        if isinstance(node, ast.ClassDef)
+        for each in node.body
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+    }
+
+
+def taking(annotation: ast.expr) -> str:
+    """What get_kwargs makes of a field's type. Source: engine/arg_utils.py _compute_kwargs."""
+    kinds = set(kinds_of(annotation))
+    if kinds >= {"bool", "str"}:
+        return "optional"
+    if "bool" in kinds:
+        return "switch"
+    return "several" if kinds & LISTS and "Literal" not in kinds else "value"
+
+
+def kinds_of(annotation: ast.expr) -> Iterator[str]:
+    """Names of the types that a union is made of: `list` and `None` of `list[int] | None`."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        annotation = ast.parse(annotation.value, mode="eval").body
+    if isinstance(annotation, ast.BinOp):
+        yield from (*kinds_of(annotation.left), *kinds_of(annotation.right))
+        return
+    head = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+    name = ast.unparse(head).rpartition(".")[2]
+    if isinstance(annotation, ast.Subscript) and name in (
+        "Optional",
+        "Union",
+        "Annotated",
+        "InitVar",
+        "SkipValidation",
+    ):
+        inner = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+        for each in inner[:1] if name == "Annotated" else inner:
+            yield from kinds_of(each)
+    else:
+        yield name
 
 
 def flags_of(folder: Path) -> set[str]:
-    """All of them."""
-    return {name for name, _ in arguments_of(folder)}
+    """The engine's, by all of their long names."""
+    return {name[2:].replace("_", "-") for each in arguments_of(folder) for name in each.names if name.startswith("--")}
+
+
+def taken_by(folder: Path, takes: str) -> set[str]:
+    """Those of the engine's after which so much stands."""
+    return {each.name for each in arguments_of(folder) if each.takes == takes}
 
 
 def negated_of(folder: Path) -> set[str]:
     """Those that are made with BooleanOptionalAction, by themselves or, from a field's type, by get_kwargs."""
-    fields = {
-        node.target.id
-        for node in trees(folder, "config.py", "config/*.py", "engine/arg_utils.py")
-        if isinstance(node, ast.AnnAssign)
-        and isinstance(node.target, ast.Name)
-        and "bool" in ast.unparse(node.annotation)
+    return {each.name for each in arguments_of(folder) if each.negated}
+
+
+def other_names(releases: list[tuple[Version, Path]], dashes: str) -> dict[str, str]:
+    """`tp` of -tp: the flag that it stands for, of whichever release; with two dashes, second long names."""
+    found = {
+        name.lstrip("-").replace("_", "-"): each.name
+        for _, folder in releases
+        for each in (*arguments_of(folder), *arguments_of(folder, SERVER))
+        for name in each.names
+        if name.startswith(dashes)
+        and name.lstrip("-") == name[len(dashes) :]
+        and name[2:].replace("_", "-") != each.name
     }
-    found = set()
-    for name, call in arguments_of(folder):
-        said = ast.unparse(call)
-        read = re.findall(r"_kwargs\[['\"](\w+)['\"]\]", said)
-        if "BooleanOptionalAction" in said or any(field in fields for field in read):
-            found.add(name)
-    return found
+    return dict(sorted(found.items()))
+
+
+def server_of(folder: Path) -> dict[str, str]:
+    """Flags of the HTTP server, each with what it takes: fields of FrontendArgs, and what its parser is given besides.
+
+    Raises: SystemExit where the folder doesn't have them.
+    """
+    if not (folder / SERVER).exists():
+        raise SystemExit(f"{folder / SERVER} is missing: the newest release's is read")
+    single = {
+        node.targets[0].value.slice.value
+        for node in trees(folder, SERVER)
+        if isinstance(node, ast.Delete) and ast.unparse(node.targets[0]).endswith("['nargs']")
+    }
+    fields = {
+        name.replace("_", "-"): "value" if name in single else taking(annotation)
+        for (owner, name), annotation in annotations_of(folder).items()
+        if owner.endswith("FrontendArgs")
+    }
+    return dict(sorted({**fields, **{each.name: each.takes for each in arguments_of(folder, SERVER)}}.items()))
 
 
 def literals(folder: Path, name: str) -> set[str]:
@@ -412,10 +557,11 @@ def literals(folder: Path, name: str) -> set[str]:
 
 def choices(folder: Path, flag: str) -> set[str]:
     """`choices=` of a flag."""
-    for name, call in arguments_of(folder):
-        for given in call.keywords:
-            if name == flag and given.arg == "choices":
-                return {str(each) for each in constants(given.value)}
+    for call in trees(folder, ENGINE):
+        if isinstance(call, ast.Call) and any(getattr(each, "value", "") == f"--{flag}" for each in call.args):
+            for given in call.keywords:
+                if given.arg == "choices":
+                    return {str(each) for each in constants(given.value)}
     return set()
 
 

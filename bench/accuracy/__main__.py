@@ -1,6 +1,6 @@
 """Print how near kvplan comes to what vLLM's start-up logs print, as Markdown.
 
-    python -m bench.accuracy LOGS.jsonl --configs DIR
+    python -m bench.accuracy LOGS.jsonl... --configs DIR
 
 Four tables: figures made of the cache memory that a log prints; that memory from GPU, model and flags alone; the rates of
 overheads fitted on the same logs beside those kvplan uses; weights counted from configs beside the printed ones.
@@ -30,7 +30,7 @@ NEAR, FAR, PROMISED_TOO_MUCH = 0.012, 0.06, 0.01
 def main() -> None:
     """Read the logs and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("logs", type=Path)
+    parser.add_argument("logs", type=Path, nargs="+")
     parser.add_argument("--configs", type=Path, required=True, help="folder that a row's config lies in")
     args = parser.parse_args()
     rows = read_rows(args.logs, args.configs)

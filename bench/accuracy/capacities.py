@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from bench.accuracy.rows import KNOWN, Row
 from kvplan.arch.model import Model
+from kvplan.engines.base import Setup
 from kvplan.engines.vllm.blocks import allocate
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.tables.versions import NEWEST, Version, text
@@ -76,7 +77,7 @@ def _plan(row: Row, model: Model, version: Version) -> allocate.Plan:
     engine = Vllm(version)
     kv = engine.kv_format(model, row.kv, row.gpu)
     length = row.length or model.context.tokens or LENGTH
-    return engine.plan(model, row.gpu, row.parallel, kv, row.options, length)
+    return engine.start(Setup(model, row.gpu, row.parallel, kv, row.options, length)).made
 
 
 def _printed(row: Row) -> list[str]:

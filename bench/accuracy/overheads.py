@@ -16,7 +16,9 @@ import numpy as np
 
 from bench.accuracy.rows import Row
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.memory.overhead import COSTS, amounts, kept_rooms, widest_layer
+from kvplan.engines.base import Setup
+from kvplan.engines.vllm.memory import runner
+from kvplan.engines.vllm.memory.overhead import COSTS, Peak, amounts, peak
 from kvplan.engines.vllm.memory.step import steps
 from kvplan.engines.vllm.settings import Settings, settings
 from kvplan.engines.vllm.tables.versions import NEWEST, Rules, rules
@@ -48,7 +50,7 @@ class Case:
     def flags(self) -> Settings:
         """Every flag resolved."""
         row = self.row
-        return settings(self.model, self.gpu, row.parallel, row.options, row.length or LENGTH, self.held)
+        return settings(Setup(self.model, self.gpu, row.parallel, None, row.options, row.length or LENGTH), self.held)
 
     @cached_property
     def usable(self) -> float:
@@ -66,24 +68,28 @@ class Case:
         """GiB that are neither weights nor cache."""
         return self.usable - float(self.row.reported["weights_gib"]) - self.available
 
+    @property
+    def logits(self) -> str:
+        """Name of the rate of its logits."""
+        return f"logits {runner.sampler(self.model, self.gpu, self.held)}"
+
+    @cached_property
+    def peak(self) -> Peak:
+        """Of the profile, with the rates that kvplan uses."""
+        counted = steps(self.model, self.gpu, self.flags, self.held, self.row.options).likely
+        return peak(counted, COSTS[self.logits], self.gpu, self.held)
+
     @cached_property
     def amounts(self) -> Rates:
         """Units of each rate."""
         found: Rates = dict(amounts(self.model, self.gpu, self.flags, self.held, self.row.options))
-        counted = steps(self.model, self.flags, self.held).likely
-        name = f"logits {self.held.sampler}"
-        if counted.words * COSTS[name].likely >= widest_layer(counted, self.gpu, self.held):
-            found[name] = counted.words
+        found[self.logits] = self.peak.words
         return {name: units for name, units in found.items() if units}
 
     @cached_property
     def fixed(self) -> float:
         """GiB that are counted, not fitted."""
-        counted = steps(self.model, self.flags, self.held).likely
-        stays = counted.hidden + counted.towers + kept_rooms(counted, self.gpu, self.held)
-        if not any(name.startswith("logits") for name in self.amounts):
-            stays += widest_layer(counted, self.gpu, self.held)
-        return stays / GIB
+        return self.peak.counted / GIB
 
     def predicted(self, rates: Rates) -> float:
         """GiB that are neither weights nor cache, by these rates (bytes)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -56,10 +57,13 @@ class Row:
     raw: dict[str, Any]
 
 
-def read_rows(file: Path, configs: Path, engine: str = "vllm") -> list[Row]:
-    """Rows of one engine, in order. configs: the folder that a row's `config` lies in."""
-    raws = [json.loads(line) for line in file.read_text().splitlines() if line.strip()]
-    return [_row(_whole(raw), configs) for raw in raws if raw["engine"] == engine]
+def read_rows(files: Path | Sequence[Path], configs: Path, engine: str = "vllm") -> list[Row]:
+    """Rows of one engine, in order, each start once. configs: the folder that a row's `config` lies in."""
+    texts = [file.read_text() for file in ([files] if isinstance(files, Path) else files)]
+    raws: dict[str, dict[str, Any]] = {}
+    for raw in (json.loads(line) for text in texts for line in text.splitlines() if line.strip()):
+        raws.setdefault(raw["id"], raw)
+    return [_row(_whole(raw), configs) for raw in raws.values() if raw["engine"] == engine]
 
 
 def _whole(raw: dict[str, Any]) -> dict[str, Any]:
@@ -178,7 +182,7 @@ def _options(raw: dict[str, Any]) -> Options:
     weights = reported.get("weights_gib")
     return Options(
         utilization=raw.get("gpu_memory_utilization"),
-        weights=None if weights is None else round(weights * GIB),
+        weights_per_gpu=None if weights is None else round(weights * GIB),
         block_size=raw.get("block_size") or flags.get("block_size"),
         max_num_batched_tokens=flags.get("max_num_batched_tokens"),
         max_num_seqs=flags.get("max_num_seqs"),

@@ -37,7 +37,7 @@ def counted(rows: Iterable[Row]) -> list[Counted]:
         if key in found:
             continue
         try:
-            own = replace(row.options, weights=None)
+            own = replace(row.options, weights_per_gpu=None)
             ours = weights(row.model, row.gpu, row.parallel, own, row.version or NEWEST).bytes.likely
         except KvplanError:
             continue

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kvplan.arch.formats import KvFormat
     from kvplan.arch.weights import Kept
     from kvplan.hardware.gpu import Gpu
-    from kvplan.report.schema.lists import Setting
+    from kvplan.report.schema.common import Setting
 
 __all__ = [
     "FitQuestion", "KvplanError", "Model", "Options", "Parallel", "compare", "engines", "env", "fit", "fit_all", "gpus",
@@ -42,7 +42,7 @@ PACKAGES = ("pydantic", "huggingface_hub", "pyyaml", "nvidia-ml-py", "torch", "t
 PLAINLY = FitQuestion()
 
 
-def size(
+def size(  # noqa: PLR0913 - all but the model by name, each of them an option of the command
     model: Model | str,
     *,
     contexts: Sequence[int] = (),
@@ -63,26 +63,27 @@ def size(
 
     Raises: CannotSplit, UnknownName; ConfigError and SourceError when the model has to be loaded.
     """
-    from kvplan.plan.size import SizeRequest, default_length
+    from kvplan.plan.size import SizeRequest, default_length, unstated_length
     from kvplan.plan.size import size as plan
     from kvplan.report.assemble.size import size_report
 
-    for tokens in contexts:
+    _check_common(parallel, options)
+    lengths = given.several("contexts", contexts, "8192")
+    for tokens in lengths:
         given.check_whole("contexts", tokens, most=LARGEST)
     given.check_whole("prompt", prompt, most=LARGEST)
     given.check_whole("batch", batch)
     known = given.stored(given.model(model), weight_dtype)
-    lengths = tuple(contexts) or (default_length(known),)
     request = SizeRequest(
         known,
         given.engine(engine),
-        lengths,
+        lengths or (default_length(known),),
         parallel,
         given.kv_format(kv_dtype),
         options,
         None if gpu is None else given.gpu(gpu),
     )
-    return size_report(plan(request), prompt, batch)
+    return size_report(plan(request), prompt, batch, None if lengths else unstated_length(known))
 
 
 def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> schema.FitReport:
@@ -97,9 +98,11 @@ def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> 
     from kvplan.report.assemble.fit import fit_report
     from kvplan.sources.gpus import all_gpus
 
+    given.check_is("question", question, FitQuestion, example="kvplan.FitQuestion(context=8192)")
+    _check_common(question.parallel, question.options)
     found, said = planned(given.model(model), given.gpu(gpu), question)
     said = (*said, *remarks.likely(found))
-    pasted = launch(found, question, said) if question.emit is not None else None
+    pasted = launch(found, question, said)
     changes = suggest(found, () if found.fits else all_gpus())
     return fit_report(found, changes, said, share=share(found), launch=pasted)
 
@@ -114,9 +117,12 @@ def fit_all(gpu: Gpu | str, question: FitQuestion = PLAINLY, names: Iterable[str
     from kvplan.report.assemble.fit import fit_report
     from kvplan.report.schema.fit import Skipped
 
+    given.check_is("question", question, FitQuestion, example="kvplan.FitQuestion(context=8192)")
+    _check_common(question.parallel, question.options)
+    named = None if names is None else given.several("names", names, "'llama-3-8b'")
     device, rows, skipped = given.gpu(gpu), [], []
     question = looked_up(question, device)
-    for name, model in given.bundled(names):
+    for name, model in given.bundled(named):
         try:
             found, said = planned(model, device, question)
         except KvplanError as error:
@@ -134,21 +140,30 @@ def compare(
     attentions: Sequence[str] = (),
     parallel: Parallel = ONE_GPU,
 ) -> schema.CompareReport:
-    """Models, cache formats and attention kinds side by side, at one length: the shortest of the models' own maxima.
+    """Models, cache formats and attention kinds side by side, at one length: the shortest of the maxima that models state.
 
     Raises: CannotSplit, UnknownName, UsageError; ConfigError and SourceError when a model has to be loaded.
     """
     from kvplan.plan.compare import compare as plan
-    from kvplan.plan.size import default_length
+    from kvplan.plan.size import default_length, unstated_length
     from kvplan.report.assemble.compare import compare_report
 
     given.check_whole("context", context, most=LARGEST)
-    known = [given.model(model) for model in compared]
+    _check_common(parallel)
+    known = [given.model(model) for model in given.several("compared", compared, "'llama-3-8b', 'deepseek-v3'")]
     if not known:
         raise UsageError("nothing to compare", hint="kvplan compare llama-3-8b deepseek-v3")
-    tokens = context or min(default_length(model) for model in known)
-    formats = tuple(given.kv_format(kv) for kv in kv_dtypes) or (None,)
-    return compare_report(plan(known, tokens, formats, tuple(attentions), parallel), parallel)
+    tokens = context or default_length(*known)
+    formats = tuple(given.kv_format(kv) for kv in given.several("kv_dtypes", kv_dtypes, "'bf16', 'fp8'")) or (None,)
+    kinds = given.several("attentions", attentions, "'mha', 'mla'")
+    chosen = unstated_length(*known) if context is None else None
+    return compare_report(plan(known, tokens, formats, kinds, parallel), parallel, chosen)
+
+
+def _check_common(parallel: Parallel, options: Options = NO_FLAGS) -> None:
+    """Raises: UsageError for what isn't such an object."""
+    given.check_is("parallel", parallel, Parallel, example="kvplan.Parallel(tp=8)")
+    given.check_is("options", options, Options, example="kvplan.Options(utilization=0.9)")
 
 
 def models(names: Sequence[str] = (), *, offline: bool = False) -> schema.ModelsReport:
@@ -159,6 +174,7 @@ def models(names: Sequence[str] = (), *, offline: bool = False) -> schema.Models
     from kvplan.report.assemble.lists import listed_model
     from kvplan.sources.bundled import bundled_models
 
+    names = given.several("names", names, "'llama-3-8b'")
     known = {record.name: record for record in bundled_models()}
     if not names:
         listed = [listed_model(model, known[name].aliases, known[name].source) for name, model in given.bundled()]
@@ -181,6 +197,7 @@ def gpus(names: Sequence[str] = ()) -> schema.GpusReport:
     from kvplan.report.assemble.lists import listed_gpu
     from kvplan.sources.gpus import all_gpus, all_slices
 
+    names = given.several("names", names, "'h100'")
     slices: dict[str | None, list[str]] = {}
     for part in all_slices():
         slices.setdefault(part.mig_of, []).append(part.id)

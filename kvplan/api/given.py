@@ -4,27 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import NoneType
+from typing import TYPE_CHECKING, TypeVar
 
 from kvplan.arch.formats import KvFormat, parse_kv_format
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Engine
 from kvplan.errors import BadSize, CannotSplit, UsageError
+from kvplan.text import any_of
 from kvplan.units import LARGEST, MOST, format_bytes, whole
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from kvplan.arch.weights import Kept
+    from kvplan.engines.protocol import Engine
     from kvplan.hardware.gpu import Gpu
     from kvplan.plan.calibration import Calibration
     from kvplan.sources.headers import Progress
 
 
 def load_model(name: str, *, revision: str | None = None, offline: bool = False) -> Model:
-    """The model that a bundled name, Hub id, path, folder, YAML or `-` stands for.
+    """The model that `name` stands for.
+
+    name: a bundled name (`kvplan.models()` lists them), a Hub id or address (`org/name`, `org/name@revision`), the path of a
+    config.json, of Mistral's params.json, of a kvplan YAML or of a folder with one of them, or `-` for the description
+    itself on standard input. A path that exists comes before a name.
+    revision: of the Hub repository. offline: never ask the Hub.
 
     Raises: UnknownName, ConfigError, SourceError.
     """
+    check_is("model", name, str, example="'llama-3-8b'")
     from kvplan.sources.compiled import at_once
 
     known = at_once(name, revision)
@@ -63,6 +73,7 @@ def load_gpu(name: str, *, memory: int | None = None, bandwidth: int | None = No
     from kvplan.hardware.gpu import overrides
     from kvplan.sources.gpus import load_gpu as load
 
+    check_is("gpu", name, str, example="'h100'")
     check_whole("memory", memory, most=LARGEST)
     check_whole("bandwidth", bandwidth, most=LARGEST)
     return overrides(load(name), memory=memory, bandwidth=bandwidth)
@@ -95,6 +106,26 @@ def layout(parallel: Parallel, count: int | None, *, tp_given: bool) -> Parallel
     return replace(parallel, tp=count // others)
 
 
+def check_is(name: str, value: object, *kinds: type, example: str) -> None:
+    """Nothing, if an argument is one of the kinds.
+
+    Raises: UsageError, naming it.
+    """
+    if not isinstance(value, kinds):
+        known = any_of("name" if kind is str else kind.__name__ for kind in kinds if kind is not NoneType)
+        raise UsageError(f"{name}: {value!r} is no {known}", hint=f"write it like {example}")
+
+
+def several(name: str, values: Iterable[T], example: str) -> tuple[T, ...]:
+    """The values of an argument that takes several.
+
+    Raises: UsageError for one alone, naming the argument.
+    """
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise UsageError(f"{name}: {values!r} is one where several may be given", hint=f"write {name}=[{example}]")
+    return tuple(values)
+
+
 def check_whole(name: str, value: int | None, *, most: int = MOST) -> None:
     """Nothing, if an argument is left out or a whole number from 1.
 
@@ -109,6 +140,7 @@ def check_whole(name: str, value: int | None, *, most: int = MOST) -> None:
 
 def model(model: Model | str) -> Model:
     """The model, loaded if it was named."""
+    check_is("model", model, Model, str, example="'llama-3-8b'")
     return load_model(model) if isinstance(model, str) else model
 
 
@@ -120,22 +152,22 @@ def bundled(names: Iterable[str] | None = None) -> Iterator[tuple[str, Model]]:
     from kvplan.sources.compiled import compiled_models
     from kvplan.sources.models import model_names
 
-    known = compiled_models() or {}
+    known = compiled_models()
     for name in model_names() if names is None else names:
         yield name, known[name] if name in known else load_model(name, offline=True)
 
 
 def gpu(gpu: Gpu | str) -> Gpu:
     """The GPU, loaded if it was named."""
+    from kvplan.hardware.gpu import Gpu
+
+    check_is("gpu", gpu, Gpu, str, example="'h100'")
     return load_gpu(gpu) if isinstance(gpu, str) else gpu
 
 
 def engine(spec: str) -> Engine:
-    """The engine by name; the formula without looking at the register of the others."""
-    if spec == "ideal":
-        from kvplan.engines.ideal import Ideal
-
-        return Ideal()
+    """The engine by name."""
+    check_is("engine", spec, str, example="'vllm'")
     from kvplan.engines.registry import find
 
     return find(spec).engine
@@ -145,6 +177,7 @@ def kv_format(kv: KvFormat | str | None) -> KvFormat | None:
     """The format of the cache; None for auto."""
     if isinstance(kv, str):
         return None if kv == "auto" else parse_kv_format(kv)
+    check_is("kv_dtype", kv, KvFormat, str, NoneType, example="'fp8'")
     return kv
 
 
@@ -169,6 +202,8 @@ def kept(dtype: Kept | str | None) -> Kept | None:
     Raises: UnknownName.
     """
     if not isinstance(dtype, str):
+        if dtype is not None and not hasattr(dtype, "name"):
+            raise UsageError(f"weight_dtype: {dtype!r} is not a format", hint="write it like 'fp8'")
         return dtype
     from kvplan.families.quantization.mixes import kept_named
 

@@ -91,13 +91,12 @@ def planned(model: Model, gpu: Gpu, question: FitQuestion) -> tuple[Plan, tuple[
     request = asked(model, gpu, question)
     try:
         found = plan(request)
-        said = (*remarks.warnings(request, question.engine), *remarks.timed(found))
+        said = (*remarks.warnings(found, question.engine), *remarks.timed(found))
     except Unsupported as refused:
         if question.engine is not None or question.emit is not None:
             raise
-        simple = asked(model, gpu, replace(question, engine=Ideal().name))
-        found = plan(simple)
-        said = (*remarks.warnings(simple, None), *remarks.timed(found))
+        found = plan(asked(model, gpu, replace(question, engine=Ideal().name)))
+        said = (*remarks.warnings(found, None), *remarks.timed(found))
         return found, (f"{refused.problem.what}: planned by the formula.", *said)
     if question.context is None:
         return _with_length(found), (*remarks.length(found.request), *said)
@@ -109,18 +108,33 @@ def asked(model: Model, gpu: Gpu, question: FitQuestion) -> Request:
 
     Raises: UsageError, UnknownName, CannotSplit.
     """
+    _check_weights(question)
+    return _request(*_with_draft(given.stored(model, question.weight_dtype), question), gpu)
+
+
+def _check_weights(question: FitQuestion) -> None:
+    """Weights are given in one way, or not at all.
+
+    Raises: UsageError.
+    """
     if question.weight_dtype is not None and question.weights is not None:
         raise UsageError(
             "the weights' bytes and their format are both given", hint="leave --weights or --weight-dtype out"
         )
-    return _request(*_with_draft(given.stored(model, question.weight_dtype), question), gpu)
+    if question.options.weights_per_gpu is not None and (question.weights or question.weight_dtype) is not None:
+        other = "weight_dtype" if question.weights is None else "weights"
+        raise UsageError(
+            f"the weights of each GPU are given, and {other} of the whole model too",
+            hint=f"leave FitQuestion.{other} or Options.weights_per_gpu out",
+        )
 
 
 def _with_length(plan: Plan) -> Plan:
     """The length that nobody gave, among the flags that were assumed."""
-    if plan.request.engine.name == "ideal":
+    flag = plan.request.engine.words.length
+    if flag is None:
         return plan
-    assumed = (("max_model_len", str(plan.request.context)), *plan.budget.assumed)
+    assumed = ((flag, str(plan.request.context)), *plan.budget.assumed)
     return replace(plan, budget=replace(plan.budget, assumed=assumed))
 
 
@@ -135,7 +149,7 @@ def _request(model: Model, question: FitQuestion, gpu: Gpu) -> Request:
         )
     options, parallel = question.options, question.parallel
     if question.weights is not None:
-        options = replace(options, weights=-(-question.weights // (parallel.tp * parallel.pp)))
+        options = replace(options, weights_per_gpu=-(-question.weights // (parallel.tp * parallel.pp)))
     return Request(
         model=model,
         gpu=gpu,
@@ -163,10 +177,8 @@ def _with_draft(model: Model, question: FitQuestion) -> tuple[Model, FitQuestion
     draft, options, parallel = given.model(question.draft), question.options, question.parallel
     draft.check_split(Parallel(tp=parallel.tp, dcp=parallel.dcp))
     _check_vocabularies(model, draft)
-    told = replace(
-        options, draft=_served(draft, question.draft), speculative_tokens=options.speculative_tokens or DRAFTED
-    )
-    return with_draft(model, draft), replace(question, options=told)
+    told = replace(options, speculative_tokens=options.speculative_tokens or DRAFTED)
+    return with_draft(model, draft, _served(draft, question.draft)), replace(question, options=told)
 
 
 def _served(draft: Model, called: Model | str) -> str:

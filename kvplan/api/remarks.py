@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.arch.model import DESCRIBED
-from kvplan.engines.unstated import unstated
 from kvplan.plan.request import Request
+from kvplan.plan.shapes import one_row
+from kvplan.text import all_of, plural
 from kvplan.units import format_bytes
 
 if TYPE_CHECKING:
     from kvplan.plan.fit import Plan
 
-ALL_OF_IT = 0.99
-"""gpu_memory_utilization that leaves less than contexts take. Source: vLLM 0.33 v1/worker/utils.py request_memory."""
 
-
-def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
+def warnings(plan: Plan, engine: str | None) -> tuple[str, ...]:
     """What about a request deserves a word, whatever the answer. engine: as it was asked for."""
-    found, kv = [], request.kv_format
+    request, kv = plan.request, plan.kv
+    found = []
     note = _note(engine)
     if note is not None:
         found.append(f"{note}.")
-    found += _cautions(request)
-    found += _too_long(request)
+    found += plan.started.cautions()
+    found += _too_long(plan)
     found += _unstated(request)
+    found += _slices(request)
+    found += one_row(request.model, kv)
     if request.options.speculative_tokens:
         found.append(
             "Drafting and checking what was drafted isn't timed: a step's time is that of one token a sequence."
-        )
-    if request.engine.name == "vllm" and (request.options.utilization or 0) >= ALL_OF_IT:
-        found.append(
-            f"gpu_memory_utilization {request.options.utilization:g}: vLLM doesn't start when less is free than it asks "
-            "for, and a process's own context takes some first."
         )
     if kv.k.bits <= 4:
         found.append(
@@ -51,28 +46,37 @@ def warnings(request: Request, engine: str | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _too_long(request: Request) -> tuple[str, ...]:
+def _too_long(plan: Plan) -> tuple[str, ...]:
     """What a length beyond the model's own maximum means."""
-    own = request.exceeded
-    if own is None:
+    excess, words = plan.started.excess, plan.request.engine.words
+    if excess is None:
         return ()
     refused = ""
-    if request.past_table:
+    if excess.past_table:
         refused = ": its positions are looked up in a table that ends there, so nothing serves them"
-    elif request.engine.name == "vllm":
-        refused = ": vLLM refuses such a max_model_len without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
-    return (f"{request.context:,} tokens are more than the model's own maximum of {own:,}{refused}.",)
+    elif excess.unlock is not None:
+        refused = f": {words.title} refuses such a {words.length} without {excess.unlock}=1"
+    return (f"{plan.request.context:,} tokens are more than the model's own maximum of {excess.longest:,}{refused}.",)
+
+
+def _slices(request: Request) -> tuple[str, ...]:
+    """What ranks on MIG slices are up against. Source: NVIDIA/nccl#1716, NVIDIA's MIG guide."""
+    gpu, parallel = request.gpu, request.parallel
+    if gpu.mig_of is None or parallel.tp * parallel.pp * parallel.ep == 1:
+        return ()
+    told = "NCCL joins slices of one GPU only with NCCL_MULTI_RANK_GPU_ENABLE=1, which is experimental"
+    far = "slices of different GPUs reach each other through the host"
+    return (f"{parallel.gpus} ranks on slices of {gpu.mig_of}: a process sees one slice, {told}; {far}.",)
 
 
 def _unstated(request: Request) -> Iterator[str]:
     """Which fields would narrow what is wide, or stands on a guess, because nobody states them."""
     model, options = request.model, request.options
     where = "its description" if model.family == DESCRIBED else "a description of it (docs/model-files.md)"
-    names = unstated(model, matrices=request.engine.name != "ideal")
+    names = request.engine.unstated(model)
     if names and options.overhead is None and options.kv_memory is None:
-        listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
         yield (
-            f"{model.origin.id} states no {listed}: activations may be anything that published models take. "
+            f"{model.origin.id} states no {all_of(names)}: activations may be anything that published models take. "
             f"Add what is missing to {where}, or give --overhead."
         )
     if model.hidden_size is None and request.parallel.tp > 1:
@@ -91,12 +95,12 @@ def likely(plan: Plan) -> tuple[str, ...]:
     """That it fits by what is likely, where only the safe end of what isn't known says no."""
     if plan.fits or plan.request.end != "safe":
         return ()
-    from kvplan.plan.fit import fit
+    from kvplan.plan.fit import by_end
 
-    found = fit(replace(plan.request, end="likely"))
+    found = by_end(plan, "likely")
     if not found.fits:
         return ()
-    held = f"{found.max_sequences:,} sequence{'s' * (found.max_sequences != 1)} at once"
+    held = f"{plural(found.max_sequences, 'sequence')} at once"
     return (f"By what is likely it fits, with {held} (--likely): what isn't known is counted here at its most.",)
 
 
@@ -107,17 +111,6 @@ def length(request: Request) -> tuple[str, ...]:
         return ()
     beside = "" if own is None else f", not the model's own maximum of {own:,}"
     return (f"Without --ctx {request.engine.name} serves {request.context:,} tokens{beside} ({used.reason}).",)
-
-
-def _cautions(request: Request) -> tuple[str, ...]:
-    """Whether the engine serves the plan in a roundabout way, or perhaps not at all."""
-    if request.engine.name != "vllm":
-        return ()
-    from kvplan.engines.vllm.policy import Vllm
-
-    if not isinstance(request.engine, Vllm):
-        return ()
-    return request.engine.cautions(request.model, request.gpu, request.parallel, request.options, request.context)
 
 
 def _note(engine: str | None) -> str | None:

@@ -91,8 +91,10 @@ LISTED_DRAFT = "listed_draft"
 """Trait of a model whose draft model lists the kinds of its own layers."""
 
 
-def with_draft(model: Model, draft: Model) -> Model:
+def with_draft(model: Model, draft: Model, called: str | None = None) -> Model:
     """The model with another one to draft for it: its layers keep a cache, all its weights are the draft's.
+
+    called: what a server finds the draft by, None for what it is called here.
 
     Raises: UsageError if the weights of either aren't known.
     """
@@ -108,7 +110,7 @@ def with_draft(model: Model, draft: Model) -> Model:
     return replace(
         model,
         draft_layers=draft.layers,
-        weights=replace(own, draft=every),
+        weights=replace(own, draft=every, drafter=called or draft.origin.id),
         traits=(*model.traits, DRAFT_MODEL, *((LISTED_DRAFT,) if "listed_kinds" in draft.traits else ())),
         draft_architectures=draft.architectures,
         draft_longest=None

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from kvplan.arch.curve import Curve, StateGroup
 from kvplan.arch.formats import Format, KvFormat
-from kvplan.arch.layers import Attention, Cache, CrossAttention, Layer, Part, Recurrent
+from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent, Layer, Part, Recurrent
 from kvplan.arch.parallel import WHOLE, Parallel, Shard, divisors, stage_layers
 from kvplan.arch.quantized import Quantized
 from kvplan.arch.weights import Weights
@@ -120,6 +120,13 @@ class Model:
     def kv_auto(self) -> KvFormat:
         """The cache format that `auto` means: the checkpoint's, or the model's own 16 bit."""
         return self.kv_hint or KvFormat(self.dtype, self.dtype)
+
+    def in_use(self, kv: KvFormat) -> KvFormat:
+        """The formats that anything is stored in: a latent is key and value at once, and stored as keys are."""
+        caches = [cache for cache, _ in self.distinct]
+        latents = any(isinstance(cache, Latent | Compressed) for cache in caches)
+        apart = any(isinstance(cache, Attention | CrossAttention) for cache in caches)
+        return KvFormat(kv.k, kv.k) if latents and not apart else kv
 
     @property
     def vocabulary(self) -> int | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kvplan.errors import CannotSplit, UsageError
+from kvplan.errors import BadSize, CannotSplit
+from kvplan.units import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,10 @@ class Parallel:
 
     def __post_init__(self) -> None:
         for name, size in (("tp", self.tp), ("pp", self.pp), ("dp", self.dp), ("ep", self.ep), ("dcp", self.dcp)):
-            if type(size) is not int or size < 1:
-                raise UsageError(
-                    f"--{name} is {size}", cause="a parallel size is at least 1", hint=f"leave --{name} out for 1"
-                )
+            try:
+                whole(size)
+            except BadSize as error:
+                raise error.about(name) from None
         if self.tp % self.dcp:
             raise CannotSplit(
                 f"--dcp {self.dcp} doesn't divide --tp {self.tp}",

@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple, Protocol
 from kvplan.arch.parallel import Parallel, stage_layers
 from kvplan.arch.storage import BF16, DTYPES, FP16, FP32, Storage
 from kvplan.arch.weight import HEAD, PLAIN, TOWERS, Block, Component, View, Weight, matrix
+from kvplan.text import ending
 
 __all__ = [
     "BEYOND_LLAMA", "BF16", "DTYPES", "FP16", "FP32", "HEAD", "PLAIN", "TOWERS", "Basis", "Block", "Component", "Kept", "Reads", "Storage", "View", "Weight", "Weights", "matrix",
@@ -72,7 +73,8 @@ class Weights:
 
     first: before the first layer (embeddings). layers: of each layer, equal layers being one and the same tuple.
     last: after the last layer (final norm, head). towers: vision, audio, encoder and their projectors. draft: layers
-    that only speculative decoding uses, kept apart from everything else. tied: whether the head is the embedding.
+    that only speculative decoding uses, kept apart from everything else. drafter: the model whose they are, as a server finds
+    it; None for the model's own prediction layers. tied: whether the head is the embedding.
     tables: of rotary positions, which are no parameters but which some engines keep on every rank.
     missing: components that couldn't be derived from the config, by name; then every count is a lower bound.
     method: the quantization method, or the format that was asked about. files: checkpoint files whose headers gave the
@@ -94,6 +96,7 @@ class Weights:
     formula_bytes: int | None = None
     contradicted: bool = False
     rounding: int = 0
+    drafter: str | None = None
 
     @property
     def positions(self) -> int | None:
@@ -121,7 +124,7 @@ class Weights:
     @property
     def found_by(self) -> str:
         """How the bytes were found: "headers of 2 files", else the method."""
-        return f"headers of {self.files} file{'s' * (self.files != 1)}" if self.files else self.method
+        return f"headers of {self.files} file{ending(self.files)}" if self.files else self.method
 
     @property
     def whole(self) -> bool:

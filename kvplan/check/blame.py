@@ -12,7 +12,7 @@ _SPLIT = ("parallel.tp", "parallel.pp", "parallel.ep", "parallel.dp", "parallel.
 _CACHE = ("context", "kv_dtype", "hybrid_manager", "block_size", "speculative_tokens", "prefix_caching")
 
 MOVERS = {
-    "weights": (*_MODEL, *_SPLIT, "weights", "max_loras", "max_lora_rank", "speculative_tokens"),
+    "weights": (*_MODEL, *_SPLIT, "weights_per_gpu", "max_loras", "max_lora_rank", "speculative_tokens"),
     "kv-per-token": (*_MODEL, *_SPLIT, *_CACHE, "max_num_batched_tokens"),
     "kv-per-sequence": (*_MODEL, *_SPLIT, *_CACHE, "max_num_batched_tokens"),
     "max-gpus": _SPLIT,
@@ -22,7 +22,7 @@ MOVERS = {
 ASIDE = {STARTS: ("max_num_seqs",), "headroom": ("max_num_seqs",), "min-context": ("max_num_seqs", "context")}
 """Inputs that hardly move what a rule bounds."""
 
-WORSE_UP = frozenset({"context", "max_num_batched_tokens", "overhead", "weights", "max_loras", "max_lora_rank"})
+WORSE_UP = frozenset({"context", "max_num_batched_tokens", "overhead", "weights_per_gpu", "max_loras", "max_lora_rank"})
 WORSE_DOWN = frozenset(
     {"utilization", "gpu_memory", "kv_memory", "parallel.tp", "parallel.pp", "parallel.ep", "max_num_seqs"}
 )

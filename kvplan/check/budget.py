@@ -8,22 +8,12 @@ from typing import Literal
 
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
+from kvplan.manifests.said import Place, Remark, Unread
 from kvplan.report.schema.check import End, Level
 
 Unit = Literal["bytes", "tokens", "sequences", "seconds", "gpus", "share"]
 
 ENDS: tuple[End, ...] = ("safe", "likely", "ideal")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Place:
-    """A line (from 1) of a file, as its path is written in reports."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +74,6 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
-    """Something the reader of a serve command should know: `rule` names it for machines."""
-
-    rule: str
-    text: str
-    place: Place
-    level: Level = "warn"
-
-
-@dataclass(frozen=True, slots=True)
 class Deployment:
     """One thing to plan. place: of its name. places: of each of its values, by dotted key (`parallel.tp`).
 
@@ -108,19 +88,6 @@ class Deployment:
     places: Mapping[str, Place] = field(default_factory=dict)
     written: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """What looked like something to check and couldn't be read. found: whether a serve command certainly is there.
-
-    explicit: whether a person named this file.
-    """
-
-    what: str
-    why: str
-    place: Place
-    found: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,27 +7,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kvplan.arch.parallel import Parallel
-from kvplan.check.budget import Deployment, Limit, Place, Question, Remark, Starts
-from kvplan.check.flags import ADAPTERS, OF_ADAPTERS, RESIDENT, engine_name, read_flag, switch
-from kvplan.check.merge import Given, Key, Placed
+from kvplan.check.budget import Deployment, Limit, Question, Starts
+from kvplan.check.flags import ADAPTERS, OF_ADAPTERS, RESIDENT, engine_name, read_flag
 from kvplan.check.messages import fault
 from kvplan.check.metrics import METRICS
-from kvplan.check.tree import Tree, beside, nameable
 from kvplan.engines.base import Options
 from kvplan.errors import KvplanError, UnknownName
+from kvplan.manifests.keys import CONNECTORS, DTYPE, EVENTS, EVERY_RANK, QUANTIZATION, STRETCHED
+from kvplan.manifests.said import Given, Key, Place, Placed, Remark
+from kvplan.manifests.tree import Tree, beside, nameable
+from kvplan.manifests.values import switch
 from kvplan.plan.request import DEFAULT_ENGINE
 
 if TYPE_CHECKING:
+    from kvplan.check.fields import Bound
     from kvplan.engines.vllm.tables.versions import Version
 
 T = TypeVar("T")
 
-STRETCHED = "allow_long_max_model_len"
-QUANTIZATION, DTYPE = "quantization", "dtype"
-"""vLLM's leave to serve more tokens than the model's config says; it takes it from the environment."""
-
-CONNECTORS, EVENTS = "kv_connector", "kv_events"
-"""KV connectors by their names, and whether KV events are published: either may turn the hybrid KV cache manager off."""
 MANAGER = "disable_hybrid_kv_cache_manager"
 
 _PATHS = (".json", ".yaml", ".yml", ".gguf")
@@ -155,10 +152,6 @@ def _experts(layer: Mapping[Key, Placed]) -> bool:
     return placed is not None and placed.value != 1
 
 
-EVERY_RANK = -1
-"""An expert parallel size that means all tensor and data ranks, as vLLM's switch does."""
-
-
 def _model(placed: Placed, tree: Tree) -> str:
     """A name or a Hub id as it is; a path so that it is found from any folder, in this tree."""
     name = str(placed.value)
@@ -198,9 +191,9 @@ def _starts(layer: Mapping[Key, Placed]) -> Starts:
     return Starts(bound.end, bound.level)
 
 
-def _limit(name: str, bound: Any, place: Place, placed: Placed) -> Limit:
-    metric = METRICS[name]
-    value = bound.max if metric.side == "most" else bound.min
+def _limit(name: str, bound: Bound, place: Place, placed: Placed) -> Limit:
+    metric, said = METRICS[name], bound.model_dump()
+    value = said[metric.key]
     share = isinstance(value, str)
     return Limit(
         metric=name,
@@ -209,8 +202,8 @@ def _limit(name: str, bound: Any, place: Place, placed: Placed) -> Limit:
         place=place,
         end=bound.end,
         level=bound.level,
-        at=getattr(bound, "at", None),
-        batch=getattr(bound, "batch", None),
+        at=said["at"] if metric.at else None,
+        batch=said["batch"] if metric.timed else None,
         own=placed.own,
     )
 

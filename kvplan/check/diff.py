@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from kvplan.check.blame import blamed
 from kvplan.check.budget import ENDS, Deployment
-from kvplan.check.build import CONNECTORS, EVENTS
-from kvplan.check.flags import ENGINES
+from kvplan.check.flags import own_flags
 from kvplan.check.judge import at, unbounded
 from kvplan.check.lock import Entry, rounded
-from kvplan.check.metrics import METRICS, NUMBERS, STARTS, UNITS, UNLIMITED
+from kvplan.check.metrics import METRICS, NUMBERS, STARTS
+from kvplan.manifests.keys import CONNECTORS, EVENTS
 from kvplan.report.schema.check import At, CheckRow, Moved, Result, Scalar, Subject, Three
 from kvplan.report.views.check_words import change, name
 
@@ -81,7 +81,7 @@ _MANAGING = (f"flags.{CONNECTORS}", f"flags.{EVENTS}")
 def _place(key: str, deployment: Deployment) -> At | None:
     """The line that says an input; None for one that nobody wrote."""
     engine = deployment.question.engine.partition("@")[0]
-    names = [f"flags.{flag}" for flag, known in ENGINES.get(engine, {}).items() if known.option == key]
+    names = [f"flags.{flag}" for flag, known in own_flags(engine).items() if known.option == key]
     elsewhere = {
         "engine version": ["engine"],
         "revision": ["revision", "model"],
@@ -101,7 +101,7 @@ def _numbers(old: Mapping[str, Three], new: Mapping[str, Three]) -> Iterator[Mov
         for end in ENDS:
             then, now = rounded(before.at(end)), rounded(after.at(end))
             if then != now:
-                yield Moved("number", number, then, now, UNITS[number], end)
+                yield Moved("number", number, then, now, NUMBERS[number].unit, end)
                 break
 
 
@@ -124,4 +124,4 @@ def _kept(row: CheckRow, before: Mapping[str, Three], deployment: Deployment) ->
     if not any(limit.bound == row.limit and limit.at is None and limit.batch is None for limit in mine):
         return False
     value = before[metric.number].at(row.end)
-    return metric.number in UNLIMITED if value is None else metric.keeps(value, row.limit)
+    return metric.endless if value is None else metric.keeps(value, row.limit)

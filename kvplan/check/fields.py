@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -19,10 +19,12 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     WithJsonSchema,
+    create_model,
 )
 from pydantic_core import PydanticCustomError, core_schema
 
-from kvplan.check.metrics import METRICS
+from kvplan.check.budget import Unit
+from kvplan.check.metrics import METRICS, Metric, Side
 from kvplan.errors import KvplanError
 from kvplan.units import NUMBER, parse_bytes, parse_tokens
 
@@ -190,29 +192,44 @@ class LeastRoom(Bound):
     min: Room
 
 
-def _about(limit: str) -> Any:
-    return Field(None, description=METRICS[limit].about)
-
-
 class StartsAt(Bound):
     """Whether the engine would start at all, which is always checked."""
 
 
-class Limits(Strict):
-    """Bounds to keep. Each is a value, an object with `end` and `level`, or a list; null drops an inherited one."""
+_BOUNDS: Mapping[tuple[Side, Unit, bool], tuple[type[Bound], Mapping[str, Any]]] = {
+    ("most", "bytes", True): (MostBytesAt, _SIZE),
+    ("most", "bytes", False): (MostBytes, _SIZE),
+    ("least", "sequences", True): (LeastSequences, _COUNT),
+    ("least", "tokens", False): (LeastTokens, _LENGTH),
+    ("most", "seconds", True): (MostTime, _TIME),
+    ("most", "gpus", False): (MostGpus, _COUNT),
+    ("least", "bytes", False): (LeastRoom, _ROOM),
+}
+"""A metric's side, its unit, and whether a limit may name a length: what its bounds are, and what one is alone in a schema."""
 
-    starts: Annotated[list[StartsAt] | None, Shorthand("end", {"enum": ["safe", "likely", "ideal"]})] = Field(
-        None, description="Always checked: the engine starts with room for one sequence. Says which end decides."
+
+def _bounds(metric: Metric) -> Any:
+    """The type of a key of `limits`."""
+    bound, alone = _BOUNDS[metric.side, metric.unit, metric.at]
+    return Annotated[list[bound] | None, Shorthand(metric.key, alone)]  # type: ignore[valid-type]
+
+
+if TYPE_CHECKING:
+    Limits = Strict
+else:
+    Limits = create_model(
+        "Limits",
+        __base__=Strict,
+        __doc__="Bounds to keep. Each is a value, an object with `end` and `level`, or a list; null drops an inherited one.",
+        starts=(
+            Annotated[list[StartsAt] | None, Shorthand("end", {"enum": ["safe", "likely", "ideal"]})],
+            Field(
+                None,
+                description="Always checked: the engine starts with room for one sequence. Says which end decides.",
+            ),
+        ),
+        **{metric.limit: (_bounds(metric), Field(None, description=metric.about)) for metric in METRICS.values()},
     )
-
-    kv_per_token: Annotated[list[MostBytesAt] | None, Shorthand("max", _SIZE)] = _about("kv_per_token")
-    kv_per_sequence: Annotated[list[MostBytesAt] | None, Shorthand("max", _SIZE)] = _about("kv_per_sequence")
-    weights: Annotated[list[MostBytes] | None, Shorthand("max", _SIZE)] = _about("weights")
-    min_sequences: Annotated[list[LeastSequences] | None, Shorthand("min", _COUNT)] = _about("min_sequences")
-    min_context: Annotated[list[LeastTokens] | None, Shorthand("min", _LENGTH)] = _about("min_context")
-    max_tpot: Annotated[list[MostTime] | None, Shorthand("max", _TIME)] = _about("max_tpot")
-    max_gpus: Annotated[list[MostGpus] | None, Shorthand("max", _COUNT)] = _about("max_gpus")
-    headroom: Annotated[list[LeastRoom] | None, Shorthand("min", _ROOM)] = _about("headroom")
 
 
 class Sizes(Strict):

@@ -8,15 +8,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kvplan.check import serving
-from kvplan.check.budget import Deployment, Place, Reading, Remark, Starts, Unread
+from kvplan import manifests
+from kvplan.check.budget import Deployment, Reading, Starts
 from kvplan.check.build import deployment
-from kvplan.check.merge import Key, Placed, merged
+from kvplan.check.merge import Layer, merged
 from kvplan.check.messages import BudgetFault
 from kvplan.check.reader import aliased, parse_budget
-from kvplan.check.serving import STDIN, is_dockerfile
-from kvplan.check.tree import MAX_BYTES, TooLarge, Tree, read_text
 from kvplan.errors import BadFile, Problem, UsageError
+from kvplan.manifests import STDIN, is_dockerfile
+from kvplan.manifests.said import Key, Place, Placed, Remark, Unread
+from kvplan.manifests.tree import MAX_BYTES, TooLarge, Tree, read_text
 from kvplan.report.schema.check import End
 
 BUDGETS = ("kvplan-budget.yaml", "kvplan-budget.yml")
@@ -56,7 +57,7 @@ class Input:
     name: str
     budget: bool
     reading: Reading
-    commands: tuple[serving.Command, ...] = ()
+    commands: tuple[manifests.Command, ...] = ()
     faults: tuple[tuple[Place, Problem], ...] = ()
 
 
@@ -131,10 +132,10 @@ def _file(name: str, tree: Tree, *, alone: bool) -> Input:
 def _parsed(text: str, name: str, tree: Tree, *, budget: bool, alone: bool) -> Input:
     if budget:
         return Input(name, budget=True, reading=parse_budget(text, name, tree))
-    served = serving.parse(text, name, tree)
+    served = manifests.parse(text, name, tree)
     unread = served.unread
     if not served.commands and not unread and alone:
-        why = "it seems to start vLLM, in a language that kvplan doesn't read" if serving.mentions(text) else _NOTHING
+        why = "it seems to start vLLM, in a language that kvplan doesn't read" if manifests.mentions(text) else _NOTHING
         unread = (Unread(name, why, Place(name, 1)),)
     return Input(name, budget=False, reading=Reading(unread=unread), commands=served.commands)
 
@@ -175,7 +176,7 @@ def _built(given: Input, tree: Tree, asked: Asked, models: Mapping[str, tuple[st
                 why = "nothing says which GPU it runs on: give --gpu"
                 unread.append(Unread(command.name, why, command.place, found=True))
                 continue
-            built = deployment(command.name, command.place, layer, tree, _remarks(command, asked))
+            built = deployment(command.name, command.place, layer, tree, _remarks(command, layer, asked))
             deployments.append(replace(built, starts=Starts(asked.starts)))
         except BudgetFault as error:
             unread.append(_unplannable(command, error))
@@ -190,12 +191,14 @@ def _built(given: Input, tree: Tree, asked: Asked, models: Mapping[str, tuple[st
     )
 
 
-def _remarks(command: serving.Command, asked: Asked) -> tuple[Remark, ...]:
+def _remarks(command: manifests.Command, layer: Layer, asked: Asked) -> tuple[Remark, ...]:
     """The command's remarks; that its image says no version is nothing to say where the command line does."""
-    return tuple(remark for remark in command.remarks if asked.engine is None or remark.rule != serving.UNSAID_VERSION)
+    engine = layer.get(("engine",))
+    found = command.remarks_on(engine.value if engine is not None else None)
+    return tuple(remark for remark in found if asked.engine is None or remark.rule != manifests.UNSAID_VERSION)
 
 
-def _unplannable(command: serving.Command, error: BudgetFault) -> Unread:
+def _unplannable(command: manifests.Command, error: BudgetFault) -> Unread:
     """A command that was read and lacks something, or holds what nobody can plan."""
     place, problem = error.faults[0]
     why = f"{problem.what}: {problem.cause}" if problem.cause else problem.what

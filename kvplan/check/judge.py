@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from kvplan.check.budget import Deployment, Limit, Place, Remark
-from kvplan.check.metrics import METRICS, STARTS, UNLIMITED, Metric
+from kvplan.check.budget import Deployment, Limit
+from kvplan.check.metrics import METRICS, STARTS, Metric
 from kvplan.check.planning import Planned, Planner, Unanswered
 from kvplan.errors import Problem
+from kvplan.manifests.said import Place, Remark
 from kvplan.report.schema.check import RANKS, At, CheckRow, End, Level, Result, Status, Subject, Three, Trouble
 from kvplan.report.views.check_words import amount, name
 
@@ -114,9 +115,9 @@ def _limited(deployment: Deployment, limit: Limit, outcome: Planned, planner: Pl
         answer = asked
     actual = _share(answer) if limit.unit == "share" else answer.numbers[metric.number]
     value = actual.at(limit.end)
-    if value is None and metric.number not in UNLIMITED and limit.end not in answer.reasons:
+    if value is None and not metric.endless and limit.end not in answer.reasons:
         return _unknown(metric)
-    holds = metric.number in UNLIMITED if value is None else metric.keeps(value, limit.bound)
+    holds = metric.endless if value is None else metric.keeps(value, limit.bound)
     return CheckRow(
         rule=metric.rule,
         status=_status(limit.level, holds=holds),

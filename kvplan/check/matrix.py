@@ -8,9 +8,9 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
-from kvplan.check.budget import Place
 from kvplan.check.merge import Layer, Source, flat
 from kvplan.check.messages import fault, faults
+from kvplan.manifests.said import Place
 
 if TYPE_CHECKING:
     from kvplan.check.fields import DeploymentFields

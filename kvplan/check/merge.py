@@ -10,33 +10,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kvplan.check.budget import Place
+from kvplan.manifests.said import Key, Place, Placed
 
 if TYPE_CHECKING:
     from kvplan.check.fields import Plannable
     from kvplan.sources.strict import Lines, Path
 
-Key = tuple[str, ...]
-
 GROUPS = frozenset({"parallel", "flags", "limits"})
 """Keys that are merged entry by entry."""
 
 NOT_INHERITED = frozenset({"description", "extends", "matrix", "exclude"})
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A value and where it stands. own: in the deployment itself."""
-
-    value: Any
-    place: Place
-    own: bool = False
-
-
-class Given(Placed):
-    """A value from a serve command."""
-
-    __slots__ = ()
 
 
 Layer = Mapping[Key, Placed]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from kvplan.check.budget import Place
 from kvplan.errors import BadFile, Problem
+from kvplan.manifests.said import Place
 from kvplan.sources.strict import path_text
+from kvplan.text import meant
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -24,6 +24,12 @@ _WANTED = {
     "int_type": "a whole number", "string_type": "text", "float_type": "a number", "bool_type": "true or false",
     "dict_type": "a mapping", "model_type": "a mapping", "list_type": "a list", "model_attributes_type": "a mapping",
 }  # fmt: skip
+
+
+_EMPTY = {"too_short": "at least one", "string_too_short": "a text"}
+"""What is missing from what has nothing in it."""
+_NEEDED = {"deployments": "name at least one deployment"}
+"""What to do about it where it can't be left out."""
 
 
 class BudgetFault(BadFile):
@@ -65,7 +71,9 @@ def _problem(detail: ErrorDetails, model: type[BaseModel]) -> Problem:
     where = path_text(loc)
     kind, value = detail["type"], detail["input"]
     if kind == "extra_forbidden":
-        return Problem(f"unknown key {where}", hint=_meant(loc, model))
+        return Problem(f"unknown key {where}", hint=_meant(loc, value, model))
+    if kind in _EMPTY:
+        return Problem(f"{where} is empty", hint=_NEEDED.get(where, f"give {_EMPTY[kind]} there, or leave it out"))
     if kind == "missing":
         return Problem(f"{where} is missing")
     wanted = detail["ctx"]["expected"] if kind == "literal_error" else _WANTED.get(kind)
@@ -84,17 +92,34 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _meant(loc: Path, model: type[BaseModel]) -> str:
+def _meant(loc: Path, value: object, model: type[BaseModel]) -> str:
+    inside = _inside(model, loc, value)
+    if inside is not None:
+        return f"did you mean {inside}?"
     keys = list(dict.fromkeys(_keys(model, loc[:-1])))
-    near = get_close_matches(str(loc[-1]), keys, n=1, cutoff=0.5)
-    known = "known here: " + ", ".join(keys)
-    return f"did you mean {near[0]}? {known}" if near else known
+    return meant(str(loc[-1]), keys, after=" ", cutoff=0.5) + "known here: " + ", ".join(keys)
+
+
+def _inside(model: type[BaseModel], loc: Path, value: object) -> str | None:
+    """`parallel: {tp: 4}` for a `tp: 4` that stands one level too high."""
+    from kvplan.check.flags import VLLM
+
+    for owner in _owners(model, loc[:-1]):
+        for name, field in owner.model_fields.items():
+            within = [found.model_fields for found in _models(field.annotation)]
+            if any(loc[-1] in keys for keys in (*within, VLLM if name == "flags" else ())):
+                return f"{field.alias or name}: {{{loc[-1]}: {value}}}"
+    return None
 
 
 def _keys(model: type[BaseModel], loc: Path) -> Iterator[str]:
-    """Keys that the model found by walking `loc` has: names of models, through mappings and lists of them."""
-    from pydantic import BaseModel
+    """Keys that the model found by walking `loc` has."""
+    for owner in _owners(model, loc):
+        yield from (field.alias or name for name, field in owner.model_fields.items())
 
+
+def _owners(model: type[BaseModel], loc: Path) -> list[type[BaseModel]]:
+    """The models found by walking `loc`: names of models, through mappings and lists of them."""
     here: list[type[BaseModel]] = [model]
     for step in loc:
         inner = [
@@ -105,9 +130,7 @@ def _keys(model: type[BaseModel], loc: Path) -> Iterator[str]:
             for found in _models(field.annotation)
         ]
         here = inner or here
-    for owner in here:
-        if issubclass(owner, BaseModel):
-            yield from (field.alias or name for name, field in owner.model_fields.items())
+    return here
 
 
 def _models(annotation: object) -> Iterator[type[BaseModel]]:

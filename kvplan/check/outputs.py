@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from kvplan.check.diff import DRIFT
 from kvplan.check.metrics import METRICS, STARTS
-from kvplan.check.tree import WorkingTree
 from kvplan.errors import UnknownName, UsageError
+from kvplan.manifests.tree import WorkingTree
 from kvplan.report.blocks import Block, Facts, Heading, Note, Table
 from kvplan.report.schema.check import CheckReport
 from kvplan.sources.files import CONFIG_NAMES
+from kvplan.text import all_of
 
 if TYPE_CHECKING:
     from kvplan.report.canvas import Canvas
@@ -79,7 +80,7 @@ def destinations(formats: tuple[str, ...], files: tuple[str, ...]) -> tuple[Outp
     outputs = [output for output in outputs if output.path is not None]
     if len(screen) > 1 and ONE_DOCUMENT.intersection(screen):
         raise UsageError(
-            f"{' and '.join(screen)} can't share standard output", hint=f"send one to a file: -o {screen[-1]}=FILE"
+            f"{all_of(screen)} can't share standard output", hint=f"send one to a file: -o {screen[-1]}=FILE"
         )
     paths = [os.path.realpath(str(output.path)) for output in outputs]
     if len(set(paths)) < len(paths):

@@ -13,10 +13,10 @@ from kvplan.check.flags import changed_options
 from kvplan.check.lookup import Known, Lookup
 from kvplan.check.planning import Outcome, Planned, Unanswered
 from kvplan.check.reasons import no_experts, too_long
-from kvplan.check.serving import ENDLESS
 from kvplan.check.stated import contradicted
 from kvplan.check.work import Work
 from kvplan.errors import KvplanError, UsageError
+from kvplan.manifests import ENDLESS
 from kvplan.plan.fit import Plan
 from kvplan.plan.request import Request
 from kvplan.report.schema.check import Subject
@@ -96,7 +96,7 @@ class CachingPlanner:
 
         request = work.request
         never = (
-            too_long(request, stretched=work.question.stretched)
+            too_long(work.plans["safe"], stretched=work.question.stretched)
             or no_experts(request, work.question)
             or contradicted(request.model, work.question)
         )
@@ -107,7 +107,7 @@ class CachingPlanner:
             numbers=work.numbers(),
             reasons=refused,
             suggestion=self._suggestion(work.plans["safe"]) if "safe" in refused and not never else None,
-            warnings=warnings(request, None) + ((found.note,) if found.note else ()),
+            warnings=warnings(work.plans["safe"], None) + ((found.note,) if found.note else ()),
         )
 
     def _as_of_fit(self, question: Question, kv: KvFormat | None) -> FitQuestion:
@@ -148,6 +148,12 @@ def _endless(request: Request) -> Request:
     return replace(request, context=own)
 
 
+def _drafter(request: Request) -> dict[str, str]:
+    """The model that drafts, beside the options."""
+    weights = request.model.weights
+    return {} if weights is None or weights.drafter is None else {"draft": weights.drafter}
+
+
 def _subject(work: Work, known: Known) -> Subject:
     request, parallel = work.request, work.request.parallel
     kv = work.kv
@@ -164,6 +170,6 @@ def _subject(work: Work, known: Known) -> Subject:
         parallel=sizes,
         context=request.context,
         kv_dtype=kv.k.name if kv.k == kv.v else f"{kv.k.name}:{kv.v.name}",
-        options={**dict(work.budget.assumed), **changed_options(request.options)},
+        options={**dict(work.budget.assumed), **changed_options(request.options), **_drafter(request)},
         weights_basis="config" if known.model.weights is None else known.model.weights.basis,
     )

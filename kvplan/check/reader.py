@@ -6,16 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kvplan.check.budget import Deployment, Place, Reading
+from kvplan.check.budget import Deployment, Reading
 from kvplan.check.build import deployment
 from kvplan.check.flags import engine_name
 from kvplan.check.matrix import combinations
-from kvplan.check.merge import Key, Layer, Placed, Source, flat, merged
+from kvplan.check.merge import Layer, Source, flat, merged
 from kvplan.check.messages import fault, faults
-from kvplan.check.serving import Command, Given, Served
-from kvplan.check.serving import read as read_served
-from kvplan.check.tree import Tree, beside
 from kvplan.errors import BadFile
+from kvplan.manifests import Command, Given, Served
+from kvplan.manifests import read as read_served
+from kvplan.manifests.said import Key, Place, Placed
+from kvplan.manifests.tree import Tree, beside
 from kvplan.plan.request import DEFAULT_ENGINE
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ class _Reader:
                 under.append(self.renamed(command))
             for point in combinations(fields, path, self.source):
                 layer = merged([*under, own, point.layer])
-                remarks = command.remarks if command is not None else ()
+                engine = layer.get(("engine",))
+                asked = engine.value if engine is not None else None
+                remarks = command.remarks_on(asked) if command is not None else ()
                 yield deployment(name + point.label, place, _without_foreign(layer), self.tree, remarks)
 
     def templates(self, fields: Plannable, path: tuple[str, ...], above: tuple[str, ...]) -> Iterator[Layer]:

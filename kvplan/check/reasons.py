@@ -4,30 +4,27 @@ from __future__ import annotations
 
 from kvplan.check.budget import Question
 from kvplan.engines.base import Refusal
+from kvplan.plan.fit import Plan
 from kvplan.plan.request import Request
 from kvplan.units import format_bytes
 
 
-def too_long(request: Request, *, stretched: bool) -> str | None:
-    """Why vLLM wouldn't take the context at all: more than the model's own maximum, unless it is told to.
-
-    Source: vLLM 0.33 config/model.py _get_and_verify_max_len.
-    """
-    own = request.exceeded
-    if request.engine.name != "vllm" or own is None:
+def too_long(plan: Plan, *, stretched: bool) -> str | None:
+    """Why the context wouldn't be taken at all: nothing reads past a table, and an engine no more than it is told to allow."""
+    excess = plan.started.excess
+    if excess is None:
         return None
-    if request.past_table:
+    own, title = excess.longest, plan.request.engine.words.title
+    if excess.past_table:
         return f"the model's positions are looked up in a table of {own:,}, and more would be read past its end"
-    if stretched:
+    if stretched or excess.unlock is None:
         return None
-    return f"the model's own maximum is {own:,}, and vLLM refuses more without VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+    return f"the model's own maximum is {own:,}, and {title} refuses more without {excess.unlock}"
 
 
 def no_experts(request: Request, question: Question) -> str | None:
-    """Why vLLM wouldn't start with expert parallelism, which is switched on even where one rank has all experts."""
-    from kvplan.engines.vllm.starts.refusals import lacks_experts
-
-    if request.engine.name != "vllm" or not question.experts or not lacks_experts(request.model):
+    """Why the engine wouldn't start with expert parallelism, switched on even where one rank has all experts."""
+    if not question.experts or not request.engine.lacks_experts(request.model):
         return None
     return "expert parallelism is switched on, and the model has no experts"
 

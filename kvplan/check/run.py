@@ -15,9 +15,9 @@ from kvplan.check.budget import Deployment
 from kvplan.check.inputs import Asked, Input, default_files, read_inputs
 from kvplan.check.judge import at, judge, unanswered
 from kvplan.check.planning import Planner
-from kvplan.check.serving import STDIN
-from kvplan.check.tree import Tree, WorkingTree, read_text
 from kvplan.errors import BadFile, Problem, UsageError
+from kvplan.manifests import STDIN
+from kvplan.manifests.tree import Tree, WorkingTree, read_text
 from kvplan.report.schema.check import SCHEMA, CheckReport, Compared, NotRead, Result, Summary
 
 FailOn = Literal["error", "warn"]

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from kvplan.check.budget import ENDS, Question
+from kvplan.check.metrics import NUMBERS
 from kvplan.check.reasons import short
 from kvplan.engines.base import Capacity, Refusal
-from kvplan.engines.ideal import Ideal, drafting
-from kvplan.plan.fit import NoFit, Plan, fit
+from kvplan.engines.ideal import Ideal
+from kvplan.plan.fit import NoFit, Plan, by_end, fit
 from kvplan.plan.request import Request
 from kvplan.report.schema.check import End, Three
 
 if TYPE_CHECKING:
-    from kvplan.arch.formats import KvFormat
-    from kvplan.arch.model import Model
-    from kvplan.arch.parallel import Parallel
-    from kvplan.engines.base import Options
-    from kvplan.hardware.gpu import Gpu
+    from kvplan.engines.protocol import Started
 
 
 def _plans(request: Request) -> dict[Literal["safe", "likely"], Plan]:
     """The plan of `kvplan fit` by both ends of its budget."""
     safe = fit(replace(request, end="safe"))
     same = safe.budget.kv.low == safe.budget.kv.likely
-    return {"safe": safe, "likely": safe if same else fit(replace(request, end="likely"))}
+    return {"safe": safe, "likely": safe if same else by_end(safe, "likely")}
 
 
 class Work:
@@ -39,7 +37,7 @@ class Work:
         self.kv = self.plans["safe"].kv
         kv = self.budget.kv
         self.kv_bytes: dict[End, int] = {"safe": kv.low, "likely": kv.likely, "ideal": kv.likely}
-        ideal = Ideal().capacity(*self.asked(request.context), kv.likely)
+        ideal = self.formula(request.context).capacity(kv.likely)
         self.starting: dict[End, Capacity | Refusal] = {
             "safe": self.plans["safe"].own,
             "likely": self.plans["likely"].own,
@@ -54,10 +52,15 @@ class Work:
         outcome = None if end == "ideal" else self.plans[end].outcome
         return outcome.reason if isinstance(outcome, NoFit) else None
 
-    def asked(self, tokens: int) -> tuple[Model, Gpu, Parallel, KvFormat, Options, int]:
-        """What an engine is asked about sequences of `tokens`."""
-        request = self.request
-        return request.model, request.gpu, request.parallel, self.kv, request.options, tokens
+    def started(self, tokens: int) -> Started:
+        """The engine, for sequences of `tokens`."""
+        if tokens == self.request.context:
+            return self.plans["safe"].started
+        return self.request.engine.start(replace(self.request.setup, context=tokens))
+
+    def formula(self, tokens: int) -> Started:
+        """The formula, for sequences of `tokens` in the engine's cache format."""
+        return Ideal().start(replace(self.request.setup, kv=self.kv, context=tokens))
 
     def at_its_longest(self) -> Work:
         """The same with the context that the engine would choose: the longest that fits."""
@@ -68,44 +71,68 @@ class Work:
 
     def capacities(self, tokens: int) -> dict[End, Capacity | Refusal]:
         """What each end's memory admits of sequences of `tokens`."""
-        request, kv_bytes, asked = self.request, self.kv_bytes, self.asked(tokens)
-        safe = request.engine.capacity(*asked, kv_bytes["safe"])
-        same = kv_bytes["likely"] == kv_bytes["safe"]
-        likely = safe if same else request.engine.capacity(*asked, kv_bytes["likely"])
-        return {"safe": safe, "likely": likely, "ideal": Ideal().capacity(*asked, kv_bytes["ideal"])}
+        kv_bytes, started = self.kv_bytes, self.started(tokens)
+        safe = started.capacity(kv_bytes["safe"])
+        likely = safe if kv_bytes["likely"] == kv_bytes["safe"] else started.capacity(kv_bytes["likely"])
+        return {"safe": safe, "likely": likely, "ideal": self.formula(tokens).capacity(kv_bytes["ideal"])}
 
     def numbers(self) -> dict[str, Three]:
         """Every number of kvplan.check.metrics."""
-        request, budget = self.request, self.budget
-        tokens = self.question.tokens or request.context
-        counted = self.starting if tokens == request.context else self.capacities(tokens)
-        weights = budget.weights.bytes
-        engine_gpu, ideal_gpu = self.on_gpu(tokens)
-        drafts = drafting(request.model, request.options)
-        whole = request.model.curve(self.kv, layers=(*request.model.layers, *drafts)).bytes_at(tokens)
-        replica = engine_gpu * request.parallel.tp * request.parallel.pp
-        return {
-            "kv_per_token": Three(-(-replica // tokens), -(-replica // tokens), -(-whole // tokens)),
-            "kv_per_sequence": Three(replica, replica, whole),
-            "weights": Three(weights.high, weights.likely, weights.likely),
-            "max_sequences": Three(*(_sequences(counted[end]) for end in ENDS)),
-            "max_context": self.longest(),
-            "tpot": self.step(tokens, counted["safe"]),
-            "gpus": Three.exactly(request.parallel.gpus),
-            "headroom": self.headroom(engine_gpu, ideal_gpu, tokens),
-            "kv_memory": Three(self.kv_bytes["safe"], self.kv_bytes["likely"], self.kv_bytes["ideal"]),
-        }
+        return {name: number.of(self) for name, number in NUMBERS.items()}
+
+    @cached_property
+    def tokens(self) -> int:
+        """Tokens of the sequences that are counted."""
+        return self.question.tokens or self.request.context
+
+    @cached_property
+    def counted(self) -> dict[End, Capacity | Refusal]:
+        """What each end's memory admits of them."""
+        return self.starting if self.tokens == self.request.context else self.capacities(self.tokens)
+
+    @cached_property
+    def sequence(self) -> tuple[int, int]:
+        """Bytes of one of them on the fullest GPU: the engine's, and the formula's."""
+        return self.on_gpu(self.tokens)
+
+    @cached_property
+    def replica(self) -> tuple[int, int]:
+        """Bytes of one of them on all GPUs of one replica: the engine's, and the formula's."""
+        request = self.request
+        layers = (*request.model.layers, *request.setup.drafting)
+        engine = self.sequence[0] * request.parallel.tp * request.parallel.pp
+        return engine, request.model.curve(self.kv, layers=layers).bytes_at(self.tokens)
+
+    def per_token(self) -> Three:
+        """Cache bytes of a sequence of one replica for each of its tokens."""
+        engine, formula = (-(-size // self.tokens) for size in self.replica)
+        return Three(engine, engine, formula)
+
+    def per_sequence(self) -> Three:
+        """Cache bytes of a sequence of one replica."""
+        engine, formula = self.replica
+        return Three(engine, engine, formula)
+
+    def weights(self) -> Three:
+        """Bytes of weights on the fullest GPU."""
+        weights = self.budget.weights.bytes
+        return Three(weights.high, weights.likely, weights.likely)
+
+    def sequences(self) -> Three:
+        """Sequences that are admitted at once."""
+        return Three(*(_sequences(self.counted[end]) for end in ENDS))
+
+    def gpus(self) -> Three:
+        """GPUs of all replicas."""
+        return Three.exactly(self.request.parallel.gpus)
+
+    def kv_memory(self) -> Three:
+        """Cache bytes of the fullest GPU."""
+        return Three(*(self.kv_bytes[end] for end in ENDS))
 
     def on_gpu(self, tokens: int) -> tuple[int, int]:
         """Bytes of one sequence on the fullest GPU: the engine's, and the formula's."""
-        request = self.request
-        drafts = drafting(request.model, request.options)
-        ranks = request.model.rank_curves(request.parallel, self.kv, drafts)
-        ideal = max(curve.bytes_at(tokens) for curve in ranks)
-        if request.engine.name == "ideal":
-            return ideal, ideal
-        engine = request.engine.reserved(request.model, request.gpu, request.parallel, self.kv, request.options, tokens)
-        return engine, ideal
+        return self.started(tokens).reserved(), self.formula(tokens).reserved()
 
     def longest(self) -> Three:
         """Tokens of the longest sequence; None where nothing limits them."""
@@ -114,20 +141,20 @@ class Work:
         found = {end: capacity.max_context for end, capacity in self.starting.items()}
         return Three(*(None if found[end] >= LONGEST else found[end] for end in ENDS))
 
-    def step(self, tokens: int, safe: Capacity | Refusal) -> Three:
+    def step(self) -> Three:
         """Seconds of a decode step: the estimate, and the datasheet's bound as the ideal."""
         from kvplan.plan.roofline import decode
 
-        batch = self.question.batch or (safe.max_sequences if isinstance(safe, Capacity) else 0)
-        timed = decode(replace(self.request, context=tokens), self.kv, batch) if batch else None
+        batch = self.question.batch or _sequences(self.counted["safe"])
+        timed = decode(replace(self.request, context=self.tokens), self.kv, batch) if batch else None
         if timed is None:
             return Three.exactly(None)
         return Three(timed.step_s_likely, timed.step_s_likely, timed.step_s_low)
 
-    def headroom(self, engine_gpu: int, ideal_gpu: int, tokens: int) -> Three:
+    def headroom(self) -> Three:
         """Cache bytes of the fullest GPU that are left when `concurrency` sequences of the context are held."""
-        if tokens != self.request.context:
-            engine_gpu, ideal_gpu = self.on_gpu(self.request.context)
+        same = self.tokens == self.request.context
+        engine_gpu, ideal_gpu = self.sequence if same else self.on_gpu(self.request.context)
         held = -(-self.question.concurrency // self.request.parallel.dp)
         return Three(
             self.kv_bytes["safe"] - held * engine_gpu,

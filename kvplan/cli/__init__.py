@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvplan.errors import KvplanError, UsageError
+from kvplan.errors import BadFile, KvplanError, UsageError
 
 if TYPE_CHECKING:
     import click
@@ -39,14 +39,29 @@ def _answered(given: list[str]) -> int:
         return INTERRUPTED
     except KvplanError as error:
         return _failed(error, debug=debug)
+    except OSError as error:
+        return _failed(_of_the_machine(error) or _bug(error), debug=debug)
     except Exception as error:
-        known = KvplanError(
-            f"kvplan failed: {type(error).__name__}",
-            cause=str(error) or None,
-            hint="this is a bug: run it again with --debug and report what it prints, with `kvplan env`",
-        )
-        known.__cause__ = error
-        return _failed(known, debug=debug)
+        return _failed(_bug(error), debug=debug)
+
+
+def _of_the_machine(error: OSError) -> BadFile | None:
+    """What the system says of a file is no fault of the program; None for what isn't about a file."""
+    if error.filename is None:
+        return None
+    known = BadFile(f"{error.filename} can't be used", cause=error.strerror)
+    known.__cause__ = error
+    return known
+
+
+def _bug(error: Exception) -> KvplanError:
+    known = KvplanError(
+        f"kvplan failed: {type(error).__name__}",
+        cause=str(error) or None,
+        hint="this is a bug: run it again with --debug and report what it prints, with `kvplan env`",
+    )
+    known.__cause__ = error
+    return known
 
 
 def _run(words: list[str]) -> int:
@@ -84,9 +99,25 @@ def _usage(error: click.UsageError) -> UsageError:
     path = error.ctx.command_path if error.ctx else "kvplan COMMAND"
     if isinstance(error, click.NoSuchOption) and path == "kvplan":
         return UsageError(error.message, cause="it stands before the command", hint="kvplan size MODEL --ctx 8k")
+    if isinstance(error, click.NoSuchOption) and (meant := _known_elsewhere(error.option_name, path)):
+        return UsageError(error.message, hint=meant)
     if close := getattr(error, "possibilities", None):
         return UsageError(error.message, hint=f"did you mean {close[0]}?")
     return UsageError(error.format_message(), hint=f"{path} --help")
+
+
+def _known_elsewhere(flag: str, path: str) -> str | None:
+    """What to type for a flag that is a format's name, or one of other commands."""
+    from kvplan.cli.command import MODULES, load
+    from kvplan.cli.options import FORMAT
+    from kvplan.text import all_of
+
+    rows = {name: load(name).options for name in MODULES}
+    here = next((row for row in rows.get(path.rpartition(" ")[2], ()) if row.name == FORMAT.name), None)
+    if here is not None and flag.lstrip("-") in here.help.partition(";")[0].split(", "):
+        return f"{FORMAT.flag} {flag.lstrip('-')}"
+    takers = [f"kvplan {name}" for name, options in rows.items() if any(row.flag == flag for row in options)]
+    return f"{flag} is an option of {all_of(takers)}" if takers else None
 
 
 def _failed(error: KvplanError, *, debug: bool) -> int:

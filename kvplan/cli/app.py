@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from kvplan import __version__
 from kvplan.cli import options as o
 from kvplan.cli.command import MODULES, load
 from kvplan.cli.option import Argument, Option, Values
-from kvplan.errors import KvplanError
+from kvplan.cli.origin import PLACES, elsewhere, place
+from kvplan.errors import KvplanError, UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from kvplan.cli.command import Command
+    from kvplan.cli.command import Answer, Command
+    from kvplan.report.schema.common import Setting
 
 NAME = "kvplan"
 
@@ -35,8 +36,8 @@ SIZES = (
 CODES = "Exit codes: 0 yes, 1 answered no, 2 can't answer (usage, config, model), 3 network or Hub, 130 interrupted."
 
 MODEL = (
-    "MODEL is a bundled name (kvplan models), a Hub id (org/name, org/name@revision), the path of a config.json or of a "
-    "folder with one, a kvplan YAML, or - for stdin."
+    "MODEL is a bundled name (kvplan models), a Hub id or address (org/name, org/name@revision), the path of a config.json, "
+    "of Mistral's params.json, of a kvplan YAML or of a folder with one of them, or - for the description itself on stdin."
 )
 
 SETTINGS = (
@@ -45,8 +46,8 @@ SETTINGS = (
 )
 
 EXAMPLES = (
-    "kvplan size llama-3-70b --ctx 8k,128k",
-    "kvplan fit llama-3-70b --gpu h100 --tp 8 --ctx 128k",
+    "kvplan size llama-3.1-70b --ctx 8k,128k",
+    "kvplan fit llama-3.1-70b --gpu h100 --tp 8 --ctx 128k",
     "kvplan fit --gpu h100 --ctx 8k",
     "kvplan compare llama-3-8b deepseek-v3 --ctx 128k",
     "kvplan size ./config.json --json",
@@ -57,8 +58,6 @@ CONTEXT: dict[str, Any] = {
     "max_content_width": 100,
     "auto_envvar_prefix": "KVPLAN",
 }
-PLACES = "kvplan.places"
-"""Where in a context's meta stands which file each setting came from."""
 
 
 class WithExamples(click.Command):
@@ -111,10 +110,36 @@ class Runnable(WithExamples):
         from kvplan.cli.streams import deliver
 
         _note_unknown_variables(self.command)
-        values = Values(ctx)
-        answer = self.command.run(values)
-        deliver(answer, values)
+        values, given = Values(ctx), elsewhere(self.command.options, ctx)
+        try:
+            answer = self.command.run(values)
+        except KvplanError:
+            _note_settings(given)
+            raise
+        deliver(_with_settings(answer, given), values)
         return answer.exit_code
+
+
+def _with_settings(answer: Answer, given: tuple[Setting, ...]) -> Answer:
+    """The answer, saying what wasn't on the command line; on stderr where the answer has no place for it."""
+    if not given:
+        return answer
+    from dataclasses import replace
+
+    from kvplan.report.schema import CompareReport, FitReport, FitTable, SizeReport
+
+    if not isinstance(answer.document, SizeReport | FitReport | FitTable | CompareReport):
+        _note_settings(given)
+        return answer
+    return answer._replace(document=replace(answer.document, settings=given))
+
+
+def _note_settings(given: tuple[Setting, ...]) -> None:
+    if given:
+        from kvplan.cli.streams import note
+        from kvplan.report.views.words import settings_text
+
+        note(settings_text(given))
 
 
 def _note_unknown_variables(command: Command) -> None:
@@ -156,13 +181,22 @@ class Read(click.ParamType[Any]):
         return candidates(self.row.completes, incomplete)
 
 
-def place(row: Option[Any], ctx: click.Context | None) -> str:
-    """Where a value was given: `--tp`, `KVPLAN_TP` or `kvplan.toml`."""
-    source = None if ctx is None else ctx.get_parameter_source(row.name)
-    if source == ParameterSource.ENVIRONMENT:
-        return row.variable
-    files: dict[str, str] = {} if ctx is None else ctx.meta.get(PLACES, {})
-    return files.get(row.name, row.flag) if source == ParameterSource.DEFAULT_MAP else row.flag
+class Switch(click.types.BoolParamType):
+    """A switch as the environment and files may give it."""
+
+    def __init__(self, row: Option[Any]):
+        self.row = row
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool:
+        """Yes or no.
+
+        Raises: UsageError, naming the place.
+        """
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            wrong = UsageError(f"{value!r} is neither on nor off", hint="write 1 or 0; in a file, true or false")
+            raise wrong.about(place(self.row, ctx)) from None
 
 
 def option(row: Option[Any]) -> click.Option:
@@ -174,7 +208,7 @@ def option(row: Option[Any]) -> click.Option:
         help=f"{row.help} (default: {row.default})" if row.default else row.help,
         metavar=row.metavar,
         is_flag=True if switch else None,
-        type=None if switch else Read(row),
+        type=Switch(row) if switch else Read(row),
         multiple=row.repeats,
         allow_from_autoenv=row.settable,
         is_eager=row.name in FROM_FILES,

@@ -65,6 +65,12 @@ def _engines() -> Iterable[str]:
     return names()
 
 
+def _forms() -> Iterable[str]:
+    from kvplan.engines.registry import forms
+
+    return forms()
+
+
 def _formats() -> Iterable[str]:
     from kvplan.report.render import FORMATS
 
@@ -86,7 +92,7 @@ VALUES: dict[str, Callable[[], Iterable[str]]] = {
     "formats": _formats,
     "schemas": _schemas,
     "attentions": lambda: ("mha", "gqa", "mqa", "mla"),
-    "forms": lambda: ("vllm", "k8s"),
+    "forms": _forms,
     "colours": lambda: ("auto", "always", "never"),
     "shells": lambda: SHELLS,
 }

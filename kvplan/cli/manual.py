@@ -1,4 +1,4 @@
-"""docs/commands.md, made from the same tables as `--help`: `python -m kvplan.cli.manual` writes it again."""
+"""docs/commands.md, made from the same tables as `--help`: tools/remake.py writes it again."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ tp = 8
 engine = "vllm"
 ```
 
-A misspelt setting is an error. `--config FILE` reads that file alone, `--no-config` none; `kvplan env` shows what is set.
-Switches are `1` or `0`. `-o` and `--config` are flags only.
+What came from elsewhere than the command line is said with the answer (JSON: `settings`), and before an error. A misspelt
+setting in a file is an error; a `KVPLAN_` variable that is no setting, which another program may have set, is ignored with a
+note. `--config FILE` reads that file alone, `--no-config` none; `kvplan env` shows what is set and where. Switches are `1` or
+`0`. `-o` and `--config` are flags only.
 """
 
 OUTPUT = """\
@@ -80,7 +82,3 @@ def _parts() -> Iterator[str]:
     yield f"## kvplan\n\n```text\n{page()}```\n"
     for name in MODULES:
         yield f"## kvplan {name}\n\n```text\n{page(name)}```\n"
-
-
-if __name__ == "__main__":
-    PATH.write_text(text(), encoding="utf-8")

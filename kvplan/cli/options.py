@@ -80,7 +80,9 @@ EP = Option("ep", "ranks that experts are dealt over", parse_whole, "N", "1")
 DCP = Option("dcp", "tensor ranks that tokens are dealt over (decode context parallel)", parse_whole, "N", "1")
 
 # the engine and its memory
-ENGINE = Option("engine", "whose rules decide: ideal, vllm, ..., or vllm@0.33", str, "NAME[@V]", completes="engines")
+ENGINE = Option(
+    "engine", "whose rules decide: ideal, vllm, or a release of it: vllm@0.33", str, "NAME[@V]", completes="engines"
+)
 UTILIZATION = Option("utilization", "share of the memory it may use", parse_share, "F", "the engine's own")
 KV_MEMORY = Option("kv_memory", "cache memory per GPU; skips the budget", parse_some_bytes, "40GiB")
 WEIGHTS = Option("weights", "weights of the whole model instead of the computed ones", parse_some_bytes, "140GB")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvplan.cli.command import MODULES, load
 from kvplan.errors import BadFile, UsageError
+from kvplan.text import meant
 
 if TYPE_CHECKING:
     from kvplan.cli.command import Command
@@ -24,13 +25,14 @@ Table = Mapping[str, Any]
 
 
 def project_file() -> Path | None:
-    """./kvplan.toml, or a ./pyproject.toml that speaks of kvplan."""
+    """./kvplan.toml, or a ./pyproject.toml that speaks of kvplan.
+
+    Raises: BadFile for one that can't be read.
+    """
     own, python = Path("kvplan.toml"), Path("pyproject.toml")
-    if own.is_file():
+    if _is_there(own):
         return own
-    if python.is_file() and b"tool.kvplan" in python.read_bytes():
-        return python
-    return None
+    return python if _is_there(python) and b"tool.kvplan" in _content(python) else None
 
 
 def user_file(variables: Mapping[str, str]) -> Path | None:
@@ -40,7 +42,24 @@ def user_file(variables: Mapping[str, str]) -> Path | None:
         path = Path(base).expanduser() / "kvplan" / "config.toml"
     except RuntimeError:  # no home directory
         return None
-    return path if path.is_file() else None
+    return path if _is_there(path) else None
+
+
+def _is_there(path: Path) -> bool:
+    """Whether it is a file, as far as can be seen: a home that belongs to another user holds no settings for this one."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BadFile(
+            f"{path} can't be read", cause=error.strerror, hint="--no-config leaves files with settings out"
+        ) from None
 
 
 def read(command: Command, config: Path | None) -> dict[str, tuple[Any, str]]:
@@ -66,20 +85,44 @@ def _of_file(path: Path, command: Command) -> dict[str, Any]:
             hint=f"write [{command.name}] on a line of its own, its settings below",
         )
     _check_names(table, path)
+    known = _check_section(section, command, path)
+    return {_name(key): value for key, value in (*table.items(), *section.items()) if _name(key) in known}
+
+
+def _check_section(section: Table, command: Command, path: Path) -> set[str]:
+    """The names that the command knows.
+
+    Raises: UsageError for one in the section that it doesn't.
+    """
     known = {option.name for option in command.options if option.settable}
     for key in section:
         if _name(key) not in known:
             raise UsageError(f"{path}: kvplan {command.name} has no setting {key!r}", hint=_meant(_name(key), known))
-    return {_name(key): value for key, value in (*table.items(), *section.items()) if _name(key) in known}
+    return known
+
+
+def listed(path: Path) -> list[tuple[str, Any]]:
+    """Every setting of a file, `[fit] engine` for one of a section.
+
+    Raises: BadFile, UsageError.
+    """
+    table = _load(path)
+    _check_names(table, path)
+    found: list[tuple[str, Any]] = []
+    for key, value in table.items():
+        if not isinstance(value, Mapping):
+            found.append((_name(key), value))
+            continue
+        _check_section(value, load(key), path)
+        found += [(f"[{key}] {_name(name)}", inner) for name, inner in value.items()]
+    return found
 
 
 def _load(path: Path) -> Table:
     import tomllib
 
     try:
-        table: Table = tomllib.loads(path.read_bytes().decode())
-    except OSError as error:
-        raise BadFile(f"{path} can't be read", cause=error.strerror) from None
+        table: Table = tomllib.loads(_content(path).decode())
     except (ValueError, RecursionError) as error:
         raise BadFile(f"{path} is not TOML", cause=str(error) or None) from None
     if path.name == "pyproject.toml":
@@ -114,10 +157,7 @@ def unknown_variables(variables: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _meant(name: str, known: set[str]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, sorted(known), n=1)
-    return f"did you mean {close[0]}?" if close else "kvplan COMMAND --help lists them, without the dashes"
+    return meant(name, sorted(known)) or "kvplan COMMAND --help lists them, without the dashes"
 
 
 def _name(key: str) -> str:

@@ -1,24 +1,15 @@
-"""What every engine policy answers: from a GPU to a KV budget, from a budget to what it will admit.
-
-    Engine.default_context, longest_context
-                       the length it takes when none is given, and the longest it takes at all
-    Engine.kv_format   the cache format this engine makes of `auto` or of what was asked
-    Engine.check       whether it serves the model there at all, before any memory is counted
-    Engine.budget      memory -> what is left for the cache, term by term, each low / likely / high
-    Engine.capacity    cache bytes of each stage -> blocks, tokens, concurrency, longest request; or its refusal
-    Engine.reserved    bytes one GPU reserves for one sequence
-
-A policy is a pure function of a Model and of flags; engines never see files or the clock.
-"""
+"""What engines are asked and what they answer: flags, setups, budgets, capacities. Who answers is in protocol.py."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kvplan import units
+from kvplan.arch.curve import Curve
 from kvplan.arch.formats import KvFormat
-from kvplan.arch.model import Context, Model
+from kvplan.arch.layers import Layer
+from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.errors import BadSize, UsageError
 
@@ -57,7 +48,7 @@ class Term:
 LORA_RANK = 16
 """Of adapters, unless somebody says. Source: vLLM 0.33 config/lora.py."""
 _COUNTED = (
-    ("kv_memory", 1, units.LARGEST), ("weights", 1, units.LARGEST), ("overhead", 0, units.LARGEST),
+    ("kv_memory", 1, units.LARGEST), ("weights_per_gpu", 1, units.LARGEST), ("overhead", 0, units.LARGEST),
     ("block_size", 1, units.MOST), ("max_num_batched_tokens", 1, units.LARGEST), ("max_num_seqs", 1, units.MOST),
     ("speculative_tokens", 0, units.MOST), ("max_loras", 0, units.MOST), ("max_lora_rank", 1, units.MOST),
 )  # fmt: skip
@@ -68,16 +59,17 @@ _COUNTED = (
 class Options:
     """The engine's own flags by the engine's own names; None means its default.
 
-    utilization: share of memory it may use. prefix_caching: asked for, or switched off. kv_memory: cache bytes per GPU given by hand. weights, overhead: bytes per
-    GPU that replace what kvplan would compute. graphs: whether CUDA graphs are captured. speculative_tokens: drafted by
-    the model's own multi-token-prediction layers, or by the model called `draft`, each step; 0 leaves those layers out.
+    utilization: share of memory it may use. prefix_caching: asked for, or switched off. kv_memory: cache bytes per GPU given
+    by hand. weights_per_gpu, overhead: bytes per GPU that replace what kvplan would compute. graphs: whether CUDA graphs are
+    captured. speculative_tokens: drafted each step by the model's own multi-token-prediction layers, or by the model that
+    drafts for it (kvplan.arch.extras.with_draft); 0 leaves those layers out.
     max_loras, max_lora_rank: LoRA adapters resident at once, 0 for none, and the rank that each may have. lora_targets:
     last steps of the modules they adapt, None for every linear layer.
     """
 
     utilization: float | None = None
     kv_memory: int | None = None
-    weights: int | None = None
+    weights_per_gpu: int | None = None
     overhead: int | None = None
     block_size: int | None = None
     max_num_batched_tokens: int | None = None
@@ -87,7 +79,6 @@ class Options:
     async_scheduling: bool = True
     hybrid_manager: bool = True
     speculative_tokens: int = 0
-    draft: str | None = None
     max_loras: int = 0
     max_lora_rank: int = LORA_RANK
     lora_targets: tuple[str, ...] | None = None
@@ -109,6 +100,92 @@ class Options:
                 "max_loras: 0 adapters have neither a rank nor targets",
                 hint="max_loras 1 or more, or leave max_lora_rank and lora_targets out",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What an engine is started with.
+
+    gpu: None where none is named. kv: the cache format asked for, None for auto. context: tokens of the longest request.
+    """
+
+    model: Model
+    gpu: Gpu | None
+    parallel: Parallel
+    kv: KvFormat | None
+    options: Options
+    context: int
+
+    @property
+    def named_gpu(self) -> Gpu:
+        """The GPU, for what can't be said without one.
+
+        Raises: UsageError.
+        """
+        if self.gpu is None:
+            raise UsageError("which GPU?", cause="memory is counted on one", hint="--gpu h100")
+        return self.gpu
+
+    @property
+    def drafting(self) -> tuple[Layer, ...]:
+        """Layers that keep a cache to draft with; none unless drafts are asked for."""
+        return self.model.draft_layers if self.options.speculative_tokens else ()
+
+    def curves(self, kv: KvFormat) -> tuple[Curve, ...]:
+        """What one tensor rank of each pipeline stage keeps for a sequence, in the format in use.
+
+        Raises: CannotSplit.
+        """
+        return self.model.rank_curves(self.parallel, kv, self.drafting)
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """A length beyond the model's own maximum.
+
+    longest: tokens of that maximum, as the engine reads the config. past_table: whether positions are looked up in a table
+    that ends there, so that nothing serves more. unlock: the environment variable without which the engine refuses it; None
+    for an engine that refuses nothing.
+    """
+
+    longest: int
+    past_table: bool
+    unlock: str | None
+
+    @classmethod
+    def of(cls, setup: Setup, longest: int | None, unlock: str | None = None) -> Excess | None:
+        """That of a setup, where the model's own maximum is `longest` (None for any); None for a length within it."""
+        if longest is None or setup.context <= longest:
+            return None
+        weights = setup.model.weights
+        return cls(longest, weights is not None and weights.positions is not None, unlock)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a server is started for.
+
+    name: as it finds the model, on the Hub or in a folder. folder: whether that is one of this machine. remarks: what should
+    be known before it is started.
+    """
+
+    name: str
+    folder: bool = False
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What an engine and what is its own are called in sentences.
+
+    title: the engine. length: its flag for the longest request, None where it takes none. longest: its name for the longest
+    request that would fit. unnamed_gpu: what a GPU is taken for where none is named; None where that makes no difference.
+    """
+
+    title: str
+    length: str | None = None
+    longest: str | None = None
+    unnamed_gpu: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,54 +238,3 @@ class Refusal:
     needed_bytes: int
     available_bytes: int
     max_context: int
-
-
-class Engine(Protocol):
-    """One engine at one version."""
-
-    @property
-    def name(self) -> str:
-        """As typed after --engine."""
-
-    @property
-    def version(self) -> str | None:
-        """The version whose rules are used; None for the formula."""
-
-    @property
-    def verified(self) -> bool:
-        """Whether the rules used are those of the version that was asked for."""
-
-    def default_context(self, model: Model) -> Context:
-        """Tokens of the longest request when nobody says, and why so many; None where they must be given."""
-
-    def longest_context(self, model: Model) -> int | None:
-        """The longest that it accepts without being told to ignore the model's own maximum; None for any."""
-
-    def kv_format(self, model: Model, asked: KvFormat | None, gpu: Gpu | None) -> KvFormat:
-        """The cache format in use when `asked` (None: auto) is asked for."""
-
-    def check(self, model: Model, gpu: Gpu, parallel: Parallel, kv: KvFormat, options: Options, context: int) -> None:
-        """Nothing, if it would start with memory enough.
-
-        Raises: Unsupported for a model or a GPU that it doesn't serve; UsageError, CannotSplit for flags it doesn't take.
-        """
-
-    def budget(self, model: Model, gpu: Gpu, parallel: Parallel, options: Options, context: int) -> Budget:
-        """Memory left for the cache on the fullest GPU."""
-
-    def capacity(
-        self,
-        model: Model,
-        gpu: Gpu | None,
-        parallel: Parallel,
-        kv: KvFormat,
-        options: Options,
-        context: int,
-        kv_bytes: int,
-    ) -> Capacity | Refusal:
-        """What `kv_bytes` of cache memory on each GPU admit."""
-
-    def reserved(
-        self, model: Model, gpu: Gpu | None, parallel: Parallel, kv: KvFormat, options: Options, tokens: int
-    ) -> int:
-        """Bytes that one sequence of `tokens` takes on the fullest GPU."""

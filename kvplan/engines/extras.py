@@ -74,7 +74,7 @@ def adapters_term(size: int, options: Options) -> Term:
 
 def draft_term(weights: Weights, size: int, options: Options) -> Term:
     """Weights of the layers that draft."""
-    whose = options.draft or "the model's own prediction layers"
+    whose = weights.drafter or "the model's own prediction layers"
     formula = f"{whose}, {weights.draft_total:,} parameters, {options.speculative_tokens} tokens a step"
     return Term(DRAFT, Range.exactly(size), formula, "on the last pipeline stage")
 

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 
 from kvplan.arch.curve import LONGEST, Curve
 from kvplan.arch.formats import KvFormat
-from kvplan.arch.layers import Layer
 from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Budget, Capacity, Options, Range, Refusal, Term
+from kvplan.engines.base import Budget, Capacity, Excess, Options, Range, Refusal, Setup, Term, Words
 from kvplan.engines.extras import beside, held
-from kvplan.engines.unstated import HIDDEN, VOCABULARIES
+from kvplan.engines.unstated import HIDDEN, VOCABULARIES, unstated
 from kvplan.errors import UsageError
 from kvplan.units import GIB, MIB, format_bytes
 
@@ -54,6 +53,9 @@ _COUNTED = "tensor shapes that follow from the config, in the checkpoint's own f
 _GIVEN = "given on the command line"
 
 
+WORDS = Words("the formula")
+
+
 @dataclass(frozen=True, slots=True)
 class Ideal:
     """The textbook's formula; it has no version because nobody can change it."""
@@ -61,6 +63,8 @@ class Ideal:
     name: str = "ideal"
     version: str | None = None
     verified: bool = True
+    words: Words = WORDS
+    allocates: bool = False
 
     def default_context(self, model: Model) -> Context:
         """The model's own maximum."""
@@ -74,14 +78,32 @@ class Ideal:
         """What was asked, or the checkpoint's own format, or the model's 16 bit."""
         return asked or model.kv_auto
 
-    def check(self, model: Model, gpu: Gpu, parallel: Parallel, kv: KvFormat, options: Options, context: int) -> None:
-        """Nothing: arithmetic serves everything."""
+    def unstated(self, model: Model) -> tuple[str, ...]:
+        """What logits and hidden states are counted with."""
+        return unstated(model, matrices=False)
 
-    def budget(self, model: Model, gpu: Gpu, parallel: Parallel, options: Options, context: int) -> Budget:
+    def lacks_experts(self, model: Model) -> bool:
+        """Never: arithmetic deals out what there is."""
+        return False
+
+    def start(self, setup: Setup) -> Formula:
+        """Always: arithmetic serves everything."""
+        return Formula(setup, self.kv_format(setup.model, setup.kv, setup.gpu))
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """The formula with a setup. kv: the format in use."""
+
+    setup: Setup
+    kv: KvFormat
+
+    def budget(self) -> Budget:
         """Memory left for the cache on the fullest GPU, term by term.
 
-        Raises: UsageError if the weights are needed and neither known nor given.
+        Raises: UsageError if the weights are needed and neither known nor given, or no GPU is named.
         """
+        model, gpu, parallel, options = self.setup.model, self.setup.named_gpu, self.setup.parallel, self.setup.options
         memory = Term("memory", Range.exactly(gpu.memory.value), gpu.memory.kind, ", ".join(gpu.memory.sources))
         usable = _usable(gpu, options)
         weights = weights_term(model, parallel, options)
@@ -97,43 +119,38 @@ class Ideal:
             assumed=() if options.utilization is not None else (("utilization", str(UTILIZATION)),),
         )
 
-    def capacity(
-        self,
-        model: Model,
-        gpu: Gpu | None,
-        parallel: Parallel,
-        kv: KvFormat,
-        options: Options,
-        context: int,
-        kv_bytes: int,
-    ) -> Capacity | Refusal:
-        """Whole sequences of `context` tokens in `kv_bytes` on each GPU: the least of all stages, times the replicas."""
-        curves = model.rank_curves(parallel, kv, drafting(model, options))
-        found = formula(curves, parallel.dp, context, kv_bytes)
+    def capacity(self, kv_bytes: int) -> Capacity | Refusal:
+        """Whole sequences of the setup's length in `kv_bytes` on each GPU: the least of all stages, times the replicas."""
+        context, replicas, most = self.setup.context, self.setup.parallel.dp, self.setup.options.max_num_seqs
+        found = formula(self.setup.curves(self.kv), replicas, context, kv_bytes)
         if found.max_sequences == 0:
-            need = self.reserved(model, gpu, parallel, kv, options, context)
+            need = self.reserved()
             said = f"one sequence of {context:,} tokens needs {format_bytes(need)} on the fullest GPU"
             return Refusal("longest_request", said, need, kv_bytes, found.max_context)
-        if options.max_num_seqs is None or found.max_sequences <= options.max_num_seqs * parallel.dp:
+        if most is None or found.max_sequences <= most * replicas:
             return found
-        return replace(found, max_sequences=options.max_num_seqs * parallel.dp, binding="max_num_seqs")
+        return replace(found, max_sequences=most * replicas, binding="max_num_seqs")
 
-    def reserved(
-        self,
-        model: Model,
-        gpu: Gpu | None,
-        parallel: Parallel,
-        kv: KvFormat,
-        options: Options,
-        tokens: int,
-    ) -> int:
+    def reserved(self) -> int:
         """Exactly what the sequence holds on the fullest GPU."""
-        return max(curve.bytes_at(tokens) for curve in model.rank_curves(parallel, kv, drafting(model, options)))
+        return max(curve.bytes_at(self.setup.context) for curve in self.setup.curves(self.kv))
 
+    def utilization(self, concurrency: int, *, likely: bool) -> float | None:
+        """None: nothing is started."""
+        return None
 
-def drafting(model: Model, options: Options) -> tuple[Layer, ...]:
-    """Layers that keep a cache to draft with; none unless drafts are asked for."""
-    return model.draft_layers if options.speculative_tokens else ()
+    def cautions(self) -> tuple[str, ...]:
+        """None: nothing is started."""
+        return ()
+
+    @property
+    def excess(self) -> Excess | None:
+        """What is beyond the model's own maximum is counted all the same."""
+        return Excess.of(self.setup, self.setup.model.context.tokens)
+
+    @property
+    def launcher(self) -> None:
+        """None: nothing is started."""
 
 
 def formula(curves: tuple[Curve, ...], replicas: int, context: int, kv_bytes: int) -> Capacity:
@@ -161,10 +178,10 @@ def weights_term(model: Model, parallel: Parallel, options: Options) -> Term:
 
     Raises: UsageError if they are neither known nor given, unless the cache's memory is given and nobody needs them.
     """
-    if options.weights is not None:
+    if options.weights_per_gpu is not None:
         more = beside(model, parallel, options)
-        size = options.weights + sum(term.bytes.likely for term in more)
-        return Term("weights", Range.exactly(size), f"{options.weights:,} B per GPU", _GIVEN, more)
+        size = options.weights_per_gpu + sum(term.bytes.likely for term in more)
+        return Term("weights", Range.exactly(size), f"{options.weights_per_gpu:,} B per GPU", _GIVEN, more)
     if model.weights is None:
         if options.kv_memory is not None:
             return Term("weights", Range.exactly(0), "not counted: the cache's memory is given", _GIVEN)

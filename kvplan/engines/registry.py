@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
+from typing import TYPE_CHECKING
 
-from kvplan.engines.base import Engine
 from kvplan.errors import UnknownName
+from kvplan.text import meant
+
+if TYPE_CHECKING:
+    from kvplan.engines.protocol import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +45,11 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
+    """forms: what its plans are written as, by what is typed after --emit."""
+
     find: Callable[[str | None], Found]
     about: Callable[[], About]
+    forms: tuple[str, ...] = ()
 
 
 def _ideal(version: str | None) -> Found:
@@ -93,7 +99,7 @@ def _about_vllm() -> About:
 
 _ENGINES = {
     "ideal": _Entry(_ideal, _about_ideal),
-    "vllm": _Entry(_vllm, _about_vllm),
+    "vllm": _Entry(_vllm, _about_vllm, ("vllm", "k8s")),
 }
 
 
@@ -106,10 +112,9 @@ def find(spec: str) -> Found:
     name, at, version = (part.strip() for part in spec.lower().partition("@"))
     entry = _ENGINES.get(name)
     if entry is None:
-        near = get_close_matches(name, _ENGINES, n=1)
-        known = f"known: {', '.join(_ENGINES)}"
         raise UnknownName(
-            f"{name!r} is not an engine kvplan plans for", hint=f"did you mean {near[0]}?" if near else known
+            f"{name!r} is not an engine kvplan plans for",
+            hint=meant(name, _ENGINES) or f"known: {', '.join(_ENGINES)}",
         )
     return entry.find(version if at else None)
 
@@ -130,3 +135,8 @@ def engines() -> tuple[About, ...]:
 def names() -> tuple[str, ...]:
     """Names that `engine` answers to."""
     return tuple(_ENGINES)
+
+
+def forms() -> dict[str, str]:
+    """What plans are written as, each with an engine that writes it."""
+    return {form: name for name, entry in _ENGINES.items() for form in entry.forms}

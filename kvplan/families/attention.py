@@ -8,6 +8,7 @@ from kvplan.arch.formats import FORMATS
 from kvplan.arch.layers import Attention, CrossAttention, Indexer
 from kvplan.errors import BadField, MissingField
 from kvplan.families.fields import Fields
+from kvplan.text import any_of
 
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 KV_HEADS = (
@@ -84,7 +85,7 @@ def kv_heads(fields: Fields, queries: int | None) -> int:
             fields.note_default(KV_HEADS[0], default)
     if stated is None:
         if queries is None:
-            raise MissingField(" or ".join(fields.path + name for name in (HEADS[0], KV_HEADS[0])))
+            raise MissingField(any_of(fields.path + name for name in (HEADS[0], KV_HEADS[0])))
         fields.note_default(KV_HEADS[0], queries, "no key or value head count stated: one per query head (MHA)")
         return queries
     return grouped(fields, queries, stated, KV_HEADS[0])

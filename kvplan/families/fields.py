@@ -11,6 +11,7 @@ from typing import Any
 from kvplan.arch.model import Default
 from kvplan.errors import BadField, MissingField
 from kvplan.families.defaults import ClassDefaults
+from kvplan.text import any_of
 
 LARGEST = 2**40
 """No dimension, window or length of a real model comes near; what does is a mistake."""
@@ -125,7 +126,7 @@ class Fields:
         """
         value = self.whole_or_default(*names)
         if value is None:
-            raise MissingField(" or ".join(self.path + name for name in names[:4]), cause=cause)
+            raise MissingField(any_of(self.path + name for name in names[:4]), cause=cause)
         return value
 
     def whole_or_default(self, *names: str) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any
 from kvplan.errors import MissingField, Unsupported
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields, Ledger
+from kvplan.text import any_of
 
 NESTED = ("text_config", "llm_config", "language_config", "llm_cfg", "thinker_config", "language_model", "decoder")
 """Keys that hold the language model of a multimodal config, in the order they are tried."""
@@ -59,7 +60,7 @@ def _descend(
             hint="the language model's own config.json may sit in a sub-folder: pass that file",
         )
     raise MissingField(
-        " or ".join(path + name for name in LAYER_COUNTS[:4]),
+        any_of(path + name for name in LAYER_COUNTS[:4]),
         cause="no layer count at the top level or in " + ", ".join(NESTED[:5]),
         hint="is this the config.json of a language model? an adapter, tokenizer or vision config has no KV cache",
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from kvplan.errors import BadField, MissingField, Unsupported
 from kvplan.families.fields import Fields
+from kvplan.text import any_of
 
 FULL, SLIDING, CHUNKED, STATE, NONE = "full", "sliding", "chunked", "state", "none"
 BOTH, BOTH_SLIDING = "full and state", "sliding and state"
@@ -43,7 +44,7 @@ def layer_count(fields: Fields) -> int:
     if stated is None and fields.core_defaults:
         stated = fields.whole_or_default(*names)
     if stated is None:
-        raise MissingField(" or ".join(fields.path + name for name in names[:3]))
+        raise MissingField(any_of(fields.path + name for name in names[:3]))
     if stated > MOST_LAYERS:
         raise BadField(fields.path + names[0], stated, f"a number of layers up to {MOST_LAYERS}")
     return stated

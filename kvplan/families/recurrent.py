@@ -12,6 +12,7 @@ from kvplan.arch.layers import FP32, Recurrent, StateTensor
 from kvplan.errors import BadField, MissingField, Unsupported
 from kvplan.families.attention import Heads, head_dim, query_heads, width
 from kvplan.families.fields import Fields
+from kvplan.text import any_of
 
 _MAMBA = "Mamba, arXiv:2312.00752; shapes of transformers 5.23 models/mamba"
 _MAMBA2 = "Mamba-2, arXiv:2405.21060; shapes of transformers 5.23 models/mamba2"
@@ -280,6 +281,6 @@ def by_fields(fields: Fields) -> Recurrent:
         if fields.has(*names):
             return law(fields)
     raise MissingField(
-        " or ".join(fields.path + name for name in ("linear_num_value_heads", "mamba_n_heads", "mamba_d_state")),
+        any_of(fields.path + name for name in ("linear_num_value_heads", "mamba_n_heads", "mamba_d_state")),
         cause="some layers keep a recurrent state whose shape the config doesn't give",
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kvplan.errors import ConfigError, UnknownName, UsageError
 from kvplan.hardware.record import Record
+from kvplan.text import any_of, nearest
 
 MAX_COUNT = 100_000
 """More devices than any single plan has."""
@@ -95,7 +96,7 @@ def resolve(text: str, catalogue: Catalogue) -> str:
     if spelt in catalogue.shared:
         choices = catalogue.shared[spelt]
         raise UnknownName(
-            f"{text!r} is more than one device", cause=choices.reason, hint=f"write {_either(choices.ids)}"
+            f"{text!r} is more than one device", cause=choices.reason, hint=f"write {any_of(choices.ids)}"
         )
     if spelt in catalogue.withheld:
         raise UnknownName(
@@ -110,7 +111,7 @@ def resolve(text: str, catalogue: Catalogue) -> str:
             hint="plan with the smallest and the number of all: --gpu NAMExN",
         )
     near = _nearest(spelt, catalogue)
-    hint = f"did you mean {_either(near)}? " if near else ""
+    hint = f"did you mean {any_of(near)}? " if near else ""
     raise UnknownName(f"no GPU is called {text!r}", hint=f"{hint}`kvplan gpus` lists them all")
 
 
@@ -123,17 +124,10 @@ def likely_name(text: str) -> str:
 
 
 def _nearest(spelt: str, catalogue: Catalogue) -> tuple[str, ...]:
-    import difflib  # only a misspelt name needs it
-
     known: dict[str, tuple[str, ...]] = {name: (found,) for name, found in catalogue.names.items()}
     known.update((name, shared.ids) for name, shared in catalogue.shared.items())
-    near = difflib.get_close_matches(spelt, known, n=6, cutoff=0.65)
+    near = nearest(spelt, known, most=6, cutoff=0.65)
     return tuple(dict.fromkeys(found for name in near for found in known[name]))[:3]
-
-
-def _either(ids: Iterable[str]) -> str:
-    *most, last = ids
-    return f"{', '.join(most)} or {last}" if most else last
 
 
 def build_catalogue(records: Iterable[Record], withheld: Mapping[str, tuple[tuple[str, ...], str]]) -> Catalogue:

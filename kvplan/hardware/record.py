@@ -76,7 +76,7 @@ def read_record(tree: Tree) -> Record:
     by_ram = _mapping(tree, "visible_mib_by_ram_gib")
     if by_ram:
         gpus = tuple(_with_ram(tree, int(ram), found, means) for ram, found in by_ram.items())
-        return Record(_text(tree.get("id"), "id"), gpus, {}, means, shared)
+        return Record(_needed_text(tree, "id"), gpus, {}, means, shared)
     gpu = _gpu(tree, _needed(tree, "memory_visible_mib"), means)
     return Record(gpu.id, (gpu,), dict(_slices(gpu, _mapping(tree, "mig_profiles"))), means, shared)
 
@@ -85,10 +85,10 @@ def _gpu(tree: Tree, memory: Fact, means: Mapping[str, str]) -> Gpu:
     over = _mapping(tree, "link_gb_per_s") or _mapping(tree, "bridge_gb_per_s")
     package = _fact(tree, "devices_per_package")
     return Gpu(
-        id=_text(tree.get("id"), "id"),
-        name=_text(tree.get("name"), "name"),
-        vendor=_text(tree.get("vendor"), "vendor"),
-        architecture=_text(tree.get("architecture"), "architecture"),
+        id=_needed_text(tree, "id"),
+        name=_needed_text(tree, "name"),
+        vendor=_needed_text(tree, "vendor"),
+        architecture=_needed_text(tree, "architecture"),
         memory=memory,
         bandwidth=_needed(tree, "bandwidth_gb_per_s"),
         memory_marketed=_fact(tree, "memory_marketed_gb"),
@@ -181,6 +181,12 @@ def _needed(tree: Tree, key: str) -> Fact:
     if found is None:
         raise MissingField(key, cause="no plan can be made without it", hint=_WHERE)
     return found
+
+
+def _needed_text(tree: Tree, key: str) -> str:
+    if tree.get(key) is None:
+        raise MissingField(key, cause="every record says it", hint=_WHERE)
+    return _text(tree[key], key)
 
 
 def _read_fact(found: object, place: str, unit: int) -> Fact:

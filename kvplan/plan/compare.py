@@ -9,7 +9,7 @@ from kvplan.arch.formats import KvFormat
 from kvplan.arch.layers import Latent
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
-from kvplan.plan.shapes import MLA_RANK, MLA_ROPE, as_attention, attention_label
+from kvplan.plan.shapes import MLA_RANK, MLA_ROPE, as_attention, attention_label, one_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,14 @@ def _row(model: Model, tokens: int, kv: KvFormat, attention: str | None, paralle
     return Row(
         model=model,
         attention=attention or attention_label(model),
-        kv=kv,
+        kv=shaped.in_use(kv),
         tokens=tokens,
         bytes_per_token=curve.bytes_at(1) - curve.bytes_at(0),
         bytes_per_token_full=curve.slope_at(curve.full_after),
         fixed=curve.bytes_at(0),
         bytes=curve.bytes_at(tokens),
         on_gpu=max(rank.bytes_at(tokens) for rank in shaped.rank_curves(parallel, kv)),
-        notes=_notes(model, attention),
+        notes=_notes(model, attention) + one_row(shaped, kv),
     )
 
 

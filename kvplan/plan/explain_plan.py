@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kvplan.arch.layers import Layer
 from kvplan.engines.base import Capacity, Term
-from kvplan.engines.ideal import drafting
 from kvplan.plan.achieved import COLLECTIVE_SOURCE
 from kvplan.plan.explain import Node, Scalar, explain_group
 from kvplan.plan.fit import Plan
 from kvplan.plan.roofline import Decode
+from kvplan.text import plural
 
 
 def explain_plan(plan: Plan) -> Node:
@@ -24,7 +24,7 @@ def explain_plan(plan: Plan) -> Node:
         "sequences at once",
         plan.max_sequences,
         "sequences",
-        f"floor({plan.kv_bytes:,} B / {each.value:,} B) x {parallel.dp} replica{'s' * (parallel.dp > 1)}"
+        f"floor({plan.kv_bytes:,} B / {each.value:,} B) x {plural(parallel.dp, 'replica')}"
         if plan.reserved is None
         else f"what {request.engine.name} admits with {plan.kv_bytes:,} B of cache on each GPU",
         (("context", request.context), ("gpus", parallel.gpus), ("decided by", f"the {request.end} end of the budget")),
@@ -36,7 +36,7 @@ def explain_plan(plan: Plan) -> Node:
 def _sequence_on_gpu(plan: Plan) -> Node:
     request = plan.request
     stages = request.model.stages(request.parallel)
-    extra = drafting(request.model, request.options)
+    extra = request.setup.drafting
     stages = (*stages[:-1], (*stages[-1], *extra))
     curves = request.model.rank_curves(request.parallel, plan.kv, extra)
     stage = max(range(len(curves)), key=lambda index: curves[index].bytes_at(request.context))

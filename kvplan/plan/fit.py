@@ -5,18 +5,22 @@ Two capacities stand side by side, from the same cache memory: the formula's and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from kvplan.arch.curve import LONGEST
+from kvplan.arch.curve import LONGEST, Curve
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.search import largest
 from kvplan.arch.weights import UNLISTED
 from kvplan.engines.base import Budget, Capacity, Refusal
-from kvplan.engines.ideal import drafting, formula
+from kvplan.engines.ideal import formula
 from kvplan.errors import UsageError
-from kvplan.plan.request import Request
+from kvplan.plan.request import End, Request
 from kvplan.plan.roofline import Decode, decode
 from kvplan.units import format_bytes
+
+if TYPE_CHECKING:
+    from kvplan.engines.protocol import Started
 
 SMALL_PARTS = ("head", "vision", "audio", "projector", UNLISTED)
 """Parts of a model that may be missing from its count: the safe end of the weights allows for them."""
@@ -47,13 +51,13 @@ class NoFit:
 class Plan:
     """The answer to a Request.
 
-    kv_bytes: cache memory of the fullest GPU that the plan counts on; negative when the weights are too large. ideal:
-    the formula's capacity with it. own: what the engine asked about answers. decode: a step's time, None when nothing
-    runs or the weights are unknown.
+    started: the engine with the cache laid out, which answers whatever else is asked of the same. kv_bytes: cache memory of
+    the fullest GPU that the plan counts on; negative when the weights are too large. ideal: the formula's capacity with it.
+    own: what the engine asked about answers. decode: a step's time, None when nothing runs or the weights are unknown.
     """
 
     request: Request
-    kv: KvFormat
+    started: Started
     budget: Budget
     kv_bytes: int
     outcome: Fit | NoFit
@@ -62,9 +66,14 @@ class Plan:
     decode: Decode | None
 
     @property
+    def kv(self) -> KvFormat:
+        """The cache format in use."""
+        return self.started.kv
+
+    @property
     def reserved(self) -> Capacity | None:
         """What the engine reserves; None for the formula itself, and when the engine would refuse to start."""
-        return self.own if isinstance(self.own, Capacity) and self.request.engine.name != "ideal" else None
+        return self.own if isinstance(self.own, Capacity) and self.request.engine.allocates else None
 
     @property
     def max_sequences(self) -> int:
@@ -88,31 +97,38 @@ def fit(request: Request) -> Plan:
     Whether the engine serves the model there is asked first: what it doesn't serve has no memory to run out of.
 
     Raises: CannotSplit for a layout the model has no pieces for; UsageError when the weights are unknown; Unsupported and
-    what else Engine.check raises.
+    what else Engine.start raises.
     """
-    model, parallel, options = request.model, request.parallel, request.options
-    engine, context, kv = request.engine, request.context, request.kv_format
-    curves = model.rank_curves(parallel, kv, drafting(model, options))
+    curves = request.setup.curves(request.kv_format)
     _check_weights(request)
-    engine.check(model, request.gpu, parallel, kv, options, context)
-    budget = engine.budget(model, request.gpu, parallel, options, context)
-    kv_bytes = request.decide(budget.kv)
+    started = request.engine.start(request.setup)
+    return _decided(request, started, started.budget(), curves)
+
+
+def by_end(plan: Plan, end: End) -> Plan:
+    """The same plan where that end of its budget decides; nothing is laid out again."""
+    request, started = replace(plan.request, end=end), plan.started
+    return _decided(request, started, plan.budget, started.setup.curves(started.kv))
+
+
+def _decided(request: Request, started: Started, budget: Budget, curves: tuple[Curve, ...]) -> Plan:
+    kv_bytes, context = request.decide(budget.kv), request.context
     own: Capacity | Refusal
     if kv_bytes > 0:
-        own = engine.capacity(model, request.gpu, parallel, kv, options, context, kv_bytes)
+        own = _past_table(request, started, kv_bytes) or started.capacity(kv_bytes)
     else:
         need = max(curve.bytes_at(context) for curve in curves)
         own = Refusal("weights", _no_room(budget, request), need, kv_bytes, max_context=0)
     batch = request.batch or (_full_batch(own) if isinstance(own, Capacity) else None)
     return Plan(
         request=request,
-        kv=kv,
+        started=started,
         budget=budget,
         kv_bytes=kv_bytes,
-        outcome=_too_much(request, budget) or _judge(request, kv_bytes, own),
-        ideal=formula(curves, parallel.dp, context, kv_bytes),
+        outcome=_too_much(request, budget) or _judge(request, started, kv_bytes, own),
+        ideal=formula(curves, request.parallel.dp, context, kv_bytes),
         own=own,
-        decode=None if batch is None else decode(request, kv, batch),
+        decode=None if batch is None else decode(request, started.kv, batch),
     )
 
 
@@ -128,9 +144,8 @@ def longest_together(request: Request) -> int:
 
 def _own(request: Request, context: int) -> Capacity | Refusal:
     """What the engine says of requests of `context` tokens, with the memory of the whole plan."""
-    model, gpu, parallel, options = request.model, request.gpu, request.parallel, request.options
-    kv_bytes = request.decide(request.engine.budget(model, gpu, parallel, options, context).kv)
-    return request.engine.capacity(model, gpu, parallel, request.kv_format, options, context, kv_bytes)
+    started = request.engine.start(replace(request.setup, context=context))
+    return started.capacity(request.decide(started.budget().kv))
 
 
 def _full_batch(own: Capacity) -> int:
@@ -144,7 +159,7 @@ def _check_weights(request: Request) -> None:
     Raises: UsageError.
     """
     weights, options = request.model.weights, request.options
-    if weights is None or weights.whole or options.weights is not None or options.kv_memory is not None:
+    if weights is None or weights.whole or options.weights_per_gpu is not None or options.kv_memory is not None:
         return
     large = [part for part in weights.missing if not part.startswith(SMALL_PARTS)]
     if large:
@@ -153,6 +168,17 @@ def _check_weights(request: Request) -> None:
             cause="not derived from its config: " + "; ".join(large),
             hint="--weights 140GB (all checkpoint files together), or --kv-memory 40GiB (the cache alone, per GPU)",
         )
+
+
+def _past_table(request: Request, started: Started, kv_bytes: int) -> Refusal | None:
+    """Memory doesn't help a sequence whose positions aren't in the model's table."""
+    excess = started.excess
+    if excess is None or not excess.past_table:
+        return None
+    end = excess.longest
+    within = request.engine.start(replace(request.setup, context=end)).capacity(kv_bytes)
+    said = f"its positions are looked up in a table of {end:,}, and more would be read past its end"
+    return Refusal("longest_request", said, kv_bytes, kv_bytes, min(within.max_context, end))
 
 
 def _too_much(request: Request, budget: Budget) -> NoFit | None:
@@ -170,7 +196,7 @@ def _too_much(request: Request, budget: Budget) -> NoFit | None:
     return NoFit("pool", short, reason, 0)
 
 
-def _judge(request: Request, kv_bytes: int, own: Capacity | Refusal) -> Fit | NoFit:
+def _judge(request: Request, started: Started, kv_bytes: int, own: Capacity | Refusal) -> Fit | NoFit:
     if isinstance(own, Refusal):
         return NoFit(own.binding, own.needed_bytes - kv_bytes, own.message, own.max_context)
     wanted = request.concurrency
@@ -178,17 +204,15 @@ def _judge(request: Request, kv_bytes: int, own: Capacity | Refusal) -> Fit | No
         if own.binding == "max_num_seqs":
             reason = f"the engine admits {own.max_sequences:,} sequences at once, not {wanted:,}"
             return NoFit("max_num_seqs", 0, reason, own.max_context)
-        return _too_many(request, own, kv_bytes, wanted)
+        return _too_many(request, own, wanted, started.reserved())
     return Fit(own.binding, own.max_sequences)
 
 
-def _too_many(request: Request, own: Capacity, kv_bytes: int, wanted: int) -> NoFit:
-    each = request.engine.reserved(
-        request.model, request.gpu, request.parallel, request.kv_format, request.options, request.context
-    )
+def _too_many(request: Request, own: Capacity, wanted: int, each: int) -> NoFit:
+    """each: bytes that one sequence takes on the fullest GPU."""
     on_one = -(-wanted // request.parallel.dp)
     reason = f"{own.max_sequences:,} sequences of {request.context:,} tokens fit at once, not {wanted:,}"
-    return NoFit("concurrency", max(1, on_one * each - kv_bytes), reason, own.max_context)
+    return NoFit("concurrency", max(1, on_one * each - own.kv_bytes), reason, own.max_context)
 
 
 def _no_room(budget: Budget, request: Request) -> str:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Literal
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Engine, Options, Range
+from kvplan.engines.base import Options, Range, Setup
 
 if TYPE_CHECKING:
+    from kvplan.engines.protocol import Engine
     from kvplan.hardware.gpu import Gpu
     from kvplan.plan.calibration import Calibration
 
@@ -46,21 +47,14 @@ class Request:
     calibration: Calibration | None = None
 
     @property
+    def setup(self) -> Setup:
+        """What the engine is started with."""
+        return Setup(self.model, self.gpu, self.parallel, self.kv, self.options, self.context)
+
+    @property
     def kv_format(self) -> KvFormat:
         """The format in use once the engine has had its say."""
         return self.engine.kv_format(self.model, self.kv, self.gpu)
-
-    @property
-    def exceeded(self) -> int | None:
-        """The longest that the engine takes of the model without being told to ignore its maximum, where more is asked for."""
-        own = self.engine.longest_context(self.model)
-        return own if own is not None and self.context > own else None
-
-    @property
-    def past_table(self) -> bool:
-        """Whether that is past the end of a table of positions: no engine can serve it, whatever it is told."""
-        weights = self.model.weights
-        return self.exceeded is not None and weights is not None and weights.positions is not None
 
     def decide(self, size: Range) -> int:
         """The end of an uncertain amount of memory that counts as promised."""

@@ -126,7 +126,7 @@ def _weights_reader(request: Request) -> Callable[[int], Reads] | None:
 
     Weights given by hand are read whole by a dense model, and in the same part as the known ones by one with experts.
     """
-    weights, given, parallel = request.model.weights, request.options.weights, request.parallel
+    weights, given, parallel = request.model.weights, request.options.weights_per_gpu, request.parallel
     whole = 0 if given is None else given * parallel.pp
     given_whole = Reads(whole, whole, whole)
     if weights is None:

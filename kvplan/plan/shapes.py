@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from kvplan.arch.formats import KvFormat
 from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent
 from kvplan.arch.model import Model, map_caches
 from kvplan.errors import UnknownName, UsageError
@@ -25,6 +26,15 @@ def attention_label(model: Model) -> str:
     """What its attention is called: `gqa`, `mla`, `gqa + gated delta net`; each distinct name once."""
     names = dict.fromkeys(_label(cache) for cache, _ in model.distinct)
     return " + ".join(names) or "none"
+
+
+def one_row(model: Model, kv: KvFormat) -> tuple[str, ...]:
+    """That a format for values was given to a model that keeps none apart."""
+    used = model.in_use(kv)
+    if used == kv:
+        return ()
+    said = f"{model.origin.id} keeps keys and values as one latent, stored as keys are"
+    return (f"{said}: all of it is {used.k.name}, nothing is {kv.v.name}.",)
 
 
 def as_attention(model: Model, kind: str) -> Model:

@@ -8,12 +8,14 @@ from kvplan.arch.curve import Curve
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import LayerCount, Model
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Engine, Options
+from kvplan.engines.base import Options, Setup
 from kvplan.errors import UsageError
 from kvplan.plan.request import NO_FLAGS, ONE_GPU
 from kvplan.plan.shapes import as_attention, attention_label, shown_kinds
+from kvplan.text import all_of
 
 if TYPE_CHECKING:
+    from kvplan.engines.protocol import Engine
     from kvplan.hardware.gpu import Gpu
 
 LADDER = tuple(2**power for power in (11, 13, 15, 17, 19, 20))
@@ -94,24 +96,33 @@ def size(request: SizeRequest) -> Sizing:
         attention=attention_label(model),
         curve=curve,
         parts=model.parts(kv),
-        lengths=tuple(_length(tokens, curve, ranks, request, kv) for tokens in request.lengths),
+        lengths=tuple(_length(tokens, curve, ranks, request) for tokens in request.lengths),
         ladder=_ladder(model, curve, longest),
         alternatives=tuple(found for found in alternatives if found is not None),
     )
 
 
-def default_length(model: Model) -> int:
-    """The model's own maximum; UNSTATED_CONTEXT for a model that states none."""
-    return model.context.tokens or UNSTATED_CONTEXT
+def default_length(*models: Model) -> int:
+    """The shortest of the models' own maxima; UNSTATED_CONTEXT where none states any."""
+    return min((model.context.tokens for model in models if model.context.tokens), default=UNSTATED_CONTEXT)
 
 
-def _length(tokens: int, curve: Curve, ranks: tuple[Curve, ...], request: SizeRequest, kv: KvFormat) -> Length:
+def unstated_length(*models: Model) -> str | None:
+    """Where the default length comes from, when it is no model's own maximum."""
+    if any(model.context.tokens for model in models):
+        return None
+    names = all_of(dict.fromkeys(model.origin.id for model in models))
+    return f"{UNSTATED_CONTEXT:,} tokens: no maximum is stated for {names}, and --ctx gives none"
+
+
+def _length(tokens: int, curve: Curve, ranks: tuple[Curve, ...], request: SizeRequest) -> Length:
     on_gpu = [rank.bytes_at(tokens) for rank in ranks]
     engine, parallel = request.engine, request.parallel
-    if engine.name == "ideal":
+    if not engine.allocates:
         reserved, everywhere = max(on_gpu), sum(on_gpu) * parallel.tp
     else:
-        reserved = engine.reserved(request.model, request.gpu, parallel, kv, request.options, tokens)
+        setup = Setup(request.model, request.gpu, parallel, request.kv, request.options, tokens)
+        reserved = engine.start(setup).reserved()
         everywhere = reserved * parallel.tp * parallel.pp
     return Length(tokens, curve.bytes_at(tokens), curve.slope_at(tokens), max(on_gpu), reserved, everywhere)
 

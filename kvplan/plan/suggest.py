@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from kvplan.arch.formats import KvFormat, format_named
+from kvplan.arch.layers import CrossAttention
 from kvplan.arch.weights import Storage
 from kvplan.errors import KvplanError
 from kvplan.hardware.gpu import Gpu
 from kvplan.plan.fit import Fit, NoFit, Plan, fit, longest_together
 from kvplan.plan.request import Request
+from kvplan.text import plural
 
 Attempt = tuple[str, Request]
 """A change as one would type it, and the request with it."""
@@ -35,6 +37,7 @@ def suggest(plan: Plan, gpus: Iterable[Gpu] = ()) -> tuple[Suggestion, ...]:
         _shorter(plan),
         _more_tensor_ranks(plan),
         _more_stages(plan),
+        _shorter_steps(plan),
         _more_utilization(plan),
         _smaller_weights(plan),
         _bigger_gpu(plan, gpus),
@@ -62,7 +65,7 @@ def _effect(plan: Plan, change: str, request: Request) -> Suggestion | None:
         return None
     after, context = changed.outcome.max_sequences, request.context
     if not isinstance(plan.outcome, Fit):
-        return Suggestion(change, f"fits: {after:,} sequence{'s' * (after > 1)} of {context:,} tokens")
+        return Suggestion(change, f"fits: {plural(after, 'sequence')} of {context:,} tokens")
     if after <= plan.outcome.max_sequences:
         return None
     return Suggestion(change, f"{after:,} sequences of {context:,} tokens instead of {plan.outcome.max_sequences:,}")
@@ -85,8 +88,10 @@ def _shorter(plan: Plan) -> Iterator[Attempt]:
 
 
 def _more_tensor_ranks(plan: Plan) -> Iterator[Attempt]:
-    """Larger tensor sizes that the model can be split by."""
+    """Larger tensor sizes that the model can be split by; not over slices, which collectives don't join."""
     request = plan.request
+    if request.gpu.mig_of is not None:
+        return
     now = request.parallel
     for tp in range(2 * now.tp, max(request.model.query_heads, default=1) + 1, now.tp):
         wider = replace(now, tp=tp, ep=tp * now.dp if now.ep > 1 else 1)
@@ -98,11 +103,24 @@ def _more_tensor_ranks(plan: Plan) -> Iterator[Attempt]:
 
 
 def _more_stages(plan: Plan) -> Iterator[Attempt]:
+    """Twice the stages, and so on; not over slices either."""
     request = plan.request
     pp = request.parallel.pp * 2
-    while not plan.fits and pp <= len(request.model.layers):
+    while request.gpu.mig_of is None and not plan.fits and pp <= len(request.model.layers):
         yield f"--pp {pp}", replace(request, parallel=replace(request.parallel, pp=pp))
         pp *= 2
+
+
+def _shorter_steps(plan: Plan) -> Iterator[Attempt]:
+    """Steps of one encoder input, where an engine reserves a step's tokens for each; a prompt goes in one piece too."""
+    request = plan.request
+    crossed = [cache.tokens for cache, _ in request.model.distinct if isinstance(cache, CrossAttention)]
+    most = max((*crossed, request.context)) if crossed and request.engine.allocates else None
+    if most is not None and request.options.max_num_batched_tokens is None:
+        yield (
+            f"--max-num-batched-tokens {most}",
+            replace(request, options=replace(request.options, max_num_batched_tokens=most)),
+        )
 
 
 def _more_utilization(plan: Plan) -> Iterator[Attempt]:
@@ -119,7 +137,7 @@ def _smaller_weights(plan: Plan) -> Iterator[Attempt]:
     """An fp8 checkpoint, for a model whose matrices still have 16 bits."""
     request = plan.request
     weights = request.model.weights
-    if plan.fits or weights is None or request.options.weights is not None:
+    if plan.fits or weights is None or request.options.weights_per_gpu is not None:
         return
     half = weights.stored_as(Storage("fp8", 8))
     if half.bytes < weights.bytes:

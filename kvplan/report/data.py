@@ -17,7 +17,18 @@ ROWS = {
 }  # fmt: skip
 """Which list of a document makes the rows of its CSV; a fit is one row."""
 
-NOT_IN_CSV = ("schema", "explain", "suggestions", "defaulted", "notes", "warnings", "sources", "assumed", "launch")
+NOT_IN_CSV = (
+    "schema",
+    "explain",
+    "suggestions",
+    "defaulted",
+    "notes",
+    "warnings",
+    "sources",
+    "assumed",
+    "launch",
+    "settings",
+)
 
 
 def as_json(document: Document) -> str:

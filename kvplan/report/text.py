@@ -12,7 +12,7 @@ from rich.text import Text
 
 from kvplan.report import columns
 from kvplan.report.blocks import Bar, Block, Code, Facts, Heading, Note, Table, Tree, Verdict
-from kvplan.report.canvas import Canvas
+from kvplan.report.canvas import NARROWEST_PAGE, Canvas
 from kvplan.report.views.words import amount, inputs
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ def _table(table: Table, width: int) -> RenderableType:
     left_out = [column.name for index, column in enumerate(table.columns) if index not in chosen]
     if not left_out:
         return grid
-    return Group(grid, Text(f"No room in {width} columns for: {', '.join(left_out)}.", "dim"))
+    least = ", the least that a page has," if width == NARROWEST_PAGE else ""
+    return Group(grid, Text(f"No room in {width} columns{least} for: {', '.join(left_out)}.", "dim"))
 
 
 def _bar(bar: Bar, width: int, kind: int) -> Group:

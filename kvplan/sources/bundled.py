@@ -2,7 +2,7 @@
 
 A file is {"name", "aliases", "source", "config"}, where config is what the Hub's config.json says, or
 {"name", "aliases", "source", "kvplan"} with kvplan's own description. index.json lists names and aliases, so that one
-model is found without opening all of them; `python -m kvplan.sources.bundled` writes it again.
+model is found without opening all of them; tools/remake.py writes it again.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from kvplan.arch.model import BUNDLED, Origin
-from kvplan.errors import BadFile
+from kvplan.errors import BadFile, ConfigError
 from kvplan.sources.document import Document
-from kvplan.sources.paths import configs_dir
+from kvplan.sources.paths import configs_dir, model_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _folder() -> Path:
 
 
 def _record(name: str) -> dict[str, Any]:
-    return _load(_folder() / f"{name}.json")
+    return _load(model_path(name))
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -101,16 +101,15 @@ def _load(path: Path) -> dict[str, Any]:
 def index_text() -> str:
     """What index.json should hold.
 
-    Raises: ValueError if two models claim the same spelling.
+    Raises: ConfigError if two models claim the same spelling.
     """
     aliases: dict[str, str] = {}
     names = sorted(path.stem for path in _folder().glob("*.json") if path.stem != "index")
     for name in names:
         for spelling in (name, *_record(name)["aliases"]):
             if aliases.setdefault(spelling.lower(), name) != name:
-                raise ValueError(f"{spelling} stands for both {aliases[spelling.lower()]} and {name}")
+                raise ConfigError(
+                    f"{spelling} stands for both {aliases[spelling.lower()]} and {name}",
+                    hint="take it out of the aliases of one of them, in configs/models",
+                )
     return json.dumps({"names": names, "aliases": dict(sorted(aliases.items()))}, indent=1) + "\n"
-
-
-if __name__ == "__main__":
-    (_folder() / "index.json").write_text(index_text(), encoding="utf-8")

@@ -1,13 +1,14 @@
 """Bundled models, already read: configs/models-compiled.jsonl, because reading a config takes longer than answering.
 
-`python -m kvplan.sources.compiled` writes the file again after a change to configs/models or to how configs are read.
-Until then kvplan reads the configs themselves: the file notes how many bytes of them and of reading code it was made from,
-and is left alone when that differs. A test compares it with what reading gives.
+tools/remake.py writes the file again (`python -m kvplan.sources.compiled` this one alone) after a change to configs/models
+or to how configs are read. Until then kvplan reads the configs themselves, so that what it says is never what an older
+config said: a model is taken from here only if its config and the code that reads configs are, byte for byte, those it was
+made from. A test fails until all models are.
 
-The first line is {"made_from": bytes, "classes": [[name, field, ...], ...], "models": {name: [start, length]}}. Every other
-line is one model as [object, ...], the last of which is the model. An object is [class, value, ...], [-1, value, ...] for
-a tuple or [-2, value] for any other value; a value is itself, or [number] for an object before it. Equal objects of a model
-are written once and shared, as reading shares them.
+The first line is {"made_from": digest of the code, "classes": [[name, field, ...], ...], "models": {name: [start, length]}}.
+Every other line is one model as [digest of its config, object, ...], the last of which is the model. An object is [class,
+value, ...], [-1, value, ...] for a tuple or [-2, value] for any other value; a value is itself, or [number] for an object
+before it. Equal objects of a model are written once and shared, as reading shares them.
 """
 
 from __future__ import annotations
@@ -22,9 +23,13 @@ from typing import Any, NamedTuple
 
 from kvplan.arch import formats, layers, model, quantized, storage, weights
 from kvplan.arch.model import Model
-from kvplan.sources.paths import configs_dir
+from kvplan.sources.digests import digest, digest_of_all
+from kvplan.sources.paths import configs_dir, model_path
 
 TUPLE, OTHER = -1, -2
+
+READING = ("arch", "errors.py", "families", "sources", "units.py")
+"""All code that a config passes through: sources and whatever it may import for models (tests/test_architecture.py)."""
 
 
 class Index(NamedTuple):
@@ -43,7 +48,7 @@ def compiled(name: str) -> Model | None:
     start, length = index.places[name]
     with _path().open("rb") as file:
         file.seek(index.start + start)
-        return _made(file.read(length), index.classes)
+        return _made(name, file.read(length), index.classes)
 
 
 def at_once(name: str, revision: str | None) -> Model | None:
@@ -53,18 +58,23 @@ def at_once(name: str, revision: str | None) -> Model | None:
     return compiled(name)
 
 
-def compiled_models() -> dict[str, Model] | None:
-    """All bundled models by name; None when they have to be read from their configs."""
+def compiled_models() -> dict[str, Model]:
+    """Bundled models by name, without those that have to be read from their configs."""
     index = _index()
     if index is None:
-        return None
+        return {}
     data = _path().read_bytes()[index.start :]
-    return {name: _made(data[at : at + length], index.classes) for name, (at, length) in index.places.items()}
+    models = {name: _made(name, data[at : at + length], index.classes) for name, (at, length) in index.places.items()}
+    return {name: model for name, model in models.items() if model is not None}
 
 
-def _made(line: bytes, classes: tuple[type, ...]) -> Model:
+def _made(name: str, line: bytes, classes: tuple[type, ...]) -> Model | None:
+    """The model of a line; None if its config is another one now."""
+    made_from, *entries = json.loads(line)
+    if made_from != digest(model_path(name)):
+        return None
     objects: list[Any] = []
-    for number, *values in json.loads(line):
+    for number, *values in entries:
         if number == OTHER:
             objects.append(values[0])
             continue
@@ -76,12 +86,12 @@ def _made(line: bytes, classes: tuple[type, ...]) -> Model:
 
 @cache
 def _index() -> Index | None:
-    """The first line; None if there is none, or it was made from other files than these."""
+    """The first line; None if there is none, or other code than this made it."""
     try:
         with _path().open("rb") as file:
             first = file.readline()
         head = json.loads(first)
-        if head["made_from"] != made_from():
+        if head["made_from"] != code_digest(_PACKAGE):
             return None
         classes = tuple(_class_of(name, names) for name, *names in head["classes"])
     except (OSError, ValueError, LookupError):
@@ -89,23 +99,15 @@ def _index() -> Index | None:
     return Index(classes, head["models"], len(first))
 
 
-def made_from() -> int:
-    """Bytes of the configs and of the code that reads them."""
-    package = Path(__file__).resolve().parent.parent
-    folders = (package / "families", package / "arch", package / "sources" / "description", configs_dir() / "models")
-    return sum(map(_bytes_below, folders))
+def code_digest(package: Path) -> str:
+    """Of the code that reads configs, in a folder that holds kvplan's modules.
+
+    Raises: OSError.
+    """
+    return digest_of_all(package, READING)
 
 
-def _bytes_below(folder: str | Path) -> int:
-    """Of Python and JSON files in the folder and those in it; os.scandir, because every start pays for this."""
-    found = 0
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith((".py", ".json")):
-                found += entry.stat().st_size
-            elif entry.name != "__pycache__" and entry.is_dir():
-                found += _bytes_below(entry.path)
-    return found
+_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def _path() -> Path:
@@ -160,7 +162,7 @@ def _lines(classes: list[list[str]]) -> Iterator[tuple[str, str]]:
     for name in model_names():
         writer = _Writer(classes)
         writer.value(model_of(load_document(name, offline=True)))
-        yield name, f"[{','.join(writer.objects)}]\n"
+        yield name, f"{json.dumps([digest(model_path(name))])[:-1]},{','.join(writer.objects)}]\n"
 
 
 def text() -> str:
@@ -172,7 +174,7 @@ def text() -> str:
     for name, line in lines.items():
         places[name] = [start, len(line)]
         start += len(line)
-    head = {"made_from": made_from(), "classes": classes, "models": places}
+    head = {"made_from": code_digest(_PACKAGE), "classes": classes, "models": places}
     return json.dumps(head) + "\n" + "".join(lines.values())
 
 

@@ -72,7 +72,7 @@ def gguf_refused(name: str) -> Unsupported:
 def _folder(path: Path, name: str) -> Document:
     for config_name in CONFIG_NAMES:
         found = path / config_name
-        if found.is_file():
+        if _is_file(found, name):
             return _with_companions(_file(found, f"{name.rstrip('/')}/{config_name}", model=name), path)
     names = _listing(path, name)
     ggufs = [entry for entry in names if entry.lower().endswith(".gguf")]
@@ -83,6 +83,17 @@ def _folder(path: Path, name: str) -> Document:
         cause=f"it holds {listed(names)}" if names else "it is empty",
         hint="give the folder that holds the model's config.json, or a kvplan YAML",
     )
+
+
+def _is_file(path: Path, folder: str) -> bool:
+    """Whether a file is in the folder.
+
+    Raises: BadFile for a folder that can't be looked into.
+    """
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise BadFile(f"the folder {folder} can't be read", cause=error.strerror) from None
 
 
 def listed(names: Iterable[str], most: int = 8) -> str:
@@ -140,7 +151,7 @@ def _with_companions(document: Document, folder: Path) -> Document:
     found: dict[str, Mapping[str, object]] = {}
     for name in COMPANIONS:
         path = folder / name
-        if path.is_file():
+        if _is_file(path, str(folder)):
             found[name] = parse_json_object(decoded(read_bytes(path, str(path), MAX_JSON_BYTES), str(path)), str(path))
     return Document(document.config, document.origin, found, document.lines, document.notes)
 

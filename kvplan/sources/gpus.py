@@ -1,13 +1,15 @@
 """The GPUs that come with kvplan: configs/gpus, one YAML file each, found by whatever people call them.
 
-index.json holds what all those files say, compiled by tools/gpu_index.py: one file opens in two milliseconds where a
-hundred YAML files take a tenth of a second. A YAML file of your own works in place of a name.
+index.json holds what all those files say, as tools/remake.py wrote it: one file opens in two milliseconds where a
+hundred YAML files take a tenth of a second. A file that was edited since is read itself. A YAML file of your own works in
+place of a name.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -25,7 +27,9 @@ from kvplan.hardware.names import (
     split_profile,
 )
 from kvplan.hardware.record import Record, Tree, read_record
-from kvplan.sources.paths import configs_dir
+from kvplan.sources.digests import digest
+from kvplan.sources.paths import configs_dir, gpu_path
+from kvplan.text import all_of
 
 AUTO = "auto"
 """What stands for the GPUs of this machine."""
@@ -111,7 +115,7 @@ def _slice(record: Record, gpu: Gpu, profile: str) -> Gpu:
     raise UnknownName(
         f"{gpu.id} has no MIG profile {profile}",
         cause=f"its profiles: {known}" if known else "kvplan knows no MIG profiles of it",
-        hint=f"{' and '.join(others)} have it" if others else "`kvplan gpus` lists MIG profiles",
+        hint=f"{all_of(others)} have it" if others else "`kvplan gpus` lists MIG profiles",
     )
 
 
@@ -140,9 +144,16 @@ def read_yaml(path: Path) -> dict[str, object]:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise BadFile(f"{path} can't be read", cause=error.strerror, hint="docs/adding-a-gpu.md shows a file") from None
-    tree, _ = parse_yaml_mapping(decoded(raw, str(path)), str(path))
+        raise BadFile(f"{path} can't be read", cause=error.strerror, hint=_SHOWN) from None
+    try:
+        tree, _ = parse_yaml_mapping(decoded(raw, str(path)), str(path))
+    except BadFile as error:  # which speaks of models
+        error.problem = replace(error.problem, hint=_SHOWN)
+        raise
     return tree
+
+
+_SHOWN = "docs/adding-a-gpu.md shows a file"
 
 
 @cache
@@ -157,7 +168,10 @@ def _index() -> dict[str, dict[str, Tree]]:
 
 @cache
 def _record(name: str) -> Record:
-    return read_record(_index()["records"][name])
+    path = gpu_path(name)
+    made_from: Mapping[str, object] = _index()["made_from"]
+    current = digest(path) == made_from.get(name)
+    return read_record(_index()["records"][name] if current else read_yaml(path))
 
 
 @cache

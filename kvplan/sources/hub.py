@@ -21,6 +21,7 @@ from kvplan.sources.document import COMPANIONS, Document, says_quantisation
 from kvplan.sources.files import listed, read_bytes
 from kvplan.sources.hub_errors import explained, is_temporary
 from kvplan.sources.strict import MAX_JSON_BYTES, decoded, parse_json_object
+from kvplan.text import any_of
 from kvplan.units import MIB
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ def _companions(name: HubName, *, asked: bool) -> tuple[dict[str, Mapping[str, o
     if not unknown:
         return found, []
     return found, [
-        f"whether {name.repo} has {' or '.join(unknown)} could not be checked offline; weights are taken as unquantised"
+        f"whether {name.repo} has {any_of(unknown)} could not be checked offline; weights are taken as unquantised"
     ]
 
 

@@ -12,6 +12,8 @@ path, an error that says it isn't there. Code from a repository is never run.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING
 from kvplan.errors import BadFile, ConfigError, Gated, Offline, SourceError, UnknownName, Unreachable, UsageError
 from kvplan.sources.bundled import bundled_document, index, model_names, name_of
 from kvplan.sources.document import Document
+from kvplan.text import any_of, nearest
 
 if TYPE_CHECKING:
     from kvplan.arch.model import Model
@@ -32,6 +35,7 @@ _URL = re.compile(
     r"(?:@(?P<at>[^/\s]+)|/(?:tree|blob|resolve)/(?P<revision>[^/\s?#]+))?[^\s]*",
     re.ASCII,
 )
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _FILE_ENDINGS = (".json", ".yaml", ".yml", ".gguf", ".safetensors")
 
 
@@ -80,6 +84,12 @@ def load_document(name: str, *, revision: str | None = None, offline: bool = Fal
     name = name.strip()
     if not name:
         raise UsageError("the model's name is empty", hint="kvplan models lists the bundled ones")
+    if _ADDRESS.match(name) and not _URL.fullmatch(name):
+        raise UsageError(
+            f"{name} is no address of a model on the Hub",
+            cause="of addresses only https://huggingface.co/org/name is read",
+            hint="give org/name, or download the model's config.json and give its path",
+        )
     local = _local(name)
     if local is not None:
         _no_revision(revision, "a file")
@@ -96,14 +106,8 @@ def _local(name: str) -> Document | None:
         from kvplan.sources.files import read_stdin
 
         return read_stdin()
-    path = Path(name)
-    try:
-        path = path.expanduser()
-        there = path.exists()
-        nowhere = not there and path.is_symlink()
-    except (OSError, RuntimeError, ValueError):
-        there = nowhere = False
-    if there:
+    path, trouble = _found(name)
+    if trouble is None:
         from kvplan.sources.files import read_path
 
         try:
@@ -113,11 +117,31 @@ def _local(name: str) -> Document | None:
                 hint = f"the bundled {name} is hidden by this; type ./{name} for the path, or rename it"
                 error.problem = replace(error.problem, hint=hint)
             raise
-    if nowhere and name_of(name) is None:
+    if trouble in _TROUBLES and (name_of(name) is None or _looks_like_path(name)):
+        raise BadFile(f"{name} {_TROUBLES[trouble]}", cause=os.strerror(trouble))
+    if trouble == errno.ENOENT and path.is_symlink() and name_of(name) is None:
         raise BadFile(f"{name} is a link that points nowhere", cause=f"there is no {path.readlink()}")
     if _looks_like_path(name):
         raise _not_there(name, path)
     return None
+
+
+_TROUBLES = {errno.EACCES: "can't be read", errno.ELOOP: "is a link that leads back to itself"}
+"""What the system says of a path that nobody can take for a name."""
+NO_PATH = errno.EINVAL
+
+
+def _found(name: str) -> tuple[Path, int | None]:
+    """The path that a name may be, and what the system says against it; None if it is there."""
+    path = Path(name)
+    try:
+        path = path.expanduser()
+        path.stat()
+    except OSError as error:
+        return path, error.errno
+    except (RuntimeError, ValueError):  # no home directory, or a character that no path has
+        return path, NO_PATH
+    return path, None
 
 
 def _looks_like_path(name: str) -> bool:
@@ -134,6 +158,8 @@ def _not_there(name: str, path: Path) -> ConfigError:
         return gguf_refused(name)  # also org/name/file.gguf on the Hub
     try:
         names = sorted(entry.name for entry in path.parent.iterdir() if entry.suffix in _FILE_ENDINGS)
+    except PermissionError as error:
+        return BadFile(f"{name} can't be looked for", cause=f"the folder {path.parent}: {error.strerror}")
     except (OSError, ValueError):
         return BadFile(f"there is no file or folder {name}", cause=f"the folder {path.parent} doesn't exist either")
     near = _nearest(path.name, names)
@@ -188,7 +214,7 @@ def _unknown(name: str) -> UnknownName:
     near = _suggestions(name.partition("@")[0])
     hint = "give a bundled name (kvplan models lists them), a Hub id like org/name, or the path of a config.json"
     if near:
-        hint = f"did you mean {' or '.join(near)}? Or " + hint
+        hint = f"did you mean {any_of(near)}? Or " + hint
     shown = name if len(name) <= _SHOWN else name[:_SHOWN] + "..."
     return UnknownName(f"no model is called {shown!r}", cause="it is not a bundled name, a path or a Hub id", hint=hint)
 
@@ -204,14 +230,12 @@ def _suggestions(name: str) -> list[str]:
 
 
 def _nearest(name: str, known: Iterable[str]) -> list[str]:
-    from difflib import get_close_matches
-
     plain: dict[str, str] = {}
     for spelling in known:
         plain.setdefault(_plain(spelling), spelling)
     target = _plain(name)[:_SHOWN]
     starts = [spelling for bare, spelling in plain.items() if len(target) > 2 and bare.startswith(target)]
-    close = [plain[bare] for bare in get_close_matches(target, plain, n=6, cutoff=0.7)]
+    close = [plain[bare] for bare in nearest(target, plain, most=6, cutoff=0.7)]
     return list(dict.fromkeys(close[:1] + starts + close))
 
 

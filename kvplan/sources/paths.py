@@ -23,3 +23,13 @@ def configs_dir() -> Path:
         cause="kvplan's own descriptions of GPUs and models didn't come along",
         hint="install kvplan again: pip install --force-reinstall kvplan",
     )
+
+
+def model_path(name: str) -> Path:
+    """The file of the bundled model of that exact name."""
+    return configs_dir() / "models" / f"{name}.json"
+
+
+def gpu_path(name: str) -> Path:
+    """The file of the bundled GPU record of that exact id."""
+    return configs_dir() / "gpus" / f"{name}.yaml"

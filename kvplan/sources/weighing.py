@@ -21,6 +21,7 @@ from kvplan.sources.headers import Progress, folder_headers, hub_headers
 from kvplan.sources.measured import accounts_for, lacks_head, measured
 from kvplan.sources.places import places
 from kvplan.sources.shards import INDEX, WHOLE, Incomplete
+from kvplan.text import all_of
 from kvplan.units import format_bytes
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def judged(weights: Weights, headers: Headers) -> Judged | str:
     unlike = contradictions(found)
     if not unlike:
         return Judged(weighed, ())
-    said = f"{CONTRADICTED}: they have {' and '.join(unlike)}; bytes are the files', give the checkpoint's own config.json for the rest"
+    said = f"{CONTRADICTED}: they have {all_of(unlike)}; bytes are the files', give the checkpoint's own config.json for the rest"
     return Judged(replace(weighed, contradicted=True), (said,))
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-MOST_RUNS = 2
-"""Runs of numbers that need no commas."""
+from kvplan.text import all_of, ending
 
 
 def layers_text(numbers: Sequence[int]) -> str:
     """`layer 3`, `layers 0 and 3`, `layers 4 to 7, 9 and 12`."""
-    runs = [f"{first} to {last}" if last > first + 1 else " and ".join(map(str, range(first, last + 1))) for first, last in _runs(numbers)]  # fmt: skip
-    text = " and ".join(runs) if len(runs) <= MOST_RUNS else f"{', '.join(runs[:-1])} and {runs[-1]}"
-    return f"layer{'s' * (len(numbers) > 1)} {text}"
+    runs = [f"{first} to {last}" if last > first + 1 else all_of(map(str, range(first, last + 1))) for first, last in _runs(numbers)]  # fmt: skip
+    return f"layer{ending(len(numbers))} {all_of(runs)}"
 
 
 def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:

@@ -12,7 +12,7 @@ from kvplan.errors import BadSize
     ("text", "count"),
     [("80GB", 80 * 10**9), ("24GiB", 24 * 2**30), ("81559 MiB", 81559 * 2**20), ("1.5TB", 1_500_000_000_000), ("512B", 512), ("1,234.5kB", 1_234_500), ("80_000MB", 80 * 10**9)],
 )  # fmt: skip
-def test_bytes(text: str, count: int) -> None:
+def test_a_size_with_a_unit_is_so_many_bytes(text: str, count: int) -> None:
     assert units.parse_bytes(text) == count
 
 
@@ -36,7 +36,7 @@ def test_bytes(text: str, count: int) -> None:
         "0,5.5GB",
     ],
 )
-def test_bytes_that_are_not(text: str) -> None:
+def test_a_size_without_a_clear_unit_is_refused(text: str) -> None:
     with pytest.raises(BadSize):
         units.parse_bytes(text)
 
@@ -45,12 +45,12 @@ def test_bytes_that_are_not(text: str) -> None:
     ("text", "count"),
     [("8192", 8192), ("8k", 8192), ("128K", 131072), ("1m", 2**20), ("1.5k", 1536), ("131,072", 131072)],
 )
-def test_tokens(text: str, count: int) -> None:
+def test_k_and_m_are_powers_of_two_tokens(text: str, count: int) -> None:
     assert units.parse_tokens(text) == count
 
 
 @pytest.mark.parametrize("text", ["0", "-5", "1.3", "8kb", "x", "999999999999999999999m", "1,5k", "8,19"])
-def test_tokens_that_are_not(text: str) -> None:
+def test_what_is_no_whole_number_of_tokens_is_refused(text: str) -> None:
     with pytest.raises(BadSize):
         units.parse_tokens(text)
 
@@ -82,7 +82,7 @@ def test_lists_that_can_only_be_lists(text: str, lengths: tuple[int, ...]) -> No
     assert units.parse_token_list(text) == lengths
 
 
-def test_bandwidth() -> None:
+def test_bandwidth_is_decimal() -> None:
     assert units.parse_bandwidth("3.35TB/s") == 3_350_000_000_000
 
 

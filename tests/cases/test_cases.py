@@ -42,7 +42,7 @@ def kv_of(case: dict[str, Any], model: Model) -> KvFormat:
 
 
 @named(MODELS)
-def test_models(case: dict[str, Any]) -> None:
+def test_a_models_cache_is_the_size_its_report_says(case: dict[str, Any]) -> None:
     model = model_of(case)
     kv = kv_of(case, model)
     curve = model.curve(kv, Shard(case.get("tp", 1)), model.layers[: case.get("first_layers")])
@@ -73,13 +73,13 @@ def test_models(case: dict[str, Any]) -> None:
 
 
 @named([case for case in CASES if "refused" in case])
-def test_refusals(case: dict[str, Any]) -> None:
+def test_a_config_without_an_answer_is_refused(case: dict[str, Any]) -> None:
     with pytest.raises(KvplanError, match=case["refused"]):
         read(case["config"], Origin(case["id"], case["url"]))
 
 
 @named([case for case in CASES if "command" in case])
-def test_commands(case: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_prints_what_the_case_says(case: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     code = main(case["command"])
     printed = capsys.readouterr()
     if "exit" in case:
@@ -90,7 +90,7 @@ def test_commands(case: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> N
 
 
 @named([case for case in CASES if "gpu" in case])
-def test_gpus(case: dict[str, Any]) -> None:
+def test_a_gpus_visible_memory_is_within_what_was_reported(case: dict[str, Any]) -> None:
     gpu = load_gpu(case["gpu"])
     low, high = case.get("gib", (0, 10**6))
     assert low <= gpu.memory.value / 2**30 <= high

@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
-from kvplan.check.budget import Place
-from kvplan.check.serving.arguments import read_arguments
-from kvplan.check.serving.command import CantRead, Configured
-from kvplan.check.serving.meaning import layer_of
-from kvplan.check.serving.words import Word
+from kvplan.engines.vllm.tables.flags import FLAGS
+from kvplan.manifests import names, parse, releases
+from kvplan.manifests.arguments import read_arguments
+from kvplan.manifests.command import CantRead, Configured
+from kvplan.manifests.meaning import layer_of
+from kvplan.manifests.meanings import MEANINGS
+from kvplan.manifests.said import Place
+from kvplan.manifests.tree import WorkingTree
+from kvplan.manifests.words import Word
 
 FACTS = json.loads((Path(__file__).parents[1] / "data" / "vllm-arguments.json").read_text())
 
@@ -28,8 +32,9 @@ def read(*words: str, config: str = "", positional: bool = True) -> tuple[dict[s
     typed = [Word(word, number) for number, word in enumerate(words, 1)]
     found = read_arguments(typed, "f", lambda path: Configured(path, config) if config else None, positional=positional)
     layer = {".".join(key): placed.value for key, placed in layer_of(found).items()}
-    warned = [remark.rule for remark in found.remarks if remark.level == "warn"]
-    return layer, warned, [remark.rule for remark in found.remarks if remark.level == "error"]
+    remarks = [*found.remarks, *releases.remarks(found.given, None)]
+    warned = [remark.rule for remark in remarks if remark.level == "warn"]
+    return layer, warned, [remark.rule for remark in remarks if remark.level == "error"]
 
 
 def in_plain_values(layer: dict[str, Any]) -> dict[str, Any]:
@@ -178,3 +183,76 @@ def test_a_config_that_is_no_yaml_is_told_where_it_is_named():
     with pytest.raises(CantRead, match="can't be read") as caught:
         read("--config", "x.cfg", config="a: [")
     assert caught.value.place == Place("f", 2)
+
+
+def test_every_flag_with_a_meaning_is_a_flag_of_some_release():
+    assert set(MEANINGS) <= names.KNOWN
+
+
+@pytest.mark.parametrize(
+    ("flag", "release", "takes"),
+    [  # read in each release's engine/arg_utils.py by hand
+        ("enable-chunked-prefill", (0, 8, 4), "optional"),  # action=StoreBoolean, nargs="?"
+        ("enable-chunked-prefill", (0, 33, 0), "switch"),
+        ("collect-detailed-traces", (0, 6, 0), "value"),
+        ("collect-detailed-traces", (0, 33, 0), "several"),  # list[DetailedTraceModules] | None
+        ("cuda-graph-sizes", (0, 12, 0), "several"),
+        ("hf-token", (0, 33, 0), "optional"),  # bool | str | None
+        ("device-ids", (0, 33, 0), "value"),  # split at its commas
+        ("compilation-config", (0, 33, 0), "value"),
+        ("served-model-name", (0, 33, 0), "several"),
+        ("api-key", (0, 33, 0), "several"),
+        ("allowed-origins", (0, 33, 0), "value"),  # its nargs are deleted
+        ("lora-modules", (0, 33, 0), "several"),
+        ("headless", (0, 33, 0), "switch"),
+        ("monokernel", (0, 33, 0), "switch"),
+        ("mm-device-do-normalize", (0, 33, 0), "switch"),  # its kwargs are unpacked inside of others
+    ],
+)
+def test_what_follows_a_flag(flag: str, release: tuple[int, int, int], takes: str):
+    assert names.takes(flag, release) == takes
+
+
+def remarks_of(version: str, *words: str) -> list[tuple[str, str]]:
+    """Rules and texts of a command whose image has a release."""
+    command = f"docker run --gpus 1 vllm/vllm-openai:v{version} m {' '.join(words)}\n"
+    (served,) = parse(command, "run.sh", WorkingTree()).commands
+    return [(remark.rule, remark.text) for remark in served.remarks]
+
+
+def test_a_flag_that_the_release_lacks_has_no_other_remark():
+    redundant = "--num-redundant-experts: redundant experts are not counted: each rank holds more weights than planned"
+    assert remarks_of("0.10.2", "--num-redundant-experts", "4") == [("not-counted", redundant)]
+    gone = "vLLM 0.33.0 has no flag --num-redundant-experts, which 0.11.2 had last"
+    assert remarks_of("0.33.0", "--num-redundant-experts", "4") == [("unknown-flag", gone)]
+    assert read("m", "--num-redundant-experts", "4")[1:] == (["not-counted"], [])
+    (command,) = parse("vllm serve m --num-redundant-experts 4\n", "run.sh", WorkingTree()).commands
+    assert [remark.rule for remark in command.remarks_on("vllm@0.10.2")] == ["not-counted"]
+    assert [remark.rule for remark in command.remarks_on("vllm@0.19")] == ["unknown-flag"]
+
+
+def test_a_remark_names_the_release_that_is_asked_for():
+    (command,) = parse("vllm serve m --max-num-sequences 4 --monokernel\n", "run.sh", WorkingTree()).commands
+    texts = {
+        engine: [remark.text for remark in command.remarks_on(engine)]
+        for engine in (None, "vllm@0.19", "vllm", "ideal")
+    }
+    meant = "has no flag --max-num-sequences; did you mean --max-num-seqs?"
+    assert texts["vllm@0.19"] == [f"vLLM 0.19 {meant}", "vLLM 0.19 has no flag --monokernel, which came with 0.33.0"]
+    assert texts[None] == texts["vllm"] == texts["ideal"] == [f"vLLM 0.33.0 {meant}"]
+
+
+def test_switches_that_once_took_a_value():
+    pod = "docker run --gpus 1 vllm/vllm-openai:v{} m --enable-chunked-prefill False --max-num-batched-tokens 4096 --max-model-len 8192\n"
+    (old,) = parse(pod.format("0.8.4"), "run.sh", WorkingTree()).commands
+    assert [remark.text.partition(" without ")[2][:15] for remark in old.remarks] == ["chunked prefill"]
+    (new,) = parse(pod.format("0.33.0"), "run.sh", WorkingTree()).commands
+    assert [remark.text for remark in new.remarks] == ["vLLM doesn't expect 'False' here"]
+    assert read("m", "--hf-token", "--enforce-eager")[1:] == ([], [])
+
+
+def test_a_level_of_compilation_on_a_release_without_levels_of_optimization():
+    assert FLAGS["optimization-level"].startswith("0.1")
+    assert remarks_of("0.10.2", "-O3") == remarks_of("0.33.0", "-O3") == []
+    (command,) = parse("docker run --gpus 1 vllm/vllm-openai:v0.10.2 m -O0\n", "run.sh", WorkingTree()).commands
+    assert command.layer["flags", "enforce_eager"].value == "true"

@@ -34,7 +34,7 @@ def numbers(folder: Path, flags: str) -> dict:
          ("--draft", "llama-3.2-1b", "--speculative-tokens", "5", "--enforce-eager")),
     ],
 )  # fmt: skip
-def test_the_same_numbers(folder: Path, served: str, asked: tuple[str, ...]):
+def test_a_serve_command_is_planned_as_fit_plans_its_flags(folder: Path, served: str, asked: tuple[str, ...]):
     found = numbers(folder, served)
     for end in ("safe", "likely"):
         report = run_json(*FIT, *asked, f"--{end}")

@@ -8,10 +8,11 @@ from textwrap import dedent
 import pytest
 
 from kvplan.arch.parallel import Parallel
-from kvplan.check.budget import Deployment, Place
+from kvplan.check.budget import Deployment
 from kvplan.check.reader import parse_budget
-from kvplan.check.tree import WorkingTree
 from kvplan.errors import BadFile
+from kvplan.manifests.said import Place
+from kvplan.manifests.tree import WorkingTree
 
 MIB, GIB = 2**20, 2**30
 
@@ -198,6 +199,9 @@ HEAD = "kvplan-budget: 1\ndeployments:\n  a:\n    model: m\n    gpu: h100\n"
         (HEAD + "    matrix: {limits: [1]}\n", 6, "the matrix can't vary 'limits'", None),
         (HEAD + "    matrix: {parallel.tp: [x]}\n", 6, "not a whole number", None),
         (HEAD + "    matrix: {gpu: [a]}\n    exclude: [{gpu: b}]\n", 7, "this exclusion matches no combination", None),
+        ("kvplan-budget: 1\ndeployments: {}\n", 2, "deployments is empty", "name at least one deployment"),
+        (HEAD + "    tp: 4\n", 6, "unknown key deployments.a.tp", "did you mean parallel: {tp: 4}?"),
+        (HEAD + "    max_num_seqs: 64\n", 6, "unknown key deployments.a.max_num_seqs", "mean flags: {max_num_seqs: 64}?"),
         ("kvplan-budget: 1\ndeployments:\n  a: {gpu: h100}\n", 3, "a names no model", "model: llama-3-70b"),
         ("kvplan-budget: 1\ndeployments:\n  a: {model: m}\n", 3, "a names no gpu", "gpu: h100"),
         ("kvplan-budget: 1\ndeployments:\n  '!': {model: m}\n", 3, "can't be a name", None),

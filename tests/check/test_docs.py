@@ -11,7 +11,7 @@ import yaml
 from kvplan.check.fields import Limits, Plannable
 from kvplan.check.flags import COMMON, VLLM
 from kvplan.check.reader import parse_budget
-from kvplan.check.tree import WorkingTree
+from kvplan.manifests.tree import WorkingTree
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "check.md").read_text()

@@ -53,7 +53,7 @@ def test_every_command_of_it_runs(example: Path, line: str):
 
 
 def test_it_is_as_its_lock_has_it(example: Path):
-    """A lock that nobody updates shows warnings to whoever copies it: `python tools/docs.py` updates it."""
+    """A lock that nobody updates shows warnings to whoever copies it: `python tools/remake.py` updates it."""
     found = json.loads(check("--json").out)
     assert [result["status"] for result in found["results"]] == ["pass"] * len(found["results"])
 

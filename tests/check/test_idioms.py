@@ -10,7 +10,8 @@ import pytest
 from check.checking import check
 from check.test_serving import read, values
 
-from kvplan.check.serving.images import image_device, image_version, is_vllm_image
+from kvplan.engines.vllm.tables.versions import NEWEST, text
+from kvplan.manifests.images import image_device, image_version, is_vllm_image
 
 POD = """\
     apiVersion: v1
@@ -77,7 +78,7 @@ def test_four_parts_are_the_release_before_them(folder: Path):
 def test_another_products_number_is_no_version(folder: Path):
     (folder / "run.sh").write_text("docker run lmcache/vllm-openai:v0.3.9 --model llama-3-8b\n")
     (result,) = check("run.sh", "--gpu", "h100", "--json").document["results"]
-    assert (result["status"], result["subject"]["version"]) == ("warn", "0.33.0")
+    assert (result["status"], result["subject"]["version"]) == ("warn", text(NEWEST))
     assert any("--engine" in row["message"] for row in result["checks"])
     (result,) = check("run.sh", "--gpu", "h100", "--engine", "vllm@0.11.0", "--json").document["results"]
     assert (result["status"], result["subject"]["version"]) == ("pass", "0.11.0")

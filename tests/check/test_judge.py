@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 import pytest
 from check.checking import GIB, KIB, StandIn, planned, unanswered
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvplan.check.budget import ENDS, Deployment, Limit, Place, Question, Remark, Starts
+from kvplan.check.budget import ENDS, Deployment, Limit, Question, Starts
 from kvplan.check.judge import judge
-from kvplan.check.metrics import METRICS
+from kvplan.check.metrics import METRICS, STARTS
+from kvplan.manifests.said import Place, Remark
 from kvplan.report.schema.check import CheckRow, Result, Three
 
 HERE = Place("b.yaml", 7)
@@ -113,7 +115,7 @@ def test_a_number_nobody_knows_is_no_answer():
     assert "tpot isn't known" in found.error.what
 
 
-def test_remarks_count():
+def test_a_remark_warns_and_an_error_among_them_fails():
     assert result(remarks=(Remark("unknown-flag", "?", HERE),)).status == "warn"
     assert result(remarks=(Remark("gpu-count", "?", HERE, "error"),)).status == "fail"
 
@@ -139,3 +141,16 @@ def test_subjects_name_local_models_as_they_were_written():
     assert found.subject is not None
     assert (found.subject.model, found.subject.source) == ("./model.json", "./model.json")
     assert replace(found, subject=None).name == "d"
+
+
+def test_a_budget_may_limit_what_the_table_of_metrics_has():
+    from kvplan.check.fields import Limits
+
+    assert [*Limits.model_fields] == [STARTS, *METRICS]
+    for metric in METRICS.values():
+        shorthand = Limits.model_fields[metric.limit].metadata[0]
+        (bound,) = (each for each in get_args(Limits.model_fields[metric.limit].annotation) if each is not NoneType)
+        (kind,) = get_args(bound)
+        keys = set(kind.model_fields) - {"end", "level"}
+        assert shorthand.key in keys
+        assert keys == {shorthand.key, *(["at"] if metric.at else []), *(["batch"] if metric.timed else [])}

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from check.checking import StandIn, check
 
-from kvplan.check import serving
+from kvplan import manifests
 from kvplan.check.inputs import Asked, read_inputs
 from kvplan.check.lock import parse_lock
 from kvplan.check.reader import parse_budget
 from kvplan.check.run import Run, exit_code, run
-from kvplan.check.tree import WorkingTree
 from kvplan.errors import KvplanError
+from kvplan.manifests.tree import WorkingTree
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "platform"
 FILES = (
@@ -50,7 +50,7 @@ def mutated(text: str, chance: random.Random) -> str:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_mutations(name: str, folder: Path):
+def test_a_damaged_file_is_answered_or_refused_by_name(name: str, folder: Path):
     chance = random.Random(name)  # noqa: S311 - repeatable
     text = (EXAMPLE / name).read_text()
     answered = 0
@@ -62,7 +62,7 @@ def test_mutations(name: str, folder: Path):
             elif "budget" in name:
                 parse_budget(damaged, str(EXAMPLE / name), WorkingTree())
             else:
-                served = serving.parse(damaged, name, WorkingTree())
+                served = manifests.parse(damaged, name, WorkingTree())
                 assert all(command.place.line >= 1 for command in served.commands)
             answered += 1
         except KvplanError:

@@ -117,7 +117,7 @@ def test_budgets_with_committed_models(tmp_path: Path, hooks: tuple[Path, str], 
     assert "never-cached" in said
 
 
-def test_serve_commands(tmp_path: Path, hooks: tuple[Path, str], cache: Path):
+def test_the_hook_of_serve_commands_passes_files_without_any(tmp_path: Path, hooks: tuple[Path, str], cache: Path):
     wanted = {"id": "kvplan-serve", "files": "^deploy/", "args": ["--gpu", "h100"]}
     project = Project(tmp_path, hooks, cache, wanted)
     project.write("deploy/service.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n")

@@ -30,7 +30,7 @@ def budget(folder: Path) -> Path:
     return path
 
 
-def test_kept_and_broken(budget: Path):
+def test_a_limit_below_what_is_planned_fails_and_is_named_with_its_line(budget: Path):
     assert check().code == 0
     edited(budget, lambda text: text.replace("kv_per_token: 128KiB", "kv_per_token: 127KiB"))
     ran = check()
@@ -222,6 +222,17 @@ def test_leave_to_serve_more_ends_where_a_table_of_positions_does(folder: Path):
     ran = check("run.sh", "--gpu", "h200")
     assert ran.code == 1
     assert "looked up in a table of 1,024" in " ".join(ran.out.split())
+
+
+@pytest.mark.parametrize("engine", ["vllm", "ideal"])
+def test_a_table_of_positions_ends_for_every_engine(folder: Path, engine: str):
+    plan = f"{{model: gpt2, gpu: h100, context: 8k, engine: {engine}}}"
+    (folder / "b.yaml").write_text(f"kvplan-budget: 1\ndeployments:\n  a: {plan}\n")
+    ran = check("b.yaml")
+    assert ran.code == 1
+    page = " ".join(ran.out.split())
+    assert "looked up in a table of 1,024" in page
+    assert "a sequence takes" not in page
 
 
 @pytest.mark.parametrize(("model", "code"), [("llama-3-8b", 1), ("qwen3-30b-a3b", 0)])

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from kvplan.check import serving
-from kvplan.check.serving import Served
-from kvplan.check.tree import WorkingTree
+from kvplan import manifests
+from kvplan.engines.vllm.tables.versions import NEWEST, text
 from kvplan.errors import BadFile
+from kvplan.manifests import Served
+from kvplan.manifests.tree import WorkingTree
 
 
 def read(text: str, name: str = "f.yaml") -> Served:
-    return serving.parse(dedent(text), name, WorkingTree())
+    return manifests.parse(dedent(text), name, WorkingTree())
 
 
 def layers(served: Served) -> dict[str, dict[str, Any]]:
@@ -54,7 +55,7 @@ POD = """\
 """
 
 
-def test_kubernetes():
+def test_a_pods_command_is_read_with_its_lines():
     assert layers(read(POD)) == {
         "chat": {
             "engine": ("vllm@0.19.0", 10),
@@ -188,7 +189,7 @@ def test_what_can_not_be_read_is_listed():
         assert part in reasons
 
 
-def test_compose(folder: Path):
+def test_a_compose_file_is_read_with_its_anchors_and_variables(folder: Path):
     (folder / ".env").write_text("LEN=16384\n")
     (folder / "vllm.yaml").write_text("model: Qwen/Qwen3-32B\nmax-model-len: 4096\n")
     found = read("""\
@@ -269,7 +270,7 @@ def test_values_without_a_model():
     ]
 
 
-def test_scripts(folder: Path):
+def test_a_script_is_read_with_its_variables_and_images(folder: Path):
     (folder / "serve.yaml").write_text("model: Qwen/Qwen3-32B\n")
     found = read(
         """\
@@ -385,12 +386,12 @@ def test_units_and_dockerfiles():
         "line 3": {"model": ("Qwen/Qwen3-8B", 3), "flags.max_num_seqs": ("8", 4)}
     }
     image = "FROM vllm/vllm-openai:v0.20.0\n"
-    for text in (
+    for source in (
         image + 'CMD ["--model", "Qwen/Qwen3-8B"]\n',
         image + 'ENTRYPOINT ["vllm", \\\n "serve"]\nCMD ["Qwen/Qwen3-8B"]\n',
         image + "RUN pip install x\nENTRYPOINT vllm serve Qwen/Qwen3-8B\n",
     ):
-        assert values(read(text, "Dockerfile")) == {"Dockerfile": {"engine": "vllm@0.20.0", "model": "Qwen/Qwen3-8B"}}
+        assert values(read(source, "Dockerfile")) == {"Dockerfile": {"engine": "vllm@0.20.0", "model": "Qwen/Qwen3-8B"}}
 
 
 HIDDEN = {
@@ -442,6 +443,6 @@ def test_flags_that_the_images_own_version_lacks_are_refused():
             [level] if level else []
         )
     typo = POD.replace("--kv-cache-dtype=fp8", "--max-num-sequences=4")
-    for version, level in (("0.33.0", "error"), ("0.19.0", "warn")):
+    for version, level in ((text(NEWEST), "error"), ("0.19.0", "warn")):
         (command,) = read(typo.replace("v0.19.0", f"v{version}")).commands
         assert [(remark.rule, remark.level) for remark in command.remarks] == [("unknown-flag", level)]

@@ -18,14 +18,14 @@ def offered(*words: str) -> list[str]:
     return [item.value for item in ShellComplete(build(), {}, NAME, VARIABLE).get_completions(before, word)]
 
 
-def test_commands_and_flags():
+def test_commands_and_flags_are_completed():
     assert offered("co") == ["compare", "completion"]
     assert set(MODULES) <= set(offered(""))
     assert offered("size", "--kv") == ["--kv-dtype"]
     assert "--gpu" in offered("fit", "-")
 
 
-def test_values():
+def test_values_are_completed():
     assert "llama-3-70b" in offered("size", "llama-3-7")
     assert "h100-sxm" in offered("fit", "--gpu", "h100")
     assert "auto" in offered("fit", "--gpu", "")

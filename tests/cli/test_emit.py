@@ -10,6 +10,7 @@ import yaml
 from cli.running import run, run_json
 
 from kvplan import api
+from kvplan.engines.vllm.tables.versions import NEWEST, text
 from kvplan.errors import UsageError
 from kvplan.report.views import fit_table
 
@@ -73,10 +74,10 @@ def test_nothing_is_emitted_past_the_end_of_a_table_of_positions(model, own, tmp
         Path(model).write_text(json.dumps(config))
     words = ("fit", model, "--gpu", "h100", "--ctx")
     said = run(*words, "8192", "--no-config")
-    assert said.code == 0
+    assert said.code == 1
     assert "table that ends there, so nothing serves them" in " ".join(said.out.split())
     refused = run(*words, "8192", "--emit", "vllm", "--no-config")
-    assert (refused.code, refused.out) == (2, "")
+    assert (refused.code, refused.out) == (1, "")
     assert f"--ctx {own}" in refused.err
     assert run(*words, str(own), "--emit", "vllm", "--no-config").code == 0
 
@@ -193,12 +194,15 @@ def test_the_length_that_vllm_takes_itself():
 
 
 def test_rules_of_another_version_are_marked():
-    words = ("fit", "llama-3-8b", "--gpu", "h100", "--engine", "vllm@0.40.0")
+    newest, later = text(NEWEST), text((NEWEST[0], NEWEST[1] + 7, 0))
+    words = ("fit", "llama-3-8b", "--gpu", "h100", "--engine", f"vllm@{later}")
     report = run_json(*words)
-    assert (report["verified"], report["engine"]["version"]) == (False, "0.33.0")
-    assert report["warnings"][0] == "vLLM 0.40.0 is newer than the rules kvplan knows: planned as 0.33.0, unverified."
-    assert "by vllm 0.33.0 (unverified)" in run(*words, "--no-config").out
-    assert run_json(*words[:-1], "vllm@0.33.0")["verified"] is True
+    assert (report["verified"], report["engine"]["version"]) == (False, newest)
+    assert (
+        report["warnings"][0] == f"vLLM {later} is newer than the rules kvplan knows: planned as {newest}, unverified."
+    )
+    assert f"by vllm {newest} (unverified)" in run(*words, "--no-config").out
+    assert run_json(*words[:-1], f"vllm@{newest}")["verified"] is True
 
 
 @pytest.mark.parametrize(

@@ -6,4 +6,4 @@ from kvplan.cli import manual
 
 
 def test_the_manual_is_up_to_date():
-    assert manual.PATH.read_text(encoding="utf-8") == manual.text(), "python -m kvplan.cli.manual"
+    assert manual.PATH.read_text(encoding="utf-8") == manual.text(), "python tools/remake.py"

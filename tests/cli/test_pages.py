@@ -49,7 +49,7 @@ def compare_page():
 
 
 @pytest.mark.parametrize(("name", "make"), [("size", size_page), ("fit", fit_page), ("compare", compare_page)])
-def test_page(name: str, make: Callable):
+def test_a_page_is_drawn_as_committed(name: str, make: Callable):
     page, path = render(make(), "table", Canvas()), PAGES / f"{name}.txt"
     if os.environ.get("REMAKE_PAGES"):
         path.write_text(page, encoding="utf-8")
@@ -79,7 +79,7 @@ BLOCKS = (
 )
 
 
-def test_blocks(monkeypatch: pytest.MonkeyPatch):
+def test_blocks_are_drawn_forty_columns_wide(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "40")
     assert draw(BLOCKS, Canvas()) == (
         "What\nFits.\n"
@@ -110,8 +110,9 @@ def test_numbers_are_never_cut_and_the_name_is_the_last_to_go(monkeypatch: pytes
         "model                           bytes 3",
         "─" * 39,
         "a-model-with-a-long-name  5,578,424,323",
-        "No room in 40 columns for: bytes 0,",
-        "bytes 1, bytes 2.",
+        "No room in 40 columns, the least that a",
+        "page has, for: bytes 0, bytes 1, bytes",
+        "2.",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -48,7 +49,9 @@ def test_no_adapters_have_no_rank():
     assert "max_loras: 0 adapters" in said
 
 
-@pytest.mark.parametrize("name", ["mamba-2.8b", "deepseek-v3", "gemma-3-27b", "qwen3-next-80b-a3b"])
+@pytest.mark.parametrize(
+    "name", ["llama-3-70b", "qwen2.5-0.5b", "mamba-2.8b", "deepseek-v3", "gemma-3-27b", "qwen3-next-80b-a3b"]
+)
 def test_the_rule_of_thumb_is_about_gqa(name: str):
     assert run_json("size", name, "--ctx", "8k")["rule_of_thumb"] is None
     assert "Rule of thumb" not in run("size", name, "--ctx", "8k").out
@@ -71,7 +74,6 @@ def test_the_columns_of_a_table_are_the_same_whatever_the_answer():
     assert "decode.step_s_likely" in fits
     assert header("llama-3-70b", "--gpu", "h100") == fits
     assert header("llama-3-8b", "--gpu", "h100", "--engine", "ideal") == fits
-    assert header("llama-3-8b", "--gpu", "h100", "--emit", "vllm") == fits
 
 
 def test_env_tells_of_settings_that_are_broken(tmp_path: Path):
@@ -89,7 +91,7 @@ def test_env_tells_of_settings_that_are_broken(tmp_path: Path):
 
 def test_terms_of_a_plan_are_made_of_numbers():
     page = " ".join(run("fit", "llama-3-8b", "--gpu", "h100", "--ctx", "8k", "--batch", "8", "--explain").out.split())
-    assert "1 x 266.24 MiB libraries, larger + 32 x 11 MiB graphs" in page
+    assert "1 x 322 MiB libraries, larger + 32 x 13.6 MiB graphs, second runner" in page
     assert "300 us a step + 32 layers x 55 us" in page
     assert "8 sequences x " in page
 
@@ -106,3 +108,110 @@ def test_a_no_of_the_safe_end_says_what_the_likely_one_says():
     assert "By what is likely it fits" in warned(*asked, "--utilization", share)
     assert "By what is likely" not in warned(*asked, "--utilization", share, "--likely")
     assert "By what is likely" not in warned(*asked, "--utilization", "0.3")
+
+
+@pytest.mark.parametrize("engine", ["vllm", "ideal"])
+@pytest.mark.parametrize(("name", "end"), [("gpt2", 1024), ("whisper-tiny", 448)])
+def test_no_memory_helps_past_a_table_of_positions(name: str, end: int, engine: str):
+    """max_position_embeddings of their configs: `wpe` and `embed_positions` have no row beyond it."""
+    words = ("fit", name, "--gpu", "h100", "--engine", engine)
+    result = run(*words, "--ctx", "8k", "--json")
+    report = result.document
+    assert (result.code, report["verdict"], report["reserved"], report["decode"]) == (1, "does_not_fit", None, None)
+    assert f"a table of {end:,}" in report["reason"]
+    assert (report["max_context"], report["engine_error"], report["short_by_bytes"]) == (end, None, 0)
+    assert run(*words, "--ctx", str(end)).code == 0
+    page = " ".join(run(*words, "--ctx", str(end + 1)).out.split())
+    assert f"table of {end:,}" in page
+    assert f"longest sequence {end:,} tokens; the model's own maximum is {end:,}" in page
+
+
+def test_the_length_asked_for_is_no_finding():
+    def longest(*words: str) -> str:
+        page = " ".join(run("fit", *words, "--no-config").out.split())
+        return page.partition("longest sequence ")[2]
+
+    assert longest("llama-3-70b", "--gpu", "h100", "--tp", "8", "--ctx", "128k").startswith(
+        "at least 131,072 tokens, the length planned for; the model's own maximum is 8,192"
+    )
+    assert longest("llama-3.1-8b", "--gpu", "h100", "--ctx", "8k").startswith(
+        "at least 131,072 tokens, the model's own maximum "
+    )
+    refused = longest("llama-3.1-8b", "--gpu", "l4", "--ctx", "128k")
+    assert "tokens (vLLM's estimated maximum model length); the model's own maximum is 131,072" in refused
+
+
+def test_no_ranks_over_slices_are_advised_and_those_asked_for_are_warned_of():
+    """An H100 has seven such slices at most, and NCCL refuses two ranks on one GPU (NVIDIA/nccl#1716)."""
+    advised = [found["change"] for found in run_json("fit", "llama-3-8b", "--gpu", "h100:1g.10gb")["suggestions"]]
+    assert advised
+    assert not [change for change in advised if change.startswith(("--tp", "--pp"))]
+    assert "NCCL_MULTI_RANK_GPU_ENABLE" in warned("llama-3-8b", "--gpu", "h100:1g.20gbx2", "--ctx", "8k")
+    assert "NCCL" not in warned("llama-3.2-1b", "--gpu", "h100:1g.20gb", "--ctx", "8k")
+    assert "NCCL" not in warned("llama-3-8b", "--gpu", "h100x2", "--ctx", "8k")
+
+
+def test_a_length_that_no_model_states_is_said_to_be_assumed(tmp_path: Path):
+    (tmp_path / "m1.yaml").write_text(FIVE_LINES)
+    mine = str(tmp_path / "m1.yaml")
+    for name in (mine, "mamba-2.8b"):
+        assert "8,192 tokens: no maximum is stated" in run_json("size", name)["assumed"]["context"]
+        assert "Assumed: context 8,192 tokens: no maximum is stated" in " ".join(run("size", name).out.split())
+        assert "context" not in run_json("size", name, "--ctx", "8k")["assumed"]
+        (row,) = run_json("compare", name)["rows"]
+        assert (row["tokens"], "no maximum is stated" in " ".join(row["notes"])) == (8192, True)
+    assert "Assumed" not in run("compare", mine, "--ctx", "8k").out
+
+
+def test_a_model_without_a_maximum_shortens_no_other():
+    rows = run_json("compare", "mamba-2.8b", "llama-3.1-8b")["rows"]
+    assert [row["tokens"] for row in rows] == [131_072, 131_072]
+    assert not [note for row in rows for note in row["notes"] if "maximum" in note]
+
+
+def test_a_latent_is_stored_as_keys_are():
+    """One row of 512 + 64 for both: 34 B for each 32 in q8_0, 61 layers."""
+    (row,) = run_json("compare", "deepseek-v3", "--kv-dtype", "q8_0:q4_0")["rows"]
+    assert row["bytes_per_token"] == 61 * (512 + 64) // 32 * 34
+    assert row["kv_dtype"] == {"k": "q8_0", "v": "q8_0"}
+    assert "nothing is q4_0" in " ".join(row["notes"])
+    size = run_json("size", "deepseek-v3", "--kv-dtype", "q8_0:q4_0", "--ctx", "8k")
+    assert (size["kv_dtype"]["v"], "nothing is q4_0" in size["assumed"]["kv_dtype"]) == ("q8_0", True)
+    (heads,) = run_json("compare", "llama-3-8b", "--kv-dtype", "q8_0:q4_0")["rows"]
+    assert (heads["kv_dtype"]["v"], heads["notes"]) == ("q4_0", [])
+
+
+def test_a_command_to_paste_is_never_dropped(monkeypatch: pytest.MonkeyPatch):
+    words = ("fit", "llama-3-8b", "--gpu", "h100", "--ctx", "8k", "--emit", "vllm")
+    for named in ("csv", "table", "markdown,table"):
+        refused = run(*words, "--format", named)
+        assert (refused.code, refused.out) == (2, "")
+        assert "leave --format out, or --format json" in refused.err
+    assert "vllm serve" in run(*words, "--format", "json").document["launch"]
+    monkeypatch.setenv("KVPLAN_FORMAT", "csv")
+    assert "vllm serve" in run(*words).out
+
+
+WHISPER_LARGE = {
+    "model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"], "d_model": 1280, "decoder_layers": 32,
+    "decoder_attention_heads": 20, "decoder_ffn_dim": 5120, "encoder_layers": 32, "encoder_attention_heads": 20,
+    "encoder_ffn_dim": 5120, "max_source_positions": 1500, "max_target_positions": 448, "num_mel_bins": 128,
+    "vocab_size": 51866, "torch_dtype": "float16",
+}  # fmt: skip
+
+
+def test_what_cross_attention_reserves_has_a_name_and_a_remedy(tmp_path: Path):
+    """vLLM's CrossAttentionSpec counts on max_num_encoder_input_tokens, which is max_num_batched_tokens: 8,192 on an H100.
+
+    One token of one layer: 2 x 1,280 x 2 B; Whisper's encoder gives 1,500.
+    """
+    (tmp_path / "config.json").write_text(json.dumps(WHISPER_LARGE))
+    words = ("fit", str(tmp_path), "--gpu", "l4", "--ctx", "448")
+    report = run_json(*words, "--max-num-batched-tokens", "8192")
+    gap = {reason["name"]: reason["bytes"] for reason in report["reserved"]["gap"]}
+    assert gap["encoder tokens of a whole step"] == (8192 - 1500) * 32 * 2 * 1280 * 2
+    assert "other layout than the formula's" not in gap
+    advised = [change["change"] for change in run_json(*words)["suggestions"]]
+    assert "--max-num-batched-tokens 1500" in advised
+    told = run_json(*words, "--max-num-batched-tokens", "1500")
+    assert "encoder tokens of a whole step" not in {reason["name"] for reason in told["reserved"]["gap"]}

@@ -58,7 +58,7 @@ def test_settings_of_other_commands_are_no_matter():
     assert tp() == 1
 
 
-def test_switches(monkeypatch: pytest.MonkeyPatch):
+def test_a_switch_in_the_environment_is_1_or_0(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("KVPLAN_JSON", "1")
     assert run("size", "llama-3-8b").document["schema"] == "kvplan.size/1"
     monkeypatch.setenv("KVPLAN_JSON", "0")
@@ -71,7 +71,10 @@ def test_switches(monkeypatch: pytest.MonkeyPatch):
         ("tpp = 8", "did you mean tp?"),
         ("[sise]\ntp = 8", "did you mean size?"),
         ("[size]\ngpus = 8", "no setting 'gpus'"),
-        ("tp = 'eight'", "kvplan.toml: 'eight' is not a whole number"),
+        ("tp = 'eight'", "kvplan.toml: tp: 'eight' is not a whole number"),
+        ("tp = 8.5", "kvplan.toml: tp: '8.5' is not a whole number"),
+        ("kv-dtype = 'fp9'", "kvplan.toml: kv_dtype: 'fp9' is not a cache format"),
+        ("enforce_eager = 'maybe'", "kvplan.toml: enforce_eager: 'maybe' is neither on nor off"),
         ("tp = ", "kvplan.toml is not TOML"),
     ],
 )
@@ -118,3 +121,58 @@ def test_env_shows_settings_and_no_token(monkeypatch: pytest.MonkeyPatch):
     assert "not shown" in shown["HF_TOKEN"]
     assert "kvplan.toml" in shown["settings"]
     assert "hf_secret" not in result.out
+
+
+def test_an_answer_says_what_was_set_elsewhere(monkeypatch: pytest.MonkeyPatch):
+    Path("kvplan.toml").write_text("kv-dtype = 'fp8'\nutilization = 0.5\nenforce-eager = true\nformat = 'table'\n")
+    monkeypatch.setenv("KVPLAN_TP", "2")
+    words = ("fit", "llama-3-8b", "--gpu", "h100", "--ctx", "8k")
+    said = (
+        "tp 2 (KVPLAN_TP), kv_dtype fp8 (kvplan.toml), utilization 0.5 (kvplan.toml), enforce_eager true (kvplan.toml)."
+    )
+    page = run(*words)
+    assert f"Set elsewhere: {said}" in " ".join(page.out.split())
+    assert page.err == ""
+    assert run(*words, "--json").document["settings"] == [
+        {"name": "tp", "value": "2", "source": "KVPLAN_TP"},
+        {"name": "kv_dtype", "value": "fp8", "source": "kvplan.toml"},
+        {"name": "utilization", "value": "0.5", "source": "kvplan.toml"},
+        {"name": "enforce_eager", "value": "true", "source": "kvplan.toml"},
+    ]
+    for other in (("size", "llama-3-8b"), ("compare", "llama-3-8b"), ("fit", "--gpu", "h100", "--ctx", "8k")):
+        shown = " ".join(run(*other).out.partition("Set elsewhere: ")[2].split())
+        assert "tp 2 (KVPLAN_TP)" in shown
+        assert "kv_dtype fp8 (kvplan.toml)" in shown
+    emitted = run(*words, "--emit", "vllm")
+    assert "Set elsewhere" not in emitted.out
+    assert "note: set elsewhere: tp 2 (KVPLAN_TP), kv_dtype fp8 (kvplan.toml)" in emitted.err
+    told = run(*words, "--tp", "1", "--kv-dtype", "bf16", "--utilization", "0.9", "--no-config")
+    assert "elsewhere" not in told.out + told.err
+
+
+def test_what_a_flag_undoes_is_not_set(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("KVPLAN_LIKELY", "1")
+    words = ("fit", "llama-3-8b", "--gpu", "h100", "--ctx", "8k")
+    assert "likely 1 (KVPLAN_LIKELY)" in run(*words).out
+    assert "elsewhere" not in run(*words, "--safe").out
+
+
+def test_an_error_says_what_was_set_elsewhere():
+    Path("kvplan.toml").write_text("tp = 8\n")
+    result = run("fit", "llama-3-70b", "--gpu", "h100x4", "--ctx", "8k")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("note: set elsewhere: tp 8 (kvplan.toml)\nerror: ")
+
+
+def test_env_shows_keys_and_values(tmp_path: Path):
+    Path("kvplan.toml").write_text("tp = 8\n[fit]\nkv-dtype = 'fp8'\nlora_targets = ['q_proj', 'v_proj']\n")
+    user = tmp_path / "home" / "kvplan"
+    user.mkdir(parents=True)
+    (user / "config.toml").write_text("engine = 'vllm'\n")
+    rows = [(row["name"], row["value"], row["source"]) for row in run("env", "--json").document["settings"]]
+    assert ("tp", "8", "kvplan.toml") in rows
+    assert ("[fit] kv_dtype", "fp8", "kvplan.toml") in rows
+    assert ("[fit] lora_targets", "q_proj,v_proj", "kvplan.toml") in rows
+    assert ("engine", "vllm", str(user / "config.toml")) in rows
+    Path("kvplan.toml").write_text("[fit]\ntpp = 8\n")
+    assert "kvplan fit has no setting 'tpp'" in run("env", "--json").out

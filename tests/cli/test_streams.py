@@ -30,7 +30,7 @@ FIT = ("fit", "llama-3-70b", "--gpu", "h100", "--tp", "8", "--ctx", "8k")
         (("size", "--help"), 0),
     ],
 )
-def test_exit_codes(words: tuple[str, ...], code: int):
+def test_an_exit_code_is_2_exactly_when_only_stderr_speaks(words: tuple[str, ...], code: int):
     result = run(*words)
     assert result.code == code
     assert (result.out == "") == (code == 2)
@@ -49,6 +49,18 @@ def test_the_hub_out_of_reach_is_3():
     [
         (("fitt", "llama-3-8b"), "did you mean fit?"),
         (("size", "llama-3-8b", "--kv-dtyp", "fp8"), "did you mean --kv-dtype?"),
+        (("size", "llama-3-8b", "--safe"), "--safe is an option of kvplan fit and kvplan check"),
+        (("models", "--csv"), "hint: --format csv"),
+        (("check", "--sarif"), "hint: --format sarif"),
+        (("check", "--csv"), "hint: kvplan check --help"),
+        (("fit", "llama-3-8b", "--markdown"), "hint: --format markdown"),
+        (
+            ("fit", "llama-3-8b", "--gpu", "h100", "--gpu-memory", "1EB"),
+            "a unit that isn't known\nhint: known: B, kB, MB",
+        ),
+        (("fit", "llama-3-8b", "--gpu", "h100", "--gpu-memory", "80G"), "write 80GiB or 80GB"),
+        (("size", "https://example.com/x"), "only https://huggingface.co/org/name is read"),
+        (("size", "https://huggingface.co/meta-llama"), "only https://huggingface.co/org/name is read"),
         (("size", "llama-3-7b"), "llama-3"),
         (("size", "llama-3-8b", "--kv-dtype", "fp9"), "--kv-dtype: 'fp9' is not a cache format"),
         (("size", "llama-3-8b", "--ctx", "8q"), "--ctx: "),
@@ -171,7 +183,7 @@ def test_an_error_that_nobody_can_read_keeps_its_exit_code():
 def test_a_variable_that_nothing_reads_is_named(monkeypatch: pytest.MonkeyPatch):
     plain = run("size", "llama-3-8b", "--json")
     monkeypatch.setenv("KVPLAN_KV_DTYP", "fp8")
-    monkeypatch.setenv("KVPLAN_GPU", "h100")  # of another command
+    monkeypatch.setenv("KVPLAN_UTILIZATION", "0.8")  # of another command
     result = run("size", "llama-3-8b", "--json")
     assert result == (
         0,
@@ -197,7 +209,7 @@ def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch):
     assert run("size", "llama-3-8b") == (130, "", "")
 
 
-def test_stdin():
+def test_a_config_is_read_from_standard_input():
     config = '{"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 256, "num_attention_heads": 4}'
     result = process("size", "-", "--ctx", "1k", "--json", stdin=config)
     assert result.code == 0, result.err
@@ -246,7 +258,7 @@ def test_nothing_is_written_after_a_failure(tmp_path: Path):
 # colour and signs
 
 
-def test_colour():
+def test_colour_is_for_terminals_unless_it_is_forced():
     assert "\x1b[" not in process(*FIT).out
     assert "\x1b[" in process(*FIT, FORCE_COLOR="1").out
     assert "\x1b[" not in process(*FIT, FORCE_COLOR="1", NO_COLOR="1").out
@@ -273,3 +285,70 @@ def test_pages_fit_a_hundred_columns():
     ):
         assert max(map(len, run(*words).out.splitlines())) <= 100
     assert max(map(len, process(*FIT, COLUMNS="60").out.splitlines())) <= 60
+
+
+def test_a_narrow_window_gets_the_narrowest_page(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "10")
+    assert "No room in 40 columns, the least that a page has, for: " in " ".join(run("size", "llama-3-8b").out.split())
+
+
+@pytest.fixture
+def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that can't be entered, whoever runs the tests."""
+    folder, stat = tmp_path / "locked", Path.stat
+    folder.mkdir()
+
+    def refuse(path: Path, **more: bool) -> os.stat_result:
+        if folder in path.absolute().parents:
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **more)
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    return folder
+
+
+@pytest.mark.parametrize("command", [("size", "llama-3-8b"), ("env",)])
+def test_a_home_that_cant_be_entered_has_no_settings(
+    command: tuple[str, ...], locked: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(locked))
+    assert run(*command)[::2] == (0, "")
+
+
+def test_a_settings_file_that_cant_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[tool.kvplan]\n")
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", refuse)
+        result = run("size", "./config.json")
+    assert result.code == 2
+    assert "pyproject.toml can't be read\ncause: Permission denied\nhint: --no-config" in result.err
+
+
+@pytest.mark.parametrize("name", [".", "config.json", "model"])
+def test_a_model_that_cant_be_reached_is_no_bug(name: str, locked: Path):
+    result = run("size", str(locked / name), "--no-config")
+    assert result.code == 2
+    assert "can't be read\ncause: Permission denied" in result.err
+
+
+def test_what_the_system_says_of_a_file_is_no_bug(monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(5, "Input/output error", "/mnt/models/config.json")
+
+    monkeypatch.setattr("kvplan.api.engines", fail)
+    result = run("engines")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "error: /mnt/models/config.json can't be used\ncause: Input/output error\n"
+
+
+def test_a_link_that_leads_to_itself(tmp_path: Path):
+    (tmp_path / "one").symlink_to(tmp_path / "two")
+    (tmp_path / "two").symlink_to(tmp_path / "one")
+    said = run("size", str(tmp_path / "one"), "--no-config").err
+    assert "is a link that leads back to itself" in said
+    assert "there is no" not in said

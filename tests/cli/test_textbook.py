@@ -49,7 +49,7 @@ def test_in_the_textbooks_own_words():
     assert cache("deepseek-v3")["bytes_per_token"] == 70_272
 
 
-def test_sequences():
+def test_a_sequence_is_as_large_as_published():
     assert at("llama-3-8b", 8192) == pytest.approx(1.0737 * GB, rel=1e-4)
     assert at("llama-3-8b", 131_072) == pytest.approx(17.18 * GB, rel=1e-3)
     assert at("llama-3-70b", 8192) == 2.5 * GIB
@@ -173,7 +173,7 @@ def test_the_rule_of_thumb_stands_beside_the_answer():
 # 3. decode time
 
 
-def test_step_time():
+def test_a_step_takes_what_reading_weights_and_cache_takes():
     step = run_json(*LLAMA_70B, "--ctx", "8k")["decode"]
     assert step["batch"] == 162
     assert step["weight_read_s"] == pytest.approx(140 * GB / 26.8e12)
@@ -196,7 +196,7 @@ def test_twice_the_batch():
     assert two["kv_read_s"] == pytest.approx(2 * one["kv_read_s"])
 
 
-def test_crossover():
+def test_the_cache_outweighs_the_weights_from_53_sequences():
     step = run_json(*LLAMA_70B, "--ctx", "8k")["decode"]
     assert step["crossover_batch"] == 53  # 140 GB / 2.684 GB = 52.15
     assert step["crossover_context"] == 2638  # 140 GB / 162 / 327,680 B = 2,637.3

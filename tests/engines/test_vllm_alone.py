@@ -7,7 +7,7 @@ import pytest
 from cli.running import run
 
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Options
+from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.tables.versions import parse
 from kvplan.sources.gpus import load_gpu
@@ -23,8 +23,19 @@ STARTED = (
 
 
 def said(name: str, tp: int, version: str = "0.19.0", gpu: str = "h100", **options) -> list[str]:
-    found = Vllm(parse(version)).cautions(
-        load_model(name), load_gpu(gpu), Parallel(tp=tp), Options(**{"utilization": 0.95, **options}), 8192
+    found = (
+        Vllm(parse(version))
+        .start(
+            Setup(
+                load_model(name),
+                load_gpu(gpu),
+                Parallel(tp=tp),
+                None,
+                Options(**{"utilization": 0.95, **options}),
+                8192,
+            )
+        )
+        .cautions()
     )
     return [each for each in found if "when warming up sampler" in each]
 

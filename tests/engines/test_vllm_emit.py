@@ -10,27 +10,29 @@ import yaml
 from kvplan.arch.formats import parse_kv_format
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
-from kvplan.check.serving import parse
-from kvplan.check.tree import WorkingTree
-from kvplan.engines.base import Capacity, Options
+from kvplan.engines.base import Capacity, Options, Served, Setup
 from kvplan.engines.registry import engine
 from kvplan.engines.vllm import emit
 from kvplan.engines.vllm.inverse import utilization
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.errors import UsageError
 from kvplan.families import read
+from kvplan.manifests import parse
+from kvplan.manifests.tree import WorkingTree
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
 
 H100 = load_gpu("h100")
 LLAMA = load_model("llama-3-70b")
 HUB = "meta-llama/Meta-Llama-3-70B"
-ONE = Parallel()
+ONE, PLAIN = Parallel(), Options()
 
 
-def told(parallel=ONE, kv=None, options=Options(), gpu=H100, version="0.33.0", context=8192) -> emit.Launch:  # noqa: B008
+def told(parallel=ONE, kv=None, options=PLAIN, gpu=H100, version="0.33.0", context=8192, model=LLAMA) -> emit.Launch:
     asked = None if kv is None else parse_kv_format(kv)
-    return emit.launch(engine(f"vllm@{version}"), LLAMA, gpu, parallel, asked, options, context, HUB)
+    return emit.launch(
+        engine(f"vllm@{version}").start(Setup(model, gpu, parallel, asked, options, context)), Served(HUB)
+    )
 
 
 def test_serve_line():
@@ -53,7 +55,7 @@ def test_code_of_a_checkpoint_is_mentioned_where_no_library_has_it(type_, said):
         "auto_map": {"AutoConfig": "configuration_ours.OurConfig"},
     }  # fmt: skip
     model = read(config, Origin("us/ours", "a test"))
-    made = emit.launch(engine("vllm"), model, H100, ONE, None, Options(), 8192, "us/ours")
+    made = emit.launch(engine("vllm").start(Setup(model, H100, ONE, None, Options(), 8192)), Served("us/ours"))
     assert ("--trust-remote-code" in emit.serve(made)) is said
 
 
@@ -62,12 +64,13 @@ def test_every_flag_has_its_place():
         utilization=0.85, block_size=32, max_num_batched_tokens=4096, max_num_seqs=64, prefix_caching=False, graphs=False,
         async_scheduling=False, hybrid_manager=False, speculative_tokens=2,
     )  # fmt: skip
-    words = emit.arguments(told(Parallel(tp=4, pp=2, dp=2, ep=8, dcp=2), "turboquant_k8v4", options))
+    split = Parallel(tp=8, pp=2, dp=2, ep=16, dcp=2)
+    words = emit.arguments(told(split, "fp8", options, model=load_model("qwen3-30b-a3b")))
     line = " ".join(map(shlex.quote, words))
     for part in (
-        "--enforce-eager", "--tensor-parallel-size 4", "--pipeline-parallel-size 2", "--data-parallel-size 2",
+        "--enforce-eager", "--tensor-parallel-size 8", "--pipeline-parallel-size 2", "--data-parallel-size 2",
         "--decode-context-parallel-size 2", "--enable-expert-parallel", "--gpu-memory-utilization 0.85",
-        "--kv-cache-dtype turboquant_k8v4", "--block-size 32", "--no-enable-prefix-caching",
+        "--kv-cache-dtype fp8", "--block-size 32", "--no-enable-prefix-caching",
         "--disable-hybrid-kv-cache-manager", "--max-num-batched-tokens 4096", "--max-num-seqs 64", "--no-async-scheduling",
         """--speculative-config '{"method": "ngram", "num_speculative_tokens": 2}'""",
     ):  # fmt: skip
@@ -102,9 +105,7 @@ def test_formats_are_spelled_as_vllm_does(kv, word):
 
 def test_names_are_quoted():
     plain = told()
-    odd = emit.Launch(
-        "./my model", *(getattr(plain, name) for name in ("engine", "gpu", "parallel", "kv", "options", "chosen"))
-    )
+    odd = emit.launch(plain.started, Served("./my model"))
     assert emit.serve(odd).startswith("vllm serve './my model'")
 
 
@@ -138,8 +139,8 @@ def test_check_reads_what_was_emitted(made):
         read = {key[-1]: placed.value for key, placed in command.layer.items()}
         assert read["model"] == HUB
         assert read["context"] == made.chosen.length
-        assert read["tp"] == made.parallel.tp
-        assert read.get("dp", 1) == made.parallel.dp
+        assert read["tp"] == made.setup.parallel.tp
+        assert read.get("dp", 1) == made.setup.parallel.dp
         assert float(read["gpu_memory_utilization"]) == made.utilization
         assert int(read["max_num_seqs"]) == made.chosen.sequences
 
@@ -158,11 +159,11 @@ def test_utilization_is_the_least_that_holds_so_many(name, likely):
 
     def holds(share: float) -> bool:
         options = Options(utilization=share)
-        memory = own.budget(model, H100, ONE, options, 4096).kv
-        found = own.capacity(model, H100, ONE, kv, options, 4096, memory.likely if likely else memory.low)
+        memory = own.start(Setup(model, H100, ONE, None, options, 4096)).budget().kv
+        found = own.start(Setup(model, H100, ONE, kv, options, 4096)).capacity(memory.likely if likely else memory.low)
         return isinstance(found, Capacity) and found.max_sequences >= 3
 
-    share = utilization(own, model, H100, ONE, kv, Options(), 4096, 3, likely=likely)
+    share = utilization(own.start(Setup(model, H100, ONE, kv, Options(), 4096)), 3, likely=likely)
     assert holds(share)
     assert not holds(share - 0.002)
 
@@ -171,9 +172,9 @@ def test_what_no_share_holds_is_said():
     own = Vllm()
     kv = own.kv_format(LLAMA, None, H100)
     with pytest.raises(UsageError, match="on each GPU"):
-        utilization(own, LLAMA, H100, ONE, kv, Options(), 8192, 1)
+        utilization(own.start(Setup(LLAMA, H100, ONE, kv, Options(), 8192)), 1)
     with pytest.raises(UsageError, match="max_num_seqs"):
-        utilization(own, LLAMA, H100, ONE, kv, Options(max_num_seqs=4), 8192, 5)
+        utilization(own.start(Setup(LLAMA, H100, ONE, kv, Options(max_num_seqs=4), 8192)), 5)
 
 
 def test_batches_that_vllm_refuses_are_refused() -> None:
@@ -205,12 +206,11 @@ def test_a_model_without_prediction_layers_drafts_from_its_text() -> None:
 )  # fmt: skip
 def test_a_release_is_told_only_what_it_knows(version, kv, options, since):
     """From the releases' own arg_utils.py and config."""
-    made = told(kv=kv, options=options, version=version)
     if since is None and kv is None:
-        assert "--max-lora-rank 8" in emit.serve(made)
+        assert "--max-lora-rank 8" in emit.serve(told(kv=kv, options=options, version=version))
         return
     with pytest.raises(UsageError, match=version) as refused:
-        emit.serve(made)
+        emit.serve(told(kv=kv, options=options, version=version))
     assert since is None or since in refused.value.problem.hint
 
 
@@ -232,6 +232,7 @@ def test_sixteen_bits_are_auto_before_they_had_a_name():
 def test_drafts_are_called_as_the_release_does(version, method):
     model, options = load_model("deepseek-v3"), Options(speculative_tokens=1)
     made = emit.launch(
-        engine(f"vllm@{version}"), model, H100, Parallel(tp=8), None, options, 4096, "deepseek-ai/DeepSeek-V3"
+        engine(f"vllm@{version}").start(Setup(model, H100, Parallel(tp=8), None, options, 4096)),
+        Served("deepseek-ai/DeepSeek-V3"),
     )
     assert f'"method": "{method}"' in emit.serve(made)

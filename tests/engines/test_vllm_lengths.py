@@ -59,7 +59,7 @@ def test_longrope_starts_short_and_takes_more():
     assert NEW.default_context(inside).tokens == 32_768
 
 
-def test_bundled_ones():
+def test_default_lengths_of_bundled_models():
     assert NEW.default_context(load_model("phi-4-mini")).tokens == 4096
     assert NEW.default_context(load_model("gemma-3-27b")).tokens == 131_072
     assert (

@@ -14,7 +14,7 @@ from cli.running import run
 from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import DTYPES, GGML, NAMED
-from kvplan.engines.base import Options
+from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.starts.loaders import GGUF, ways
 from kvplan.engines.vllm.tables.versions import parse
@@ -55,7 +55,9 @@ def model(block: dict) -> Model:
 
 def plan(loaded: Model, gpu: str | None, version: str = "0.33.0", tp: int = 1) -> object:
     engine, card = Vllm(parse(version)), None if gpu is None else load_gpu(gpu)
-    return engine.plan(loaded, card, Parallel(tp=tp), engine.kv_format(loaded, None, card), Options(), 4096)
+    return engine.start(
+        Setup(loaded, card, Parallel(tp=tp), engine.kv_format(loaded, None, card), Options(), 4096)
+    ).made
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def sampled(name: str) -> Model:
 
 
 @pytest.mark.parametrize("config", sorted(SAMPLE["configs"]))
-def test_sample(config):
+def test_the_sampled_plans_are_equal_to_the_block(config):
     differences = [
         (row["tp"], row["kv_cache_dtype"], row["flags"], found)
         for row in SAMPLE["rows"]
@@ -44,8 +44,8 @@ def test_every_shape_of_the_corpus(corpus, count_cases):
     _check(rows, lambda row: corpus / "shapes" / f"{row['model']}.json", "vllm shapes", count_cases)
 
 
-def test_other_options(corpus, count_cases):
-    """Other GPUs, block sizes, formats, drafted tokens: rows that no rule was made from."""
+def test_plans_with_other_gpus_formats_and_flags_are_equal(corpus, count_cases):
+    """Other GPUs, block sizes, formats, drafted tokens: the third set of docs/accuracy-method.md."""
     rows = [json.loads(line) for line in (DATA / "vllm-extra-plans.jsonl").read_text().splitlines()]
     known = [row for row in rows if not _expected_to_differ(row)]
     assert len(known) >= 400

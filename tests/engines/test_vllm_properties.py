@@ -17,7 +17,7 @@ from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
 from kvplan.arch.layers import Attention, Cache, Compressed, Latent, Layer, Recurrent, StateTensor
 from kvplan.arch.model import Context, Model, Origin
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Capacity, Options, Refusal
+from kvplan.engines.base import Capacity, Options, Refusal, Setup
 from kvplan.engines.registry import engine
 from kvplan.engines.vllm.blocks.reserve import NAMES, STATES, stage_bytes
 from kvplan.engines.vllm.blocks.states import in_kept_formats
@@ -44,7 +44,9 @@ def served() -> list[str]:
     found = []
     for name in sorted(model_names()):
         try:
-            Vllm().plan(model_of(name), H100, ONE, Vllm().kv_format(model_of(name), None, H100), Options(), 4096)
+            Vllm().start(
+                Setup(model_of(name), H100, ONE, Vllm().kv_format(model_of(name), None, H100), Options(), 4096)
+            )
         except KvplanError:
             continue
         found.append(name)
@@ -59,7 +61,7 @@ def kv_of(name: str):
 
 
 def ask(name: str, context: int, memory: int) -> Capacity | Refusal:
-    return Vllm().capacity(model_of(name), H100, ONE, kv_of(name), Options(), context, memory)
+    return Vllm().start(Setup(model_of(name), H100, ONE, kv_of(name), Options(), context)).capacity(memory)
 
 
 NOT_SERVED = {
@@ -86,7 +88,7 @@ def test_a_request_never_reserves_less_than_the_formula_in_its_formats(name):
     model, kv = model_of(name), kv_of(name)
     curve = formula_in_its_formats(model, kv)
     for tokens in LENGTHS:
-        made = Vllm().plan(model, H100, ONE, kv, Options(), tokens)
+        made = Vllm().start(Setup(model, H100, ONE, kv, Options(), tokens)).made
         if not has(model, Compressed) or tokens >= 128:
             assert stage_bytes(made, tokens, 0) >= curve.bytes_at(tokens), tokens
 
@@ -124,7 +126,7 @@ def test_qwen3_nexts_states_are_kept_in_16_bit():
 def test_whose_states_follow_the_config(name, version, named):
     model, engine_ = model_of(name), Vllm(version)
     kv = engine_.kv_format(model, None, H100)
-    found = engine_.capacity(model, H100, Parallel(), kv, Options(), 4096, 2000 * GIB)
+    found = engine_.start(Setup(model, H100, Parallel(), kv, Options(), 4096)).capacity(2000 * GIB)
     assert isinstance(found, Capacity)
     assert {what for what, _ in found.notes if what in STATES.values()} == ({named} if named else set())
 
@@ -139,7 +141,7 @@ def test_the_difference_is_named_to_the_byte(name):
     found = ask(name, 33_000, 2000 * GIB)
     assert isinstance(found, Capacity)
     ideal = model.rank_curves(ONE, kv)[0].bytes_at(33_000)
-    reserved = Vllm().reserved(model, H100, ONE, kv, Options(), 33_000)
+    reserved = Vllm().start(Setup(model, H100, ONE, kv, Options(), 33_000)).reserved()
     assert sum(amount for _, amount in found.notes) == reserved - ideal
     assert {what for what, _ in found.notes} <= {*NAMES, *STATES.values()}
     assert len(found.reasons) == len(found.notes)
@@ -250,7 +252,7 @@ def asked(model: Model, kv: str | None, parallel: Parallel, options: Options) ->
     """The cache format, or None where vLLM would not start with the model, whatever the memory."""
     try:
         chosen = Vllm().kv_format(model, parse_kv_format(kv) if kv else None, H100)
-        Vllm().plan(model, H100, parallel, chosen, options, 4096)
+        Vllm().start(Setup(model, H100, parallel, chosen, options, 4096))
     except KvplanError:
         return None
     return chosen
@@ -266,9 +268,9 @@ def test_no_shape_reserves_less_than_the_formula_in_its_formats(model, options, 
     chosen = asked(model, kv, parallel, options)
     if chosen is None:
         return
-    reserved = Vllm().reserved(model, H100, parallel, chosen, options, tokens)
+    reserved = Vllm().start(Setup(model, H100, parallel, chosen, options, tokens)).reserved()
     assert reserved >= formula_in_its_formats(model, chosen, parallel).bytes_at(tokens)
-    found = Vllm().capacity(model, H100, parallel, chosen, options, tokens, 4000 * GIB)
+    found = Vllm().start(Setup(model, H100, parallel, chosen, options, tokens)).capacity(4000 * GIB)
     assert isinstance(found, Capacity)
     ideal = model.rank_curves(parallel, chosen)[0].bytes_at(tokens)
     assert sum(amount for _, amount in found.notes) == reserved - ideal
@@ -289,7 +291,7 @@ def test_no_shape_of_the_corpus_reserves_less_either(corpus, count_cases):
                 continue
             curve = formula_in_its_formats(model, chosen, parallel)
             for tokens in LENGTHS[2:] if has(model, Compressed) else LENGTHS:
-                reserved = Vllm().reserved(model, H100, parallel, chosen, plain, tokens)
+                reserved = Vllm().start(Setup(model, H100, parallel, chosen, plain, tokens)).reserved()
                 assert reserved >= curve.bytes_at(tokens), (file.name, kv, tp, tokens)
                 plans += 1
     count_cases("vllm reserves, formula in its formats", plans)
@@ -306,7 +308,7 @@ def test_more_memory_is_never_less_and_longer_requests_never_more(model, options
         return
     own = Vllm()
     found, richer, long = (
-        own.capacity(model, H100, ONE, chosen, options, length, room)
+        own.start(Setup(model, H100, ONE, chosen, options, length)).capacity(room)
         for length, room in ((context, memory), (context, memory + more), (context + longer, memory))
     )
     if isinstance(found, Refusal):
@@ -322,7 +324,7 @@ def test_more_memory_is_never_less_and_longer_requests_never_more(model, options
 def test_ranks_divide_and_stages_share():
     kv = kv_of("llama-3-70b")
     sizes = [
-        Vllm().reserved(model_of("llama-3-70b"), H100, parallel, kv, Options(), 8192)
+        Vllm().start(Setup(model_of("llama-3-70b"), H100, parallel, kv, Options(), 8192)).reserved()
         for parallel in (ONE, Parallel(tp=8), Parallel(pp=2), Parallel(tp=16))
     ]
     assert sizes[0] == 8 * sizes[1] == 2 * sizes[2]
@@ -334,6 +336,6 @@ def test_planning_is_quick():
     own, start = engine("vllm"), time.perf_counter()
     for name in names:
         model, kv = model_of(name), kv_of(name)
-        memory = own.budget(model, H100, ONE, Options(), 8192).kv
-        own.capacity(model, H100, ONE, kv, Options(), 8192, max(memory.low, 0))
+        memory = own.start(Setup(model, H100, ONE, None, Options(), 8192)).budget().kv
+        own.start(Setup(model, H100, ONE, kv, Options(), 8192)).capacity(max(memory.low, 0))
     assert time.perf_counter() - start < 0.2

@@ -17,7 +17,7 @@ from kvplan.arch.formats import parse_kv_format
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import NAMED
-from kvplan.engines.base import Capacity, Options
+from kvplan.engines.base import Capacity, Options, Served, Setup
 from kvplan.engines.vllm import emit
 from kvplan.engines.vllm.layout.views import view_of
 from kvplan.engines.vllm.policy import Vllm
@@ -54,7 +54,9 @@ def model(shape: str, block: dict, dtype: str = "bfloat16"):
 
 def asked(loaded, engine: Vllm, gpu: str, tp: int) -> Capacity:
     card, parallel = load_gpu(gpu), Parallel(tp=tp)
-    found = engine.capacity(loaded, card, parallel, engine.kv_format(loaded, None, card), Options(), 4096, 8 << 30)
+    found = engine.start(Setup(loaded, card, parallel, engine.kv_format(loaded, None, card), Options(), 4096)).capacity(
+        8 << 30
+    )
     assert isinstance(found, Capacity)
     return found
 
@@ -117,9 +119,11 @@ def test_deprecated_methods_need_a_flag(version, needed):
     """From DEPRECATED_QUANTIZATION_METHODS, which 0.14 came with; Llama-3.1-405B-FP8 is stored so."""
     loaded, engine, card = model("qwen2", {"quant_method": "fbgemm_fp8"}), Vllm(parse(version)), load_gpu("h100")
     plan = (loaded, card, Parallel(), None, Options(), 4096)
-    said = engine.cautions(loaded, card, Parallel(), Options(), 4096)
+    said = engine.start(Setup(loaded, card, Parallel(), None, Options(), 4096)).cautions()
     assert bool(said) == needed
-    assert ("--allow-deprecated-quantization" in emit.serve(emit.launch(engine, *plan, "a/checkpoint"))) == needed
+    assert (
+        "--allow-deprecated-quantization" in emit.serve(emit.launch(engine.start(Setup(*plan)), Served("a/checkpoint")))
+    ) == needed
 
 
 def test_a_format_that_is_asked_about_isnt_the_checkpoints():
@@ -189,7 +193,7 @@ def test_caches_of_keys_wider_than_values(gpu, kv, taken):
     loaded = read(MIMO, Origin("a checkpoint", "a test"))
     plan = (loaded, load_gpu(gpu), Parallel(), parse_kv_format(kv), Options(), 4096)
     if taken:
-        assert Vllm().plan(*plan).stages
+        assert Vllm().start(Setup(*plan)).made.stages
         return
     with pytest.raises(UsageError):
-        Vllm().plan(*plan)
+        Vllm().start(Setup(*plan))

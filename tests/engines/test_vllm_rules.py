@@ -12,7 +12,7 @@ from kvplan.arch.formats import FORMATS, parse_kv_format
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.engines import registry
-from kvplan.engines.base import Capacity, Options, Refusal
+from kvplan.engines.base import Capacity, Options, Refusal, Setup
 from kvplan.engines.vllm.blocks.backends import Need, pick
 from kvplan.engines.vllm.blocks.groups import Cached, layout
 from kvplan.engines.vllm.blocks.specs import Demand, Spec
@@ -33,7 +33,7 @@ ONE = Parallel()
 def plan(name, parallel=ONE, kv=None, options=Options(), gpu=H100, version=NEWEST, context=4096):  # noqa: B008
     own, model = Vllm(version), load_model(name)
     chosen = own.kv_format(model, None if kv is None else parse_kv_format(kv), gpu)
-    return own.plan(model, gpu, parallel, chosen, options, context)
+    return own.start(Setup(model, gpu, parallel, chosen, options, context)).made
 
 
 # Engines by name
@@ -146,7 +146,7 @@ def test_steps_by_gpu(gpu, version, batches):
 def test_steps_hold_the_longest_item_since_they_must(version, gpu, tokens):
     """2,496 tokens of 32 frames. Source: engine/arg_utils.py of 0.21 and 0.22; a public log of 0.19 with steps of 2,048."""
     model = load_model("gemma-4-31b")
-    chosen = steps(model, load_gpu(gpu), Parallel(), Options(), 32_768, rules(parse(version)))
+    chosen = steps(Setup(model, load_gpu(gpu), Parallel(), None, Options(), 32_768), rules(parse(version)))
     assert chosen.tokens == tokens
 
 
@@ -157,7 +157,11 @@ def test_steps_hold_the_longest_item_since_they_must(version, gpu, tokens):
 def test_steps_that_hold_no_item_deserve_a_word(version, asked, said):
     """vllm-project/vllm#42687: 0.20.0 on a GPU of less than 70 GB."""
     options = Options(max_num_batched_tokens=asked)
-    found = Vllm(parse(version)).cautions(load_model("gemma-4-31b"), load_gpu("l40s"), Parallel(), options, 32_768)
+    found = (
+        Vllm(parse(version))
+        .start(Setup(load_model("gemma-4-31b"), load_gpu("l40s"), Parallel(), None, options, 32_768))
+        .cautions()
+    )
     assert [True for each in found if "max_tokens_per_mm_item (2496)" in each] == [True] * said
 
 
@@ -250,7 +254,7 @@ def test_longer_and_busier_never_hold_fewer_pages(length, more, in_flight):
         ("nemotron-h-8b", Parallel(tp=16), "num_groups"),
     ],
 )
-def test_what_does_not_divide(name, parallel, words):
+def test_a_parallel_size_that_does_not_divide_is_refused_with_the_cause(name, parallel, words):
     with pytest.raises(CannotSplit) as caught:
         plan(name, parallel)
     assert words in str(caught.value.problem.cause)
@@ -281,10 +285,10 @@ def test_scales_of_blocks_are_not_cut(wide, tp, said):
     model, own = read(config, Origin("test", "test")), Vllm()
     kv = own.kv_format(model, None, H100)
     if said is None:
-        own.plan(model, H100, Parallel(tp=tp), kv, Options(), 4096)
+        own.start(Setup(model, H100, Parallel(tp=tp), kv, Options(), 4096))
         return
     with pytest.raises(CannotSplit) as caught:
-        own.plan(model, H100, Parallel(tp=tp), kv, Options(), 4096)
+        own.start(Setup(model, H100, Parallel(tp=tp), kv, Options(), 4096))
     assert said in str(caught.value.problem.cause)
 
 
@@ -326,16 +330,18 @@ def test_blocks_of_experts_are_refined_since_029(wide, parallel, gpu, version, s
     model, own, card = routed(wide, BLOCKS), Vllm(version), load_gpu(gpu)
     kv = own.kv_format(model, None, card)
     if said is None:
-        own.plan(model, card, parallel, kv, Options(), 4096)
+        own.start(Setup(model, card, parallel, kv, Options(), 4096))
         return
     with pytest.raises(CannotSplit) as caught:
-        own.plan(model, card, parallel, kv, Options(), 4096)
+        own.start(Setup(model, card, parallel, kv, Options(), 4096))
     assert said in str(caught.value.problem.cause)
 
 
 def test_a_hint_names_what_experts_can_be_cut_by():
     with pytest.raises(CannotSplit) as caught:
-        Vllm((0, 28, 0)).plan(routed(1536, BLOCKS), H100, Parallel(tp=8), parse_kv_format("bf16"), Options(), 4096)
+        Vllm((0, 28, 0)).start(
+            Setup(routed(1536, BLOCKS), H100, Parallel(tp=8), parse_kv_format("bf16"), Options(), 4096)
+        )
     assert "--tp 2 or 4, --engine vllm@0.29.0, --ep 8" in str(caught.value.problem.hint)
 
 
@@ -398,17 +404,19 @@ def test_groups_of_packed_integers_are_cut_where_a_kernel_takes_it(model, tp, gp
     own, card = Vllm(version), load_gpu(gpu)
     kv = own.kv_format(model, None, card)
     if said is None:
-        own.plan(model, card, Parallel(tp=tp), kv, Options(), 4096)
+        own.start(Setup(model, card, Parallel(tp=tp), kv, Options(), 4096))
         return
     with pytest.raises(CannotSplit) as caught:
-        own.plan(model, card, Parallel(tp=tp), kv, Options(), 4096)
+        own.start(Setup(model, card, Parallel(tp=tp), kv, Options(), 4096))
     assert said in str(caught.value.problem.cause)
 
 
 def test_a_hint_names_what_groups_can_be_cut_by():
     with pytest.raises(CannotSplit) as caught:
-        Vllm().plan(dense(compressed(32), "float16"), H100, Parallel(tp=8), parse_kv_format("bf16"), Options(), 4096)
-    assert caught.value.problem.hint == "--tp 1 or 2 or 4"
+        Vllm().start(
+            Setup(dense(compressed(32), "float16"), H100, Parallel(tp=8), parse_kv_format("bf16"), Options(), 4096)
+        )
+    assert caught.value.problem.hint == "--tp 1, 2 or 4"
 
 
 def test_expert_parallelism_needs_experts():
@@ -428,7 +436,7 @@ def test_no_release_has_a_32_bit_cache(version, has):
 
 def test_a_model_that_is_run_in_32_bit_has_such_a_cache():
     wide = replace(load_model("llama-3-8b"), dtype=FORMATS["fp32"])
-    Vllm().plan(wide, H100, ONE, parse_kv_format("fp32"), Options(), 4096)
+    Vllm().start(Setup(wide, H100, ONE, parse_kv_format("fp32"), Options(), 4096))
 
 
 def test_a_class_that_is_not_served():
@@ -463,7 +471,7 @@ def test_packed_latents_alone_are_dealt_over_ranks():
         (Need(96, "fp8"), (7, 5), "TRITON_ATTN", None),
     ],
 )
-def test_backends(need, gpu, name, sizes):
+def test_a_backend_is_picked_by_head_format_and_gpu(need, gpu, name, sizes):
     if sizes is None:
         with pytest.raises(UsageError, match=name):
             pick("attention", need, gpu, None)
@@ -477,18 +485,22 @@ def test_the_null_block_is_withheld_from_the_check_alone():
     own, older, model = Vllm(), Vllm((0, 28, 0)), load_model("llama-3-8b")
     kv, block = parse_kv_format("bf16"), 16 * 32 * 8 * 256 * 2
     exact = 4096 // 16 * block
-    found = own.capacity(model, H100, ONE, kv, Options(), 4096, exact)
+    found = own.start(Setup(model, H100, ONE, kv, Options(), 4096)).capacity(exact)
     assert isinstance(found, Refusal)
     assert found.max_context == 4096 - 16
     assert found.needed_bytes - found.available_bytes == block
-    started = own.capacity(model, H100, ONE, kv, Options(), 4096, exact + block)
+    started = own.start(Setup(model, H100, ONE, kv, Options(), 4096)).capacity(exact + block)
     assert isinstance(started, Capacity)
     assert started.blocks == 257
-    assert isinstance(older.capacity(model, H100, ONE, kv, Options(), 4096, exact), Capacity)
+    assert isinstance(older.start(Setup(model, H100, ONE, kv, Options(), 4096)).capacity(exact), Capacity)
 
 
-def test_nothing_left():
-    found = Vllm().capacity(load_model("llama-3-8b"), H100, ONE, parse_kv_format("bf16"), Options(), 4096, -GIB)
+def test_no_memory_left_is_vllms_own_refusal():
+    found = (
+        Vllm()
+        .start(Setup(load_model("llama-3-8b"), H100, ONE, parse_kv_format("bf16"), Options(), 4096))
+        .capacity(-GIB)
+    )
     assert isinstance(found, Refusal)
     assert found.message.startswith("No available memory for the cache blocks")
     assert found.max_context == 0
@@ -514,7 +526,7 @@ def test_nothing_left():
 def test_refusals_are_worded_as_the_release_does(version, said):
     """Llama-3-8B keeps 131,072 B a token: 8,192 tokens are 1 GiB. Words: each release's kv_cache_utils.py, worker.py."""
     own, model = Vllm(parse(version)), load_model("llama-3-8b")
-    found = own.capacity(model, H100, ONE, own.kv_format(model, None, H100), Options(), 8192, GIB // 2)
+    found = own.start(Setup(model, H100, ONE, own.kv_format(model, None, H100), Options(), 8192)).capacity(GIB // 2)
     assert isinstance(found, Refusal)
     assert found.message == said
 
@@ -524,10 +536,10 @@ def test_the_longest_request_of_all_stages_is_stated():
     own, model = Vllm(), load_model("gemma-3-27b")
     asked = (model, H100, Parallel(pp=2), own.kv_format(model, None, H100), Options(max_num_batched_tokens=2048))
     for memory in (3 * GIB, 4 * GIB, 5 * GIB):
-        found = own.capacity(*asked, 131072, memory)
+        found = own.start(Setup(*asked, 131072)).capacity(memory)
         assert isinstance(found, Refusal)
-        assert isinstance(own.capacity(*asked, found.max_context, memory), Capacity)
-        assert isinstance(own.capacity(*asked, found.max_context + 1, memory), Refusal)
+        assert isinstance(own.start(Setup(*asked, found.max_context)).capacity(memory), Capacity)
+        assert isinstance(own.start(Setup(*asked, found.max_context + 1)).capacity(memory), Refusal)
 
 
 def test_longcat_drafts_with_one_latent_layer():
@@ -543,11 +555,11 @@ def test_longcat_drafts_with_one_latent_layer():
 
     def block(drafted):
         options = Options(speculative_tokens=drafted)
-        return own.plan(model, H100, Parallel(tp=8), kv, options, 4096).stages[0]
+        return own.start(Setup(model, H100, Parallel(tp=8), kv, options, 4096)).made.stages[0]
 
     assert block(0) == 56 * 16 * 1152
     assert block(1) == 57 * 16 * 1152
-    thirds = own.plan(model, H100, Parallel(pp=3), kv, Options(), 4096)
+    thirds = own.start(Setup(model, H100, Parallel(pp=3), kv, Options(), 4096)).made
     assert thirds.stages == tuple(latents * 16 * 1152 for latents in (18, 20, 18))  # layers are dealt whole: 9, 10, 9
 
 
@@ -576,11 +588,12 @@ def test_prefix_caching_of_states_is_honoured_by_class_and_release(name, version
     model, own, asked = load_model(name), registry.engine(f"vllm@{version}"), Options(prefix_caching=True)
     kv = own.kv_format(model, None, H100)
     on, off = (
-        own.plan(model, H100, Parallel(), kv, options, 32_768) for options in (asked, Options(prefix_caching=False))
+        own.start(Setup(model, H100, Parallel(), kv, options, 32_768)).made
+        for options in (asked, Options(prefix_caching=False))
     )
     assert (on.settings.aligned, off.settings.aligned) == (kept, False)
     assert (on.request != off.request) is kept
-    said = " ".join(own.cautions(model, H100, Parallel(), asked, 32_768))
+    said = " ".join(own.start(Setup(model, H100, Parallel(), None, asked, 32_768)).cautions())
     assert ("turns prefix caching off" in said) is not kept
 
 
@@ -589,24 +602,24 @@ def test_states_at_every_block_are_not_planned(version):
     model, own = load_model("nemotron-h-8b"), registry.engine(f"vllm@{version}")
     kv = own.kv_format(model, None, H100)
     with pytest.raises(Unsupported, match="no rules for prefix caching"):
-        own.plan(model, H100, Parallel(), kv, Options(prefix_caching=True), 8192)
-    assert own.plan(model, H100, Parallel(), kv, Options(prefix_caching=False), 8192).request
+        own.start(Setup(model, H100, Parallel(), kv, Options(prefix_caching=True), 8192))
+    assert own.start(Setup(model, H100, Parallel(), kv, Options(prefix_caching=False), 8192)).made.request
 
 
 def test_the_first_releases_dont_start_with_prefix_caching_of_states():
     model, own = load_model("jamba-v0.1"), registry.engine("vllm@0.9.2")
     kv = own.kv_format(model, None, H100)
     with pytest.raises(UsageError, match="has no prefix caching"):
-        own.plan(model, H100, Parallel(tp=8), kv, Options(prefix_caching=True), 8192)
+        own.start(Setup(model, H100, Parallel(tp=8), kv, Options(prefix_caching=True), 8192))
 
 
 @pytest.mark.parametrize(("version", "used"), [("0.17.1", "false"), ("0.26.0", "true"), ("0.33.0", "true")])
 def test_the_default_for_states_is_among_what_was_assumed(version, used):
     own = registry.engine(f"vllm@{version}")
-    told = own.budget(load_model("qwen3.5-35b-a3b"), H100, Parallel(tp=2), Options(), 8192).assumed
+    told = own.start(Setup(load_model("qwen3.5-35b-a3b"), H100, Parallel(tp=2), None, Options(), 8192)).budget().assumed
     assert dict(told)["enable_prefix_caching"] == used
     assert "enable_prefix_caching" not in dict(
-        own.budget(load_model("llama-3-8b"), H100, Parallel(), Options(), 8192).assumed
+        own.start(Setup(load_model("llama-3-8b"), H100, Parallel(), None, Options(), 8192)).budget().assumed
     )
 
 
@@ -615,7 +628,10 @@ def test_a_log_of_states_with_prefixes_cached():
     model, own = load_model("qwen3.5-35b-a3b"), registry.engine("vllm@0.17.1")
     options = Options(prefix_caching=True, max_num_batched_tokens=8192, max_num_seqs=3)
     kv, low, high = parse_kv_format("fp8"), int(5.685 * 2**30), int(5.695 * 2**30)
-    found = [own.capacity(model, H100, Parallel(), kv, options, 32_768, size).max_concurrency for size in (low, high)]
+    found = [
+        own.start(Setup(model, H100, Parallel(), kv, options, 32_768)).capacity(size).max_concurrency
+        for size in (low, high)
+    ]
     assert found[0] <= 12.915
     assert found[1] >= 12.905
 

@@ -10,11 +10,12 @@ from kvplan import api
 from kvplan.arch.extras import with_draft
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Options
+from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.memory import adapters
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.starts import quantizers, served
 from kvplan.engines.vllm.tables.spans import holds
+from kvplan.engines.vllm.tables.unregistered import RUNS_IN
 from kvplan.engines.vllm.tables.versions import parse, rules
 from kvplan.errors import Unsupported, UsageError
 from kvplan.families import read
@@ -50,9 +51,10 @@ def test_what_vllm_033_fails_to_build_is_refused_by_name(name):
 
 
 @pytest.mark.parametrize("name", ["BioGptForCausalLM", "CTRLLMHeadModel", "HeliumForCausalLM", "PersimmonForCausalLM"])
-def test_what_vllm_033_builds_by_its_transformers_backend_is_served(name):
-    served.check(named(name), parse("0.33.0"))
-    assert "Transformers backend" in served.doubt(named(name), parse("0.33.0"))
+def test_what_the_transformers_backend_was_seen_to_build_is_served(name):
+    served.check(named(name), RUNS_IN)
+    assert "runs it through its Transformers backend" in served.doubt(named(name), RUNS_IN)
+    assert "unverified" in served.doubt(named(name), (0, 32, 0))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,7 @@ def test_a_block_without_a_method_is_not_seen():
                 quantizers.check(model, rules(parse("0.33.0")))
 
 
-def test_spans():
+def test_a_span_holds_its_ends_and_all_between():
     assert holds("0.6.0-0.7.2 0.9.0", parse("0.9.1"))
     assert not holds("0.6.0-0.7.2 0.9.0", parse("0.8.0"))
 
@@ -214,7 +216,7 @@ def test_methods_of_quantization_that_no_list_has(method):
     }  # fmt: skip
     model = read(config, Origin("a model", "a test"))
     with pytest.raises(Unsupported, match="doesn't load") as refused:
-        Vllm().plan(model, None, Parallel(), Vllm().kv_format(model, None, None), Options(), 8192)
+        Vllm().start(Setup(model, None, Parallel(), Vllm().kv_format(model, None, None), Options(), 8192))
     assert refused.value.problem.cause == f"Unknown quantization method: {method}"
 
 
@@ -230,7 +232,7 @@ def test_qwen2_with_windows_on_some_layers():
         Origin("a model", "a test"),
     )  # fmt: skip
     with pytest.raises(Unsupported) as refused:
-        Vllm().plan(model, None, Parallel(), Vllm().kv_format(model, None, None), Options(), 8192)
+        Vllm().start(Setup(model, None, Parallel(), Vllm().kv_format(model, None, None), Options(), 8192))
     assert refused.value.problem.cause == "Sliding window for some but all layers is not supported"
 
 
@@ -242,7 +244,7 @@ def test_gpt_oss_alternates_whatever_its_list_says():
          "layer_types": listed, "sliding_window": 128, "num_local_experts": 4, "num_experts_per_tok": 2},
         Origin("a model", "a test"),
     )  # fmt: skip
-    made = Vllm().plan(model, None, Parallel(), Vllm().kv_format(model, None, None), Options(), 8192)
+    made = Vllm().start(Setup(model, None, Parallel(), Vllm().kv_format(model, None, None), Options(), 8192)).made
     kinds = {group.layers[0].spec.kind: len(group.layers) for group in made.layout.groups}
     assert kinds == {"full": 3, "sliding": 3}
 
@@ -259,10 +261,10 @@ def test_adapters_of_classes_that_have_room_for_them(name, version, taken):
     engine, model = Vllm(parse(version)), load_model(name)
     asked = (model, None, Parallel(), engine.kv_format(model, None, None), Options(max_loras=1), 2048)
     if taken:
-        assert engine.plan(*asked).stages
+        assert engine.start(Setup(*asked)).made.stages
         return
     with pytest.raises(Unsupported) as refused:
-        engine.plan(*asked)
+        engine.start(Setup(*asked))
     assert refused.value.problem.cause == f"{model.architectures[0]} does not support LoRA yet."
 
 
@@ -274,7 +276,9 @@ def adapted(vocabulary: int, version: str, **options: object) -> str | None:
     )  # fmt: skip
     engine = Vllm(parse(version))
     try:
-        engine.plan(model, None, Parallel(), engine.kv_format(model, None, None), Options(max_loras=1, **options), 2048)
+        engine.start(
+            Setup(model, None, Parallel(), engine.kv_format(model, None, None), Options(max_loras=1, **options), 2048)
+        )
     except Unsupported as refused:
         return f"{refused.problem.cause} {refused.problem.hint}"
     return None

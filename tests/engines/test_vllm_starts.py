@@ -10,7 +10,7 @@ from kvplan.arch.extras import with_draft
 from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
 from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Options
+from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks import allocate
 from kvplan.engines.vllm.blocks.drafts import draft_layers
 from kvplan.engines.vllm.policy import Vllm
@@ -33,7 +33,7 @@ FP8 = KvFormat(FORMATS["fp8"], FORMATS["fp8"])
 def started(model: Model, gpu: str, *, kv=None, tp=1, pp=1, version=NEWEST) -> allocate.Plan:
     own, card = Vllm(version), load_gpu(gpu)
     chosen = own.kv_format(model, None if kv is None else parse_kv_format(kv), card)
-    return own.plan(model, card, Parallel(tp=tp, pp=pp), chosen, Options(), 1024)
+    return own.start(Setup(model, card, Parallel(tp=tp, pp=pp), chosen, Options(), 1024)).made
 
 
 @pytest.mark.parametrize(
@@ -179,17 +179,17 @@ def test_a_cache_in_sixteen_bit_is_in_the_model_s_which_is_float16_before_bfloat
     asked = (model, card, Parallel(), chosen, Options(), 1024)
     if taken is None:
         with pytest.raises(UsageError, match="cache for llama-3-8b"):
-            own.plan(*asked)
+            own.start(Setup(*asked))
     else:
-        assert own.plan(*asked).request
+        assert own.start(Setup(*asked)).made.request
         assert chosen.k.name == taken
 
 
 def test_less_than_a_block_is_short_of_a_block():
     model, own = load_model("llama-3-8b"), Vllm()
-    found = own.capacity(
-        model, load_gpu("h100"), Parallel(), own.kv_format(model, None, None), Options(), 1024, 1 << 20
-    )
+    found = own.start(
+        Setup(model, load_gpu("h100"), Parallel(), own.kv_format(model, None, None), Options(), 1024)
+    ).capacity(1 << 20)
     assert found.needed_bytes == 16 * 131_072 > found.available_bytes
 
 
@@ -255,9 +255,9 @@ def test_a_draft_model_limits_the_length():
     kv, card = parse_kv_format("bf16"), load_gpu("h100")
     asked = (model, card, Parallel(), kv, Options(speculative_tokens=2))
     with pytest.raises(UsageError, match="lowers max_model_len to 512"):
-        Vllm().plan(*asked, 1024)
-    assert Vllm().plan(*asked, 512).request
-    assert Vllm((0, 32, 0)).plan(*asked, 1024).request
+        Vllm().start(Setup(*asked, 1024))
+    assert Vllm().start(Setup(*asked, 512)).made.request
+    assert Vllm((0, 32, 0)).start(Setup(*asked, 1024)).made.request
     assert Vllm().default_context(model).tokens == 512
 
 
@@ -288,7 +288,7 @@ def test_drafts_by_a_head(target, draft, tp, context, blocks, tokens):
     """With 40 GiB on an H100 and three tokens drafted, from vLLM 0.33's planner."""
     model = with_draft(load_model(target), draft)
     engine, card, options = Vllm(), load_gpu("h100"), Options(speculative_tokens=3)
-    made = engine.plan(model, card, Parallel(tp=tp), engine.kv_format(model, None, card), options, context)
+    made = engine.start(Setup(model, card, Parallel(tp=tp), engine.kv_format(model, None, card), options, context)).made
     found = allocate.pool(made, 40 * GIB)
     assert (found.blocks, found.tokens) == (blocks, tokens)
 
@@ -390,7 +390,7 @@ QWEN_35_4B["text_config"]["layer_types"] *= 8
 def test_blocks_beside_gated_delta_nets_on_intel(gpu, version, context, tokens, concurrency):
     loaded, engine, card = read(QWEN_35_4B, Origin("qwen3.5-4b", "a test")), Vllm(version), load_gpu(gpu)
     kv = engine.kv_format(loaded, None, card)
-    found = engine.capacity(loaded, card, Parallel(), kv, Options(), context, 500 * 2**20)
+    found = engine.start(Setup(loaded, card, Parallel(), kv, Options(), context)).capacity(500 * 2**20)
     assert found.kv_tokens == tokens
     assert round(found.max_concurrency, 2) == concurrency
 
@@ -402,7 +402,10 @@ def test_blocks_beside_gated_delta_nets_on_intel(gpu, version, context, tokens, 
 def test_only_intels_kernel_wants_multiples_of_64(gpu, version, block):
     """A state is 49,152 + 2,097,152 B, a token of attention 4,096 B: 524 tokens, in blocks of 16 on NVIDIA and before 0.20."""
     loaded, engine, card = read(QWEN_35_4B, Origin("qwen3.5-4b", "a test")), Vllm(version), load_gpu(gpu)
-    assert engine.plan(loaded, card, Parallel(), engine.kv_format(loaded, None, card), Options(), 5120).block == block
+    assert (
+        engine.start(Setup(loaded, card, Parallel(), engine.kv_format(loaded, None, card), Options(), 5120)).made.block
+        == block
+    )
 
 
 @pytest.mark.parametrize(("kept", "taken"), [("fp8", True), ("q8_0:f16", False)])
@@ -413,10 +416,10 @@ def test_what_a_description_says_of_the_cache_is_meant(kept, taken, tmp_path):
     chosen = own.kv_format(model, None, load_gpu("h100"))
     asked = (model, load_gpu("h100"), Parallel(), chosen, Options(), 1024)
     if taken:
-        assert own.plan(*asked).stages == (16 * 32 * 2 * 8 * 128,)
+        assert own.start(Setup(*asked)).made.stages == (16 * 32 * 2 * 8 * 128,)
     else:
         with pytest.raises(UsageError, match="q8_0"):
-            own.plan(*asked)
+            own.start(Setup(*asked))
 
 
 @pytest.mark.parametrize(("dim", "starts"), [(None, True), (128, True), (80, False)])

@@ -10,6 +10,7 @@ import pytest
 from kvplan import FitQuestion, Options, Parallel, fit
 from kvplan.api import load_model
 from kvplan.arch.layers import Attention, Latent, Layer
+from kvplan.engines.base import Setup
 from kvplan.engines.registry import engine
 from kvplan.engines.unstated import unstated
 from kvplan.engines.vllm.blocks.built import as_served
@@ -35,7 +36,12 @@ def bare(tmp_path):
 
 
 def activation(model, parallel=Parallel(), name="vllm"):  # noqa: B008
-    return engine(name).budget(model, load_gpu("h100"), parallel, Options(weights=WEIGHTS), 8192).activation.bytes
+    return (
+        engine(name)
+        .start(Setup(model, load_gpu("h100"), parallel, None, Options(weights_per_gpu=WEIGHTS), 8192))
+        .budget()
+        .activation.bytes
+    )
 
 
 @pytest.mark.parametrize("name", ["vllm", "ideal"])

@@ -8,7 +8,7 @@ from typing import Any
 from kvplan.arch.formats import parse_kv_format
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Options, Refusal
+from kvplan.engines.base import Options, Refusal, Setup
 from kvplan.engines.vllm.blocks import allocate
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.errors import KvplanError
@@ -68,7 +68,7 @@ def answer(model: Model, row: dict[str, Any]) -> allocate.Pool | Refusal | Kvpla
     try:
         kv = engine.kv_format(model, asked, card)
         parallel = Parallel(tp=row["tp"], pp=row["pp"], dcp=row["flags"].get("dcp", 1))
-        made = engine.plan(model, card, parallel, kv, options(row["flags"]), length)
+        made = engine.start(Setup(model, card, parallel, kv, options(row["flags"]), length)).made
     except KvplanError as refused:
         return refused
     return allocate.pool(made, row["available_bytes"])

@@ -149,7 +149,7 @@ def test_nested_configs_are_found(wrapped: dict) -> None:
         ({"max_position_embeddings": None, "model_type": "unheard-of"}, None),
     ],
 )  # fmt: skip
-def test_context_length(change: dict, length: int | None) -> None:
+def test_the_context_is_the_stated_length_once_scaled_and_says_why(change: dict, length: int | None) -> None:
     context = model({**LLAMA, **change}).context
     assert context.tokens == length
     assert context.reason

@@ -132,12 +132,12 @@ def facts(gpu):
     return {name: fact for name, fact in named.items() if fact is not None}
 
 
-def test_there_are_many():
+def test_ids_are_unique_and_known_vendors_stay():
     families = {gpu.id if gpu.vendor != "apple" else gpu.driver_names for gpu in all_gpus()}
     assert len(families) >= 95
     assert len(all_slices()) >= 80
     assert len({gpu.id for gpu in EVERY}) == len(EVERY)
-    assert {gpu.vendor for gpu in EVERY} == {"nvidia", "amd", "intel", "google", "aws", "huawei", "apple"}
+    assert {gpu.vendor for gpu in EVERY} >= {"nvidia", "amd", "intel", "google", "aws", "huawei", "apple"}
 
 
 @pytest.mark.parametrize("gpu", EVERY, ids=lambda gpu: gpu.id)

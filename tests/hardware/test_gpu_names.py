@@ -30,7 +30,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize(("wanted", "text"), [(wanted, text) for wanted, texts in SPELLINGS.items() for text in texts])
-def test_spellings(wanted, text):
+def test_a_spelling_names_one_gpu(wanted, text):
     assert load_gpu(text).id == wanted
 
 
@@ -60,7 +60,7 @@ def test_a_short_name_says_what_it_was_taken_for():
         ("rx-7900-xtx", ("rx-7900-xtx", None)),
     ],
 )
-def test_counts(text, wanted):
+def test_a_number_of_gpus_is_read_before_and_after_the_name(text, wanted):
     gpu, count = parse_gpu(text)
     assert (gpu.id, count) == wanted
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import importlib.util
 import json
+import re
+import shutil
 import time
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from kvplan.errors import BadField, BadFile, KvplanError, MissingField
 from kvplan.hardware.record import read_record
 from kvplan.sources.gpus import load_gpu, parse_gpu
 from kvplan.sources.paths import configs_dir
+from kvplan.sources.strict import parse_yaml_mapping
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -160,7 +163,7 @@ def tool():
 
 def test_the_index_says_what_the_files_say(tool):
     assert (configs_dir() / "gpus" / "index.json").read_text(encoding="utf-8") == tool.index_text(), (
-        "run python tools/gpu_index.py"
+        "python tools/remake.py"
     )
 
 
@@ -176,6 +179,36 @@ def test_a_record_that_does_not_load_is_named_with_its_file(tool, tmp_path, monk
     monkeypatch.setattr(tool, "FOLDER", tmp_path)
     with pytest.raises(KvplanError, match=r"my-card\.yaml: bandwidth_gb_per_s\.kind"):
         tool.index_text()
+
+
+@pytest.mark.parametrize(("field", "known"), [("vendor", "nvidia, amd"), ("segment", "datacenter, workstation")])
+def test_a_new_vendor_or_segment_is_told_where_it_goes(tool, tmp_path, monkeypatch, field, known):
+    own = {"vendor": "nvidia", "segment": "edge", field: "nobody"}
+    text = OWN.replace("vendor: nvidia\n", "".join(f"{name}: {value}\n" for name, value in own.items()))
+    (tmp_path / "my-card.yaml").write_text(text)
+    (tmp_path / "withheld.yaml").write_text("{}")
+    monkeypatch.setattr(tool, "FOLDER", tmp_path)
+    with pytest.raises(KvplanError, match=rf"my-card\.yaml: {field} 'nobody' has no place in the table") as caught:
+        tool.index_text()
+    assert known in caught.value.problem.cause
+    assert f"{field.upper()}S in tools/gpu_index.py" in caught.value.problem.hint
+
+
+def test_an_edited_record_is_read_before_the_index_is_remade(tmp_path, monkeypatch):
+    """81,089 MiB become 51,089: the file keeps its size."""
+    from kvplan.sources import gpus, paths
+
+    folder = shutil.copytree(configs_dir() / "gpus", tmp_path / "gpus")
+    path = folder / "h100-sxm.yaml"
+    path.write_text(path.read_text().replace("value: 81089", "value: 51089", 1))
+    for module in (gpus, paths):
+        monkeypatch.setattr(module, "configs_dir", lambda: tmp_path)
+    gpus._record.cache_clear()
+    try:
+        assert load_gpu("h100").memory.value == 51089 << 20
+        assert load_gpu("l40s").memory.value < 48 << 30
+    finally:
+        gpus._record.cache_clear()
 
 
 def test_one_gpu_opens_one_small_file():
@@ -199,3 +232,36 @@ def test_a_damaged_installation_says_so(tmp_path, monkeypatch):
     finally:
         gpus._index.cache_clear()
     assert caught.value.problem.hint == "install kvplan again"
+
+
+@pytest.mark.parametrize("key", ["id", "name", "vendor", "architecture"])
+def test_a_text_that_is_missing_is_missing(key: str):
+    with pytest.raises(MissingField, match=f"^{key} is missing"):
+        read_record(broken(lambda tree: tree.pop(key)))
+
+
+def test_the_page_marks_what_is_needed():
+    page = (ROOT / "docs" / "adding-a-gpu.md").read_text()
+    (block,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    marked = set(re.findall(r"^(\w+):[^\n]*# needed", block, re.MULTILINE))
+    tree, _ = parse_yaml_mapping(block, "page.yaml")
+
+    def needed(key: str) -> bool:
+        try:
+            read_record({other: value for other, value in tree.items() if other != key})
+        except MissingField as error:
+            return error.field == key
+        return False
+
+    assert marked == {key for key in tree if needed(key)}
+    read_record({key: value for key, value in tree.items() if key in marked})
+    for part in ("value", "kind", "source"):
+        assert f"`{part}`" in page.partition("A number that is there has")[2].partition("\n")[0]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "- 1\n"])
+def test_a_file_that_holds_no_record_is_sent_to_the_page_about_records(text: str, tmp_path: Path):
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(BadFile) as caught:
+        load_gpu(str(tmp_path / "mine.yaml"))
+    assert caught.value.problem.hint == "docs/adding-a-gpu.md shows a file"

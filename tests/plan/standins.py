@@ -6,8 +6,9 @@ from kvplan.arch.formats import FORMATS
 from kvplan.arch.layers import Attention, Cache, Latent, Layer
 from kvplan.arch.model import Context, Model, Origin
 from kvplan.arch.weights import Weight, Weights
-from kvplan.engines.base import Engine, Options
+from kvplan.engines.base import Options
 from kvplan.engines.ideal import Ideal
+from kvplan.engines.protocol import Engine
 from kvplan.hardware.gpu import Fact, Gpu
 from kvplan.plan.request import Request
 
@@ -70,7 +71,7 @@ def textbook(context: int, **changes: object) -> Request:
     """Llama-3-70B on eight GPUs of 80 GB with the figures of the textbook: 10 % reserved, 140 GB of weights."""
     from kvplan.arch.parallel import Parallel
 
-    options = Options(utilization=0.9, weights=140 * 10**9 // 8, overhead=0)
+    options = Options(utilization=0.9, weights_per_gpu=140 * 10**9 // 8, overhead=0)
     given: dict[str, object] = {"model": LLAMA_70B, "gpu": GPU, "engine": Ideal(), "parallel": Parallel(tp=8)}
     return Request(**{**given, "options": options, "context": context, **changes})  # type: ignore[arg-type]
 

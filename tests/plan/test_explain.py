@@ -23,7 +23,7 @@ def test_groups_add_up_to_the_sequence():
 
 
 def test_the_budget_adds_up_at_the_end_that_decides():
-    plan = fit(textbook(8192, options=Options(weights=17_500_000_000)))
+    plan = fit(textbook(8192, options=Options(weights_per_gpu=17_500_000_000)))
     tree = explain_plan(plan)
     budget = tree.children[0]
     numbers = [int(part.replace(",", "")) for part in budget.formula.split(" - ")]
@@ -48,7 +48,7 @@ def test_suggestions_are_planned_again():
     assert "--ctx" not in " ".join(found)
 
 
-def test_what_makes_it_fit():
+def test_the_suggestion_is_the_change_that_makes_it_fit():
     big = model(*(GQA,) * 80, weights=dense(70 * 10**9, 80))
     plan = fit(textbook(8192, model=big, options=Options(overhead=0), parallel=Parallel()))
     assert not plan.fits

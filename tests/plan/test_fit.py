@@ -18,7 +18,7 @@ from kvplan.plan.fit import Fit, NoFit, fit, longest_together
 from kvplan.plan.request import Request
 
 
-def test_the_textbook_case():
+def test_the_textbook_case_holds_162_sequences():
     # 8 x 80 GB x 0.9 - 140 GB = 436 GB; one sequence of 8,192 tokens is 327,680 x 8,192 = 2.684 GB: 162.4 of them
     plan = fit(textbook(8192))
     assert plan.outcome == Fit("pool", 162)
@@ -39,7 +39,7 @@ def test_nothing_stops_a_model_of_windows():
 
 
 def test_the_safe_end_decides_unless_likely_is_asked():
-    safe = textbook(8192, options=Options(weights=17_500_000_000))
+    safe = textbook(8192, options=Options(weights_per_gpu=17_500_000_000))
     plan, likely = fit(safe), fit(replace(safe, end="likely"))
     assert plan.kv_bytes == plan.budget.kv.low < plan.budget.kv.likely == likely.kv_bytes
     assert plan.max_sequences < likely.max_sequences
@@ -47,7 +47,7 @@ def test_the_safe_end_decides_unless_likely_is_asked():
 
 def test_overhead_estimate_by_hand():
     # 80 GB is a large GPU: 1,024 rows of logits, 8,192 tokens of 8,192 x 2 B hidden states; several ranks
-    budget = fit(textbook(8192, options=Options(weights=1))).budget
+    budget = fit(textbook(8192, options=Options(weights_per_gpu=1))).budget
     step = 8192 * 8192 * 2
     assert budget.activation.bytes.likely == 12 * 1024 * 128_256 + 6 * step
     assert budget.activation.bytes.high == 39 * 1024 * 128_256 + 8 * step
@@ -105,8 +105,8 @@ def test_one_request_too_long():
     assert plan.outcome.what_would_fit == plan.max_context == 54_500_000_000 // 40_960
 
 
-def test_weights_too_large():
-    options = Options(utilization=0.9, weights=100 * 10**9, overhead=0)
+def test_weights_above_the_memory_say_by_how_much():
+    options = Options(utilization=0.9, weights_per_gpu=100 * 10**9, overhead=0)
     plan = fit(textbook(8192, options=options))
     assert isinstance(plan.outcome, NoFit)
     assert plan.outcome.binding == "weights"

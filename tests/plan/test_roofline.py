@@ -25,7 +25,7 @@ def step(request: Request, batch: int) -> Decode:
     return found
 
 
-def test_the_textbook_case():
+def test_the_textbook_step_reads_weights_and_cache_at_the_datasheets_rate():
     # 140 GB and 162 x 2.684 GB over 8 x 3.35 TB/s
     found = fit(textbook(8192)).decode
     assert found is not None
@@ -76,7 +76,7 @@ def test_experts_are_a_range():
 
 
 def test_stages_are_passed_in_turn():
-    request = textbook(8192, parallel=Parallel(tp=8, pp=2), options=Options(weights=140 * 10**9 // 16))
+    request = textbook(8192, parallel=Parallel(tp=8, pp=2), options=Options(weights_per_gpu=140 * 10**9 // 16))
     found = step(request, 162)
     assert found.weight_read_s == pytest.approx(140e9 / 8 / 3.35e12)  # both stages, one after the other
     assert found.kv_read_s == pytest.approx(81 * 2_684_354_560 / 8 / 3.35e12)  # half of the sequences at a time

@@ -39,7 +39,7 @@ def test_a_model_without_groups_is_shown_with_the_usual_eight():
     assert as_attention(odd, "gqa").curve(KV).bytes_at(1) == 3 * 128 * 2  # 8 doesn't divide 9 heads
 
 
-def test_labels():
+def test_a_models_attention_is_labelled_by_all_its_kinds():
     assert attention_label(LLAMA_70B) == "gqa"
     assert attention_label(DEEPSEEK_V3) == "mla"
     assert attention_label(model(GQA, Attention(64, 64, 128, 128), MLA)) == "gqa + mha + mla"
@@ -58,7 +58,7 @@ def test_a_shorter_window_of_its_own_stays():
     assert keep_recent(model(WINDOW), 4096, 4) == model(WINDOW)
 
 
-def test_what_cannot_be_asked():
+def test_a_shape_that_a_model_cannot_take_is_refused():
     with pytest.raises(UsageError, match="latents"):
         keep_recent(DEEPSEEK_V3, 1020, 4)
     with pytest.raises(UnknownName):

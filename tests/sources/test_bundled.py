@@ -64,12 +64,12 @@ def test_every_model_people_ask_for_is_there() -> None:
 
 
 def test_index_is_up_to_date() -> None:
-    assert (FOLDER / "index.json").read_text() == index_text(), "run python -m kvplan.sources.bundled"
+    assert (FOLDER / "index.json").read_text() == index_text(), "python tools/remake.py"
     assert set(index().aliases.values()) == set(model_names())
 
 
 @pytest.mark.parametrize("name", model_names())
-def test_file(name: str) -> None:
+def test_a_bundled_file_has_its_name_its_keys_and_a_source(name: str) -> None:
     text = (FOLDER / f"{name}.json").read_text()
     record = parse_json_object(text, name)
     assert record["name"] == name == name.lower()
@@ -101,7 +101,7 @@ def test_reading_all_files_is_fast() -> None:
     assert time.process_time() - start < 0.06
 
 
-def test_listing() -> None:
+def test_a_bundled_model_knows_its_hub_id_if_it_has_one() -> None:
     listed = {model.name: model for model in bundled_models()}
     assert listed["llama-3-70b"].hub_id == "meta-llama/Meta-Llama-3-70B"
     assert listed["gpt-3-175b"].hub_id is None

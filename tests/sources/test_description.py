@@ -91,7 +91,7 @@ def test_groups_in_order_and_patterns() -> None:
     assert listed.layers == cycled.layers == tuple(Layer((cache,)) for cache in [local] * 5 + [full] + [local] * 2)
 
 
-def test_every_kind() -> None:
+def test_a_layer_of_every_kind_is_read_from_a_description() -> None:
     model = described("""
 kvplan: 1
 name: everything

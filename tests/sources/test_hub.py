@@ -120,7 +120,7 @@ def test_every_trouble_is_one_clear_error(hub: HubStandIn, tmp_path: Path) -> No
         assert answer["seconds"] < 25, (trouble, answer)
 
 
-def test_what_is_not_there(hub: HubStandIn, tmp_path: Path) -> None:
+def test_a_repository_without_a_config_says_what_it_lacks(hub: HubStandIn, tmp_path: Path) -> None:
     hub.add("org/gguf", {"README.md": b"", "model-q4_0.gguf": b"", "model-q8_0.gguf": b""})
     hub.add("org/weights", {"model.safetensors": b"", "tokenizer.json": b""})
     hub.add("org/adapter", {"adapter_config.json": b"", "adapter_model.safetensors": b""})
@@ -153,7 +153,7 @@ def test_config_and_commit(hub: HubStandIn, tmp_path: Path) -> None:
     assert main["companions"] == {}
 
 
-def test_redirects(hub: HubStandIn, tmp_path: Path) -> None:
+def test_redirects_are_followed_without_the_token(hub: HubStandIn, tmp_path: Path) -> None:
     hub.add("org/new", {"config.json": CONFIG})
     hub.add("org/old", {"config.json": CONFIG}, "renamed:org/new")
     hub.add("org/large", {"config.json": CONFIG}, "elsewhere")
@@ -197,7 +197,7 @@ def test_cached_copy_when_the_hub_is_down(hub: HubStandIn, tmp_path: Path) -> No
     assert gone["error"] == "NotFound"
 
 
-def test_offline(hub: HubStandIn, tmp_path: Path) -> None:
+def test_offline_the_cache_answers_and_then_the_bundled_model(hub: HubStandIn, tmp_path: Path) -> None:
     hub.add("org/good", {"config.json": CONFIG})
     environment = hub.environment(tmp_path)
     ask(environment, "org/good")
@@ -226,7 +226,7 @@ def test_gated_model_that_comes_along_says_so(hub: HubStandIn, tmp_path: Path) -
     assert "llama-3.1-8b" in gated["hint"]
 
 
-def test_bad_content(hub: HubStandIn, tmp_path: Path) -> None:
+def test_a_config_that_is_none_is_refused_by_what_it_is(hub: HubStandIn, tmp_path: Path) -> None:
     hub.add("org/html", {"config.json": b"<html>log in</html>"})
     hub.add("org/cut", {"config.json": CONFIG[:40]})
     hub.add("org/list", {"config.json": b"[]"})

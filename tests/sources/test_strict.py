@@ -58,13 +58,13 @@ def test_infinite_time_step_limit_is_what_mamba2_ships() -> None:
 @pytest.mark.parametrize(
     ("text", "what"), [("[1]", "a list"), ('"x"', "a string"), ("null", "null"), ("3", "a number")]
 )
-def test_not_an_object(text: str, what: str) -> None:
+def test_json_that_is_no_object_is_refused_by_its_kind(text: str, what: str) -> None:
     with pytest.raises(BadFile, match=f"holds {what}, not a JSON object"):
         parse_json_object(text, "config.json")
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 1_000, 100_000, 1_000_000])
-def test_deep_nesting(depth: int) -> None:
+def test_deep_nesting_is_refused(depth: int) -> None:
     with pytest.raises(BadFile, match="nested too deep"):
         parse_json('{"a":' + "[" * depth + "]" * depth + "}", "config.json")
     with pytest.raises(BadFile, match=r"nested too deep|is not YAML"):  # libyaml itself stops at 1,000
@@ -77,7 +77,7 @@ def test_deepest_allowed() -> None:
         parse_json("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), "x")
 
 
-def test_bytes() -> None:
+def test_bytes_that_are_not_utf8_or_are_empty_are_refused() -> None:
     assert parse_json_object(decoded(b"\xef\xbb\xbf{}", "x"), "x") == {}
     for raw, message in (
         (b"", "is empty"),
@@ -191,13 +191,13 @@ def survives(raw: bytes) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=200))
-def test_random_bytes(raw: bytes) -> None:
+def test_random_bytes_are_read_or_refused(raw: bytes) -> None:
     survives(raw)
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(alphabet='{}[]",:-&*!?|>#%@` \n\t01eE.+ab\\u~<', max_size=60))
-def test_random_syntax(text: str) -> None:
+def test_random_syntax_is_read_or_refused(text: str) -> None:
     survives(text.encode())
 
 

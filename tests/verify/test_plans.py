@@ -226,7 +226,7 @@ def test_the_line_tells_weights_from_cache():
     assert line.fit([]) is None
 
 
-def test_verdicts():
+def test_a_verdict_follows_from_the_error_and_its_bound():
     assert exact("bytes", "x", "B", 4, 4).verdict == "confirmed"
     assert exact("bytes", "x", "B", 4, 5).verdict == "refuted"
     assert within("time", "x", "s", 1.0, 1.09, 0.1, "").verdict == "confirmed"

@@ -9,7 +9,7 @@ import pytest
 
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import UNSURE_HEAD
-from kvplan.engines.base import Options
+from kvplan.engines.base import Options, Setup
 from kvplan.engines.registry import engine
 from kvplan.engines.vllm.memory.weights import weights
 from kvplan.sources.gpus import load_gpu
@@ -44,7 +44,7 @@ def test_rounding_is_all_that_a_rounded_count_hides(tmp_path: Path, name: str):
     """8.03B are 16.06 GB in 16 bit, 10 MB more or less; vLLM's kernels may add 0.6 % to that."""
     path = tmp_path / "m.yaml"
     path.write_text("kvplan: 1\nname: m\nlayers: 32\nkv_heads: 8\nhead_dim: 128\nparameters: 8.03B\n")
-    found = engine(name).budget(load_model(str(path)), H100, ONE, PLAIN, 8192).weights.bytes
+    found = engine(name).start(Setup(load_model(str(path)), H100, ONE, None, PLAIN, 8192)).budget().weights.bytes
     kernels = 0.006 * 16.06e9 if name == "vllm" else 0
     assert found.low == pytest.approx(16.05e9, abs=1e4)
     assert found.likely == 16_060_000_000

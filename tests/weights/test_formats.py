@@ -68,7 +68,7 @@ def test_gptq_and_awq():
     assert quantized(awq) == 2 * SIXTEEN_BIT + MATRICES // 2 + MATRICES // 64 * 20 // 8
 
 
-def test_bitsandbytes():
+def test_bitsandbytes_counts_its_scales_once_or_quantized():
     once = quantized({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"})
     assert once == 2 * SIXTEEN_BIT + MATRICES // 2 + MATRICES // 64 * 4
     twice = quantized({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": True})
@@ -173,7 +173,7 @@ def test_impossible_numbers_are_refused(block):
         described({**LLAMA_8B, "quantization_config": block})
 
 
-def test_what_if():
+def test_weights_kept_in_another_format_keep_their_number():
     weights = described(LLAMA_8B).weights
     assert weights.stored_as(NAMED["fp32"]).bytes == 4 * 8_030_261_248
     fp8 = weights.stored_as(NAMED["fp8"])

@@ -12,7 +12,7 @@ from kvplan.arch.formats import parse_kv_format
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import Weight, Weights
-from kvplan.engines.base import Options
+from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.layout.views import view_of
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.errors import CannotSplit
@@ -148,8 +148,15 @@ def test_groups_that_no_kernel_cuts_are_refused_beside_headers_too(kind, tp, sai
     """Both asked of vLLM 0.33's own planner."""
     model, found = both(kind)
     with pytest.raises(CannotSplit) as caught:
-        Vllm().plan(
-            replace(model, weights=found), load_gpu("h100"), Parallel(tp=tp), parse_kv_format("bf16"), Options(), 4096
+        Vllm().start(
+            Setup(
+                replace(model, weights=found),
+                load_gpu("h100"),
+                Parallel(tp=tp),
+                parse_kv_format("bf16"),
+                Options(),
+                4096,
+            )
         )
     assert said in str(caught.value.problem.cause)
 

@@ -10,7 +10,7 @@ from weights.checkpoints import ALL, LAYER, LLAMA, Shape, llama, single, without
 
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Options
+from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
@@ -128,5 +128,5 @@ def test_drafts_that_no_file_has_are_told_to_who_asks_for_them():
     files = replace(model, weights=replace(model.weights, files=1, draft=()))
     for asked, tokens, told in ((files, 2, True), (files, 0, False), (model, 2, False)):
         options = Options(speculative_tokens=tokens)
-        said = Vllm().cautions(asked, load_gpu("h200"), Parallel(tp=8), options, 4096)
+        said = Vllm().start(Setup(asked, load_gpu("h200"), Parallel(tp=8), None, options, 4096)).cautions()
         assert any("no file of" in each and "--draft" in each for each in said) == told

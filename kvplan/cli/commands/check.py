@@ -57,9 +57,9 @@ def run(values: Values) -> Answer:
     from kvplan.check.planner import CachingPlanner
     from kvplan.check.run import Run, exit_code, forgiving
     from kvplan.check.run import run as check
-    from kvplan.check.tree import WorkingTree
     from kvplan.cli.asked import end
     from kvplan.cli.files import write_all
+    from kvplan.manifests.tree import WorkingTree
 
     where = outputs.destinations(_formats(values), values.all(OUTPUT))
     asked = Asked(values.get(o.GPU), values.get(o.ENGINE), end(values))

@@ -33,5 +33,5 @@ COMMAND = Command(
     ),
     arguments=(Argument("MODEL", "bundled names, Hub ids, paths", least=1, most=None, completes="models"),),
     options=(o.CTX_ONE, o.KV_DTYPES, o.ATTENTION, *o.PARALLEL, *o.FROM_HUB, *o.PRINTING),
-    more="Without --ctx all are compared at the shortest of their own maxima.",
+    more="Without --ctx all are compared at the shortest of the maxima that they state.",
 )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kvplan.cli import options as o
 from kvplan.cli import settings
 from kvplan.cli.command import MODULES, Answer, Command
 from kvplan.cli.option import Values
+from kvplan.cli.origin import spelled
 from kvplan.errors import KvplanError
-from kvplan.report.schema.lists import Setting
+from kvplan.report.schema.common import Setting
 
 HUB = ("HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_HUB_DISABLE_IMPLICIT_TOKEN")
 SECRET = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
@@ -31,19 +32,21 @@ def _settings() -> Iterator[Setting]:
             yield Setting(name, value, "environment")
         elif name in SECRET:
             yield Setting(name, "set, not shown", "environment")
-    for path in (settings.project_file(), settings.user_file(os.environ)):
-        if path is not None:
-            yield Setting("settings", _file(path), "file")
+    for find in (settings.project_file, lambda: settings.user_file(os.environ)):
+        yield from _file(find)
 
 
-def _file(path: Path) -> str:
-    """The file, and why it can't be read where it can't."""
+def _file(find: Callable[[], Path | None]) -> Iterator[Setting]:
+    """A file, what it sets, and why it can't be read where it can't."""
     try:
-        settings.read(COMMAND, path)
+        path = find()
+        if path is not None:
+            found = settings.listed(path)
+            yield Setting("settings", str(path), "file")
+            yield from (Setting(name, spelled(value), str(path)) for name, value in found)
     except KvplanError as error:
         problem = error.problem
-        return f"broken: {problem.what}{': ' + problem.cause if problem.cause else ''}"
-    return str(path)
+        yield Setting("settings", f"broken: {problem.what}{': ' + problem.cause if problem.cause else ''}", "file")
 
 
 COMMAND = Command(

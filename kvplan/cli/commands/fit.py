@@ -40,11 +40,28 @@ def run(values: Values) -> Answer:
             raise UsageError("--emit needs a MODEL", hint="kvplan fit llama-3-70b --gpu h100x8 --emit vllm")
         table = api.fit_all(gpu, question)
         return Answer(table, exit_code=_verdict(table))
+    as_document = question.emit is None or _carries_a_command(values)
     report = api.fit(asked.weighed(values.arguments[0], values), gpu, question)
-    as_document = values.on(o.JSON) or values.was_given(o.FORMAT)
-    if question.emit is not None and not as_document:
+    if not as_document:
         return _emitted(report, values)
     return Answer(report, exit_code=0 if report.verdict == "fits" else 1)
+
+
+def _carries_a_command(values: Values) -> bool:
+    """Whether --emit's command goes into a JSON document, the one format that has a place for it, or is printed alone.
+
+    Raises: UsageError for a format on the command line that would drop it.
+    """
+    named = values.get(o.FORMAT) or ()
+    if values.on(o.JSON) or "json" in named:
+        return True
+    if values.flagged(o.FORMAT):
+        raise UsageError(
+            f"--emit and --format {','.join(named)} say different things",
+            cause="--emit prints the command alone, and of all formats JSON alone has a place for it (`launch`)",
+            hint="leave --format out, or --format json",
+        )
+    return False
 
 
 def _verdict(table: FitTable) -> int:
@@ -79,7 +96,7 @@ COMMAND = Command(
     about=MODULES["fit"],
     run=run,
     examples=(
-        "kvplan fit llama-3-70b --gpu h100 --tp 8 --ctx 128k",
+        "kvplan fit llama-3.1-70b --gpu h100 --tp 8 --ctx 128k",
         "kvplan fit llama-3-70b --gpu h100x8 --ctx 8k --concurrency 200 --kv-dtype fp8",
         "kvplan fit ./config.json --gpu auto --explain",
         "kvplan fit --gpu 4090 --ctx 8k",

@@ -37,8 +37,8 @@ COMMAND = Command(
     about=MODULES["size"],
     run=run,
     examples=(
-        "kvplan size llama-3-70b --ctx 8k,128k",
-        "kvplan size llama-3-70b --ctx 8k..128k --kv-dtype fp8 --tp 8",
+        "kvplan size llama-3.1-70b --ctx 8k,128k",
+        "kvplan size llama-3.1-70b --ctx 8k..128k --kv-dtype fp8 --tp 8",
         "kvplan size ./config.json --json",
         "kvplan size meta-llama/Llama-3.1-8B --engine vllm --explain",
         "kvplan size llama-3-8b --window 1020 --sinks 4",

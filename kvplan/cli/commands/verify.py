@@ -13,6 +13,7 @@ from kvplan.cli.command import MODULES, Answer, Command
 from kvplan.cli.option import Argument, Option, Values, natural, switch, words
 from kvplan.cli.streams import destinations
 from kvplan.errors import BadFile, UsageError
+from kvplan.text import all_of
 from kvplan.units import parse_some_bytes, parse_token_list, parse_whole
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _check_meta(values: Values) -> None:
     idle = [option.flag for option in BUILDING if values.flagged(option)]
     if idle:
         raise UsageError(
-            f"--meta has no use for {' and '.join(idle)}", cause="it compares the whole model with transformers, on no device",
+            f"--meta has no use for {all_of(idle)}", cause="it compares the whole model with transformers, on no device",
             hint="leave one or the other out",
         )  # fmt: skip
 

@@ -8,32 +8,30 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kvplan.arch.formats import KvFormat
-from kvplan.arch.model import Model
-from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Options
+from kvplan.engines.base import Served, Setup
 from kvplan.engines.vllm.blocks.cells import flag as flag_of
 from kvplan.engines.vllm.blocks.drafts import draft_layers
+from kvplan.engines.vllm.formats import chosen_format
 from kvplan.engines.vllm.memory.adapters import TARGETED, lora_rank
-from kvplan.engines.vllm.policy import Vllm
-from kvplan.engines.vllm.settings import Settings, settings
+from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.started import Started
 from kvplan.engines.vllm.starts import quantizers
 from kvplan.engines.vllm.starts.devices import platform_of
 from kvplan.engines.vllm.tables.choices import CHOICES, taken
 from kvplan.engines.vllm.tables.devices import Platform
 from kvplan.engines.vllm.tables.flags import DRAFT_METHODS, FLAGS, NEGATED
 from kvplan.engines.vllm.tables.spans import first, holds, last
-from kvplan.engines.vllm.tables.versions import rules, text
+from kvplan.engines.vllm.tables.variables import LONGER
+from kvplan.engines.vllm.tables.versions import Version, text
 from kvplan.errors import Unsupported, UsageError
 from kvplan.hardware.gpu import Gpu
 
 Flag = tuple[str, str | None]
 """A flag and its value; None for a switch."""
 
-LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 UNLOCK = "--allow-deprecated-quantization"
 NODE = 8
 """GPUs that one pod can have; more are more than one node has."""
@@ -41,69 +39,59 @@ NODE = 8
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A plan as vLLM is told it. name: the model, as vLLM would find it. kv: the format asked for, None for auto.
+    """A plan as vLLM is told it.
 
-    stretched: whether the length is beyond what the config justifies, which vLLM takes only when it is told to. remarks:
-    what should be known before this is run. drafts: who guesses tokens where no draft model is given: the model's own
-    prediction layers (mtp), or n-grams of the text where it has none. own: cache formats that `auto` would be too.
-    family: the model's type. unlocks: flags without which the checkpoint isn't loaded.
+    drafts: who guesses tokens where no draft model is given: the model's own prediction layers (mtp), or n-grams of the text
+    where it has none. own: cache formats that `auto` would be too. unlocks: flags without which the checkpoint isn't loaded.
     """
 
-    name: str
-    engine: Vllm
-    gpu: Gpu
-    parallel: Parallel
-    kv: KvFormat | None
-    options: Options
-    chosen: Settings
-    revision: str | None = None
-    stretched: bool = False
-    remarks: tuple[str, ...] = ()
-    drafts: str = "mtp"
-    own: tuple[str, ...] = ()
-    family: str = ""
-    unlocks: tuple[Flag, ...] = ()
+    started: Started
+    served: Served
+    drafts: str
+    own: tuple[str, ...]
+    unlocks: tuple[Flag, ...]
+
+    @property
+    def setup(self) -> Setup:
+        """What was planned."""
+        return self.started.setup
+
+    @property
+    def chosen(self) -> Settings:
+        """Every flag resolved."""
+        return self.started.made.settings
+
+    @property
+    def release(self) -> Version:
+        """The release that is told."""
+        return self.started.release
+
+    @property
+    def stretched(self) -> bool:
+        """Whether the length is beyond what the config justifies, which vLLM takes only when it is told to."""
+        return self.started.excess is not None
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """What to know of a checkpoint with code of its own."""
+        return (CODE,) if "own_code" in self.setup.model.traits else ()
 
     @property
     def utilization(self) -> float:
         """Share of memory that vLLM may use."""
-        return self.options.utilization or rules(self.engine.release).utilization
+        return self.setup.options.utilization or self.started.made.rules.utilization
 
 
-def launch(
-    engine: Vllm,
-    model: Model,
-    gpu: Gpu,
-    parallel: Parallel,
-    kv: KvFormat | None,
-    options: Options,
-    context: int,
-    name: str,
-    remarks: tuple[str, ...] = (),
-) -> Launch:
-    """What vLLM is to be told. name: the model on the Hub or its folder."""
-    chosen = settings(model, gpu, parallel, options, context, rules(engine.release))
-    longest = engine.longest_context(model)
-    stretched = longest is not None and context > longest
-    drafts = "mtp" if draft_layers(model) else "ngram"
-    chosen_format = engine.chosen_format(model, gpu)
-    own = () if chosen_format is None else (spelled(chosen_format),)
-    unlocks: tuple[Flag, ...] = ((UNLOCK, None),) if quantizers.deprecated(model, engine.release) else ()
+def launch(started: Started, served: Served) -> Launch:
+    """What vLLM is to be told."""
+    model, release = started.setup.model, started.release
+    chosen = chosen_format(model, started.setup.gpu)
     return Launch(
-        name,
-        engine,
-        gpu,
-        parallel,
-        kv,
-        options,
-        chosen,
-        model.origin.revision,
-        stretched,
-        (*remarks, *((CODE,) if "own_code" in model.traits else ())),
-        drafts,
-        own,
-        model.family,
-        unlocks,
+        started=started,
+        served=served,
+        drafts="mtp" if draft_layers(model) else "ngram",
+        own=() if chosen is None else (spelled(chosen),),
+        unlocks=((UNLOCK, None),) if quantizers.deprecated(model, release) else (),
     )
 
 
@@ -125,7 +113,7 @@ def _says(flag: Flag, told: Launch) -> bool:
 
     Raises: UsageError for one that the release doesn't know, or a value it doesn't take.
     """
-    name, release = flag[0].removeprefix("--"), told.engine.release
+    name, release = flag[0].removeprefix("--"), told.release
     plain = name.removeprefix("no-")
     known = FLAGS[plain] if plain == name else NEGATED[plain]
     if not holds(known, release):
@@ -143,9 +131,9 @@ def _unsaid(what: str, written: str, told: Launch) -> UsageError:
     having = ""
     if written:
         end = last(written)
-        having = text(end) if end is not None and end < told.engine.release else text(first(written))
+        having = text(end) if end is not None and end < told.release else text(first(written))
     return UsageError(
-        f"vLLM {told.engine.version} {what}",
+        f"vLLM {text(told.release)} {what}",
         cause="what was planned can't be told to that release",
         hint=f"--engine vllm@{having} has it" if having else "leave the option out",
     )
@@ -156,16 +144,16 @@ def _drafts(told: Launch) -> str:
 
     Raises: UsageError.
     """
-    if told.drafts != "mtp" or holds(DRAFT_METHODS["mtp"], told.engine.release):
+    if told.drafts != "mtp" or holds(DRAFT_METHODS["mtp"], told.release):
         return told.drafts
-    if told.family.startswith("deepseek") and holds(DRAFT_METHODS["deepseek_mtp"], told.engine.release):
+    if told.setup.model.family.startswith("deepseek") and holds(DRAFT_METHODS["deepseek_mtp"], told.release):
         return "deepseek_mtp"
     raise _unsaid("doesn't draft by method mtp", DRAFT_METHODS["mtp"], told)
 
 
 def arguments(told: Launch) -> tuple[str, ...]:
     """The words after `vllm serve`."""
-    return (told.name, *(word for flag in flags(told) for word in _words(flag)))
+    return (told.served.name, *(word for flag in flags(told) for word in _words(flag)))
 
 
 LISTS = ("--lora-target-modules",)
@@ -185,9 +173,9 @@ CODE = "The checkpoint brings code of its own: if vLLM asks for it, and you trus
 def serve(told: Launch) -> str:
     """The command, one flag a line."""
     told_to = f"{LONGER}=1 " if told.stretched else ""
-    lines = [f"{told_to}vllm serve {shlex.quote(told.name)}"]
+    lines = [f"{told_to}vllm serve {shlex.quote(told.served.name)}"]
     lines += [shlex.join(_words(flag)) for flag in flags(told)]
-    return _comments(told.remarks) + " \\\n  ".join(lines) + "\n"
+    return _comments((*told.served.remarks, *told.code)) + " \\\n  ".join(lines) + "\n"
 
 
 def _comments(remarks: tuple[str, ...]) -> str:
@@ -200,7 +188,8 @@ def pod(told: Launch) -> str:
 
     Raises: UsageError for more GPUs than a node has; Unsupported for one that the release doesn't run on.
     """
-    count, platform = told.parallel.gpus, platform_of(told.gpu, told.engine.release)
+    gpu = told.setup.named_gpu
+    count, platform = told.setup.parallel.gpus, platform_of(gpu, told.release)
     if count > NODE:
         raise UsageError(
             f"a pod can't have the {count} GPUs of this plan",
@@ -208,16 +197,17 @@ def pod(told: Launch) -> str:
             hint="--emit vllm prints the command; run it under Ray or a LeaderWorkerSet",
         )
     if platform.image is None:
-        raise Unsupported(f"vLLM publishes no image for {told.gpu.id}", hint="--emit vllm prints the command")
+        raise Unsupported(f"vLLM publishes no image for {gpu.id}", hint="--emit vllm prints the command")
     words = "\n".join(f"        - {json.dumps(word)}" for word in arguments(told))
-    return _comments(told.remarks) + POD.format(
+    mount = (f"{told.served.name} is a folder of this machine: mount it into the pod.",) if told.served.folder else ()
+    return _comments((*told.served.remarks, *mount, *told.code)) + POD.format(
         name="vllm",
         env=STRETCHED_ENV if told.stretched else "",
-        image=f"{platform.image}:v{text(told.engine.release)}",
+        image=f"{platform.image}:v{text(told.release)}",
         words=words,
-        resource=_resource(told.gpu, platform),
+        resource=_resource(gpu, platform),
         count=count,
-        comment=f"{told.name} on {count} x {told.gpu.id}, {told.chosen.length:,} tokens a request, planned for vLLM {told.engine.version}",
+        comment=f"{told.served.name} on {count} x {gpu.id}, {told.chosen.length:,} tokens a request, planned for vLLM {text(told.release)}",
     )
 
 
@@ -263,36 +253,38 @@ def _resource(gpu: Gpu, platform: Platform) -> str:
 
 
 def _model(told: Launch) -> Iterator[Flag]:
-    if told.revision is not None:
-        yield "--revision", told.revision
+    revision = told.setup.model.origin.revision
+    if revision is not None:
+        yield "--revision", revision
     yield "--max-model-len", str(told.chosen.length)
     yield from told.unlocks
-    if not told.options.graphs:
+    if not told.setup.options.graphs:
         yield "--enforce-eager", None
 
 
 def _parallel(told: Launch) -> Iterator[Flag]:
+    parallel = told.setup.parallel
     sizes = (
-        ("--tensor-parallel-size", told.parallel.tp),
-        ("--pipeline-parallel-size", told.parallel.pp),
-        ("--data-parallel-size", told.parallel.dp),
-        ("--decode-context-parallel-size", told.parallel.dcp),
+        ("--tensor-parallel-size", parallel.tp),
+        ("--pipeline-parallel-size", parallel.pp),
+        ("--data-parallel-size", parallel.dp),
+        ("--decode-context-parallel-size", parallel.dcp),
     )
     for flag, size in sizes:
         if size > 1:
             yield flag, str(size)
-    if told.parallel.ep > 1:
+    if parallel.ep > 1:
         yield "--enable-expert-parallel", None
 
 
 def _cache(told: Launch) -> Iterator[Flag]:
-    options = told.options
+    options = told.setup.options
     if options.kv_memory is not None:
         yield "--kv-cache-memory-bytes", str(options.kv_memory)
     else:
         yield "--gpu-memory-utilization", f"{told.utilization:g}"
-    if told.kv is not None:
-        yield "--kv-cache-dtype", spelled(told.kv)
+    if told.setup.kv is not None:
+        yield "--kv-cache-dtype", spelled(told.setup.kv)
     if options.block_size is not None:
         yield "--block-size", str(options.block_size)
     if options.prefix_caching is not None:
@@ -304,19 +296,45 @@ def _cache(told: Launch) -> Iterator[Flag]:
 def _scheduler(told: Launch) -> Iterator[Flag]:
     yield "--max-num-batched-tokens", str(told.chosen.tokens)
     yield "--max-num-seqs", str(told.chosen.sequences)
-    if not told.options.async_scheduling:
+    options = told.setup.options
+    if not options.async_scheduling:
         yield "--no-async-scheduling", None
-    if told.options.max_loras:
+    if options.max_loras:
         yield "--enable-lora", None
-        yield "--max-loras", str(told.options.max_loras)
-        yield "--max-lora-rank", str(lora_rank(told.options.max_lora_rank, told.engine.release))
-        if told.options.lora_targets is not None and told.engine.release >= TARGETED:
-            yield "--lora-target-modules", " ".join(told.options.lora_targets)
-    if told.options.speculative_tokens:
-        whose = {"method": _drafts(told)} if told.options.draft is None else {"model": told.options.draft}
-        drafts = {**whose, "num_speculative_tokens": told.options.speculative_tokens}
+        yield "--max-loras", str(options.max_loras)
+        yield "--max-lora-rank", str(lora_rank(options.max_lora_rank, told.release))
+        if options.lora_targets is not None and told.release >= TARGETED:
+            yield "--lora-target-modules", " ".join(options.lora_targets)
+    if options.speculative_tokens:
+        weights = told.setup.model.weights
+        drafter = None if weights is None else weights.drafter
+        whose = {"method": _drafts(told)} if drafter is None else {"model": drafter}
+        drafts = {**whose, "num_speculative_tokens": options.speculative_tokens}
         yield "--speculative-config", json.dumps(drafts)
 
 
 spelled = flag_of
 """The value of --kv-cache-dtype."""
+
+
+FORMS: dict[str, Callable[[Launch], str]] = {"vllm": serve, "k8s": pod}
+"""By what is typed after --emit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """What is written of a plan, in every form."""
+
+    started: Started
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """As typed after --emit."""
+        return tuple(FORMS)
+
+    def written(self, form: str, served: Served) -> str:
+        """What to paste.
+
+        Raises: UsageError for what the release can't be told; Unsupported for a device that it doesn't run on.
+        """
+        return FORMS[form](launch(self.started, served))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kvplan.arch.layers import CrossAttention, Recurrent
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Options
+from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks.specs import Demand
 from kvplan.engines.vllm.tables.architectures import (
     FEW_SEQUENCES,
@@ -20,6 +20,7 @@ from kvplan.engines.vllm.tables.architectures import (
     longest_item,
     named,
 )
+from kvplan.engines.vllm.tables.steps import too_few_tokens
 from kvplan.engines.vllm.tables.versions import Batches, Rules, text
 from kvplan.errors import Unsupported, UsageError
 from kvplan.hardware.gpu import Gpu
@@ -56,15 +57,14 @@ class Settings:
         return Demand(self.length, self.batches * self.tokens, self.tokens, self.parallel.dcp)
 
 
-def settings(
-    model: Model, gpu: Gpu | None, parallel: Parallel, options: Options, context: int, rules: Rules
-) -> Settings:
+def settings(setup: Setup, rules: Rules) -> Settings:
     """Flags as given, and vLLM's defaults for the rest.
 
     Raises: UsageError for batch sizes that vLLM refuses, and for prefix caching where it does; Unsupported where states
     would be kept at every block.
     """
-    batches = default_batches(gpu, rules)
+    model, parallel, options, context = setup.model, setup.parallel, setup.options, setup.context
+    batches = default_batches(setup.gpu, rules)
     stateful = has_state(model)
     aligned = stateful and _caches_prefixes(model, options, rules) and keeps_ends(model, rules)
     pooling = is_pooling(model)
@@ -72,7 +72,7 @@ def settings(
     tokens = options.max_num_batched_tokens or _default_tokens(model, batches, sequences, context, rules)
     if options.max_num_seqs is None:
         sequences = min(sequences, tokens)
-    elif tokens < sequences:
+    elif too_few_tokens(tokens, sequences):
         raise UsageError(
             f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({sequences})",
             cause="vLLM refuses to start: each running sequence takes at least one token of a step",

@@ -10,12 +10,13 @@ from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import Weights
-from kvplan.engines.base import Engine
 from kvplan.plan.explain import Node
 from kvplan.report.schema import common as schema
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+    from kvplan.engines.protocol import Engine
 
 T = TypeVar("T", bound="DataclassInstance")
 

@@ -11,8 +11,9 @@ from kvplan.report.schema import compare as schema
 from kvplan.report.schema import schema_id
 
 
-def compare_report(rows: Sequence[Row], parallel: Parallel) -> schema.CompareReport:
-    """The document of a comparison; ratios are against the first row."""
+def compare_report(rows: Sequence[Row], parallel: Parallel, chosen: str | None = None) -> schema.CompareReport:
+    """The document of a comparison; ratios are against the first row. chosen: where a length that nobody gave is from."""
+    said = () if chosen is None else (f"Assumed: {chosen}.",)
     first = rows[0].bytes
     return schema.CompareReport(
         schema=schema_id("compare"),
@@ -29,7 +30,7 @@ def compare_report(rows: Sequence[Row], parallel: Parallel) -> schema.CompareRep
                 bytes=row.bytes,
                 bytes_per_gpu=row.on_gpu,
                 ratio=row.bytes / first if first else 0.0,
-                notes=row.notes,
+                notes=row.notes + said,
             )
             for row in rows
         ),

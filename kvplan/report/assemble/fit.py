@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from kvplan.arch.curve import LONGEST
 from kvplan.engines.base import Budget, Capacity, Range, Refusal, Term
 from kvplan.engines.extras import DRAFT
-from kvplan.engines.ideal import drafting
 from kvplan.hardware.gpu import Gpu
 from kvplan.plan.explain_plan import explain_plan
 from kvplan.plan.fit import NoFit, Plan
@@ -31,12 +30,12 @@ def fit_report(
 
     share: the least utilization that holds the concurrency asked for, or why there is none. launch: what to paste.
     """
-    request, outcome = plan.request, plan.outcome
+    request, outcome, excess = plan.request, plan.outcome, plan.started.excess
     no = outcome if isinstance(outcome, NoFit) else None
     return schema.FitReport(
         schema=schema_id("fit"),
         model=model_info(request.model),
-        kv_dtype=kv_dtype(plan.kv),
+        kv_dtype=kv_dtype(request.model.in_use(plan.kv)),
         parallel=layout(request.parallel),
         engine=engine_info(request.engine),
         gpu=gpu_info(request.gpu, request.parallel.gpus),
@@ -60,29 +59,33 @@ def fit_report(
         utilization_reason=share[1],
         launch=launch,
         extras=tuple(_extra(term, plan) for term in plan.budget.weights.parts),
-        exceeded=request.exceeded,
+        exceeded=None if excess is None else excess.longest,
+        max_context_name=request.engine.words.longest,
     )
 
 
 def _engine_error(plan: Plan) -> str | None:
-    """What the engine itself would say; where it runs out of memory before it gets there, what its allocator says."""
+    """What the engine itself would say; where it runs out of memory before it gets there, what its allocator says.
+
+    None past a table of positions, which is kvplan's word: what an engine says there depends on what it is told to allow.
+    """
     request, own = plan.request, plan.own
-    if request.engine.name == "ideal" or not isinstance(own, Refusal):
+    excess = plan.started.excess
+    past_table = excess is not None and excess.past_table
+    if not request.engine.allocates or not isinstance(own, Refusal) or past_table:
         return None
     if own.binding != "weights":
         return own.message
     if plan.budget.weights.bytes.likely > plan.budget.memory.bytes.likely:
         return "torch.OutOfMemoryError: CUDA out of memory, while the weights are loaded"
-    found = request.engine.capacity(
-        request.model, request.gpu, request.parallel, plan.kv, request.options, request.context, plan.kv_bytes
-    )
+    found = plan.started.capacity(plan.kv_bytes)
     return found.message if isinstance(found, Refusal) else None
 
 
 def _extra(term: Term, plan: Plan) -> schema.Extra:
     """Adapters or a draft; what a draft keeps for a sequence is in that sequence's bytes already."""
     request = plan.request
-    layers = drafting(request.model, request.options) if term.name == DRAFT else ()
+    layers = request.setup.drafting if term.name == DRAFT else ()
     kept = request.model.curve(plan.kv, request.parallel.shard, layers).bytes_at(request.context) if layers else 0
     return schema.Extra(term.name, term.bytes.likely, term.formula, kept)
 
@@ -109,7 +112,7 @@ def _memory(plan: Plan, budget: Budget, end: str) -> schema.Memory:
     def at(size: Range) -> int:
         return {"low": size.low, "likely": size.likely, "high": size.high}[end]
 
-    unknown = plan.request.model.weights is None and plan.request.options.weights is None
+    unknown = plan.request.model.weights is None and plan.request.options.weights_per_gpu is None
     return schema.Memory(
         memory_bytes=at(budget.memory.bytes),
         usable_bytes=at(budget.usable.bytes),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kvplan.arch.model import LayerCount
 from kvplan.errors import UsageError
 from kvplan.plan.explain import Node, explain_sequence, explain_weights, explain_work
+from kvplan.plan.shapes import one_row
 from kvplan.plan.size import Sizing
 from kvplan.report.assemble.common import engine_info, explained, kv_dtype, layout, model_info
 from kvplan.report.schema import schema_id
@@ -13,14 +16,11 @@ from kvplan.report.schema.common import WeightReads
 
 RULE_OF_THUMB = "a GQA model of about 8B costs 100-150 KiB/token at 16 bit; add 15 % overhead"
 
-UNNAMED_GPU = "of the H100's class, with its kernels and defaults; on others a sequence may take more: --gpu names one"
-"""Source: vLLM 0.33 engine/arg_utils.py get_batch_defaults, v1/attention/backends."""
 
-
-def size_report(sizing: Sizing, prompt: int | None, batch: int = 1) -> schema.SizeReport:
+def size_report(sizing: Sizing, prompt: int | None, batch: int = 1, chosen: str | None = None) -> schema.SizeReport:
     """The document of a sizing. prompt: tokens of the longest length that are the prompt, half when not said.
 
-    batch: sequences of the step whose reading of weights is told.
+    batch: sequences of the step whose reading of weights is told. chosen: where a length that nobody gave is from.
 
     Raises: UsageError for a prompt that leaves nothing to generate.
     """
@@ -39,7 +39,7 @@ def size_report(sizing: Sizing, prompt: int | None, batch: int = 1) -> schema.Si
     return schema.SizeReport(
         schema=schema_id("size"),
         model=model_info(request.model),
-        kv_dtype=kv_dtype(sizing.kv),
+        kv_dtype=kv_dtype(request.model.in_use(sizing.kv)),
         parallel=layout(request.parallel),
         engine=engine_info(request.engine),
         cache=_cache(sizing),
@@ -63,12 +63,29 @@ def size_report(sizing: Sizing, prompt: int | None, batch: int = 1) -> schema.Si
             Node("size", tree.value, "bytes", "", children=(tree, work, *more)),
         ),
         verified=request.engine.verified,
-        assumed={} if request.gpu is not None or request.engine.name == "ideal" else {"gpu": UNNAMED_GPU},
+        assumed=dict(_assumed(sizing, chosen)),
     )
 
 
+def _assumed(sizing: Sizing, chosen: str | None) -> Iterator[tuple[str, str]]:
+    request = sizing.request
+    if request.gpu is None and request.engine.words.unnamed_gpu is not None:
+        yield "gpu", request.engine.words.unnamed_gpu
+    if chosen is not None:
+        yield "context", chosen
+    for said in one_row(request.model, sizing.kv):
+        yield "kv_dtype", said.rstrip(".")
+
+
+ABOUT_8B = range(6 * 10**9, 11 * 10**9)
+"""Parameters of a model that the rule means."""
+
+
 def _is_plain_gqa(sizing: Sizing) -> bool:
-    """Whether the rule is about such a model: every layer keeps every token's heads."""
+    """Whether the rule is about such a model: its size, 16 bit, and every layer keeps every token's heads."""
+    weights, bits = sizing.request.model.weights, (sizing.kv.k.bits, sizing.kv.v.bits)
+    if weights is None or weights.total not in ABOUT_8B or bits != (16, 16):
+        return False
     return sizing.attention == "gqa" and sizing.bytes_per_token == sizing.bytes_per_token_full
 
 

@@ -146,3 +146,15 @@ class Explained:
     """Where the formula comes from."""
     children: tuple[Explained, ...]
     """The numbers that it is made of."""
+
+
+@dataclass
+class Setting:
+    """One setting in force."""
+
+    name: str
+    """As in a file: `kv_dtype`; a variable of another program by its own name."""
+    value: str
+    """What it is."""
+    source: str
+    """The flag, variable or file it comes from."""

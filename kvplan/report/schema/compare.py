@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvplan.report.schema.common import KvDtype, Layout
+from kvplan.report.schema.common import KvDtype, Layout, Setting
 
 
 @dataclass
@@ -45,3 +45,5 @@ class CompareReport:
     """Parallel sizes."""
     rows: tuple[Compared, ...]
     """In the order asked for."""
+    settings: tuple[Setting, ...] = ()
+    """What the environment and files gave, where the command line didn't."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kvplan.report.schema.common import EngineInfo, Explained, KvDtype, Layout, ModelInfo
+from kvplan.report.schema.common import EngineInfo, Explained, KvDtype, Layout, ModelInfo, Setting
 
 
 @dataclass
@@ -199,7 +199,8 @@ class FitReport:
     context: int
     """Tokens of one sequence."""
     max_context: int | None
-    """Longest single sequence that fits, as the engine would state it; null where nothing limits it."""
+    """Longest single sequence that fits; null where nothing limits it. vLLM's rules look no further than the longer of
+    context and the model's own maximum; where that doesn't fit, it is vLLM's estimated maximum model length."""
     concurrency: int | None
     """Sequences asked for; null when nobody asked."""
     decode: DecodeInfo | None
@@ -224,6 +225,10 @@ class FitReport:
     """Adapters and drafts served beside the model."""
     exceeded: int | None
     """The longest that the model's config justifies by the engine's rules, where context is more; else null."""
+    max_context_name: str | None
+    """The engine's own name for max_context; null where it has none."""
+    settings: tuple[Setting, ...] = ()
+    """What the environment and files gave, where the command line didn't."""
 
 
 @dataclass
@@ -246,3 +251,5 @@ class FitTable:
     """One document for each bundled model."""
     skipped: tuple[Skipped, ...]
     """Those that couldn't be planned."""
+    settings: tuple[Setting, ...] = ()
+    """What the environment and files gave, where the command line didn't."""

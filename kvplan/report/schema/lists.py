@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kvplan.hardware.gpu import Kind
-from kvplan.report.schema.common import Parameters
+from kvplan.report.schema.common import Parameters, Setting
 
 
 @dataclass
@@ -163,18 +163,6 @@ class EnginesReport:
     """`kvplan.engines/1`."""
     engines: tuple[ListedEngine, ...]
     """Those known."""
-
-
-@dataclass
-class Setting:
-    """One setting in force."""
-
-    name: str
-    """Its name."""
-    value: str
-    """What it is."""
-    source: str
-    """The flag, variable or file it comes from."""
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kvplan.report.schema.common import EngineInfo, Explained, KvDtype, Layout, ModelInfo, WeightReads
+from kvplan.report.schema.common import EngineInfo, Explained, KvDtype, Layout, ModelInfo, Setting, WeightReads
 
 
 @dataclass
@@ -147,3 +147,5 @@ class SizeReport:
     """Whether the rules are those of the release asked for."""
     assumed: Mapping[str, str]
     """What nobody gave."""
+    settings: tuple[Setting, ...] = ()
+    """What the environment and files gave, where the command line didn't."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kvplan.report.blocks import Block, Column, Facts, Heading, Note, Table, Verdict
 from kvplan.report.schema.check import RANKS, At, CheckReport, Moved, Result, Subject
+from kvplan.text import plural
 from kvplan.units import format_bytes
 
 MOST_IN_COMMENT = 100
@@ -33,7 +34,7 @@ def _verdict(report: CheckReport) -> Verdict:
     summary = report.summary
     if not summary.deployments:
         return Verdict("Nothing was checked.", good=False)
-    counted = f"{summary.deployments:,} deployment{'s' * (summary.deployments != 1)}"
+    counted = plural(summary.deployments, "deployment")
     parts = (
         (summary.passed, "within budget"), (summary.warned, "with warnings"), (summary.failed, "over budget"),
         (summary.unanswered, "without an answer"), (summary.unread, "not read"),

@@ -29,7 +29,7 @@ def view(report: schema.CompareReport) -> tuple[Block, ...]:
         cells += [format_bytes(row.bytes)] + ([format_bytes(row.bytes_per_gpu)] if split else [])
         rows.append((*cells, words.times(row.ratio)))
     notes = dict.fromkeys(note for row in report.rows for note in row.notes)
-    return (Table(tuple(columns), tuple(rows)), *(Note(text) for text in notes))
+    return (Table(tuple(columns), tuple(rows)), *(Note(text) for text in notes), *words.set_elsewhere(report.settings))
 
 
 def _per_token(row: schema.Compared) -> str:

@@ -9,6 +9,7 @@ from kvplan.report.blocks import Bar, Block, Column, Facts, Heading, Note, Table
 from kvplan.report.schema import fit as schema
 from kvplan.report.views import words
 from kvplan.report.views.size import notes
+from kvplan.text import plural
 from kvplan.units import format_bytes
 
 BINDING = {
@@ -36,13 +37,14 @@ def _blocks(report: schema.FitReport) -> Iterator[Block]:
     yield Heading("What it holds")
     yield Facts(tuple(_capacity(report)))
     if report.decode is not None:
-        yield Heading(f"A decode step of {words.plural(report.decode.batch, 'sequence')}")
+        yield Heading(f"A decode step of {plural(report.decode.batch, 'sequence')}")
         yield Facts(tuple(_decode(report.decode)))
     if report.suggestions:
         yield Heading("What a single change would do")
         columns = (Column("change", right=False), Column("effect", right=False, shrink=True))
         yield Table(columns, tuple((found.change, found.effect) for found in report.suggestions))
     yield from (Note(text) for text in _notes(report))
+    yield from words.set_elsewhere(report.settings)
 
 
 def _question(report: schema.FitReport) -> str:
@@ -55,7 +57,7 @@ def _answer(report: schema.FitReport) -> str:
     holder = words.engine_text(report.engine) + ("" if report.verified else " (unverified)")
     if report.verdict == "fits":
         admitted = report.reserved.max_sequences if report.reserved is not None else report.ideal.max_sequences
-        sequences = words.plural(admitted, "sequence")
+        sequences = plural(admitted, "sequence")
         own = "" if report.exceeded is None else f" Beyond the model's own maximum of {report.exceeded:,} tokens."
         return f"Fits: {sequences} of {report.context:,} tokens by {holder}; {BINDING[report.binding]}.{own}"
     short = f" by {format_bytes(report.short_by_bytes)} per GPU" if report.short_by_bytes else ""
@@ -117,17 +119,13 @@ def _weights(report: schema.FitReport) -> Iterator[tuple[str, str]]:
 def _capacity(report: schema.FitReport) -> Iterator[tuple[str, str]]:
     ideal, reserved = report.ideal, report.reserved
     held = "" if ideal.kv_tokens is None else f", {ideal.kv_tokens:,} tokens"
-    yield "by the formula", f"{words.plural(ideal.max_sequences, 'sequence')} in {format_bytes(ideal.kv_bytes)}{held}"
+    yield "by the formula", f"{plural(ideal.max_sequences, 'sequence')} in {format_bytes(ideal.kv_bytes)}{held}"
     if reserved is not None:
         yield f"by {words.engine_text(report.engine)}", _reserved(reserved)
         if reserved.gap:
             said = ", ".join(f"{reason.name} {format_bytes(reason.bytes)}" for reason in reserved.gap)
             yield "the gap, a sequence", said
-    longest = "nothing stops it" if report.max_context is None else f"{report.max_context:,} tokens"
-    own = report.model.max_context
-    if report.max_context is not None and report.engine.name == "vllm":
-        longest += " (vLLM's estimated maximum model length)"
-    yield "longest sequence", longest + (f"; the model's own maximum is {own:,}" if own is not None else "")
+    yield "longest sequence", _longest(report)
     if report.utilization_needed is not None:
         yield _for_so_many(report), f"--utilization {report.utilization_needed:g} is the least that holds them"
     elif report.utilization_reason is not None:
@@ -136,12 +134,28 @@ def _capacity(report: schema.FitReport) -> Iterator[tuple[str, str]]:
         yield f"{report.engine.name} would say", report.engine_error
 
 
+def _longest(report: schema.FitReport) -> str:
+    """How long one may be, and what says so: memory, or the length up to which an engine's answer was looked for."""
+    longest, own, name = report.max_context, report.model.max_context, report.max_context_name
+    if longest is None:
+        text = "nothing stops it"
+    elif name is not None and longest == own != report.exceeded:
+        return f"at least {longest:,} tokens, the model's own maximum"
+    elif name is not None and longest == report.context:
+        text = f"at least {longest:,} tokens, the length planned for"
+    elif name is not None and report.engine_error is not None and longest < report.context:
+        text = f"{longest:,} tokens ({name})"
+    else:
+        text = f"{longest:,} tokens"
+    return text if own is None else f"{text}; the model's own maximum is {own:,}"
+
+
 def _for_so_many(report: schema.FitReport) -> str:
-    return f"for {words.plural(report.concurrency or 0, 'sequence')}"
+    return f"for {plural(report.concurrency or 0, 'sequence')}"
 
 
 def _reserved(reserved: schema.Reserved) -> str:
-    text = f"{words.plural(reserved.max_sequences, 'sequence')}, {reserved.kv_tokens:,} tokens"
+    text = f"{plural(reserved.max_sequences, 'sequence')}, {reserved.kv_tokens:,} tokens"
     if reserved.blocks is not None:
         text += f" in {reserved.blocks:,} blocks of {reserved.block_tokens}"
     return f"{text}, {reserved.max_concurrency:.2f} x at full length"

@@ -42,6 +42,7 @@ def view(report: schema.FitTable) -> tuple[Block, ...]:
         blocks.append(Note(f"{MARK} more than the model's own maximum"))
     blocks += [Note(text) for text in _shared(report)]
     blocks += [Note(f"{skipped.id}: {skipped.error}") for skipped in report.skipped]
+    blocks += words.set_elsewhere(report.settings)
     return tuple(blocks)
 
 

@@ -32,6 +32,7 @@ def _blocks(report: schema.SizeReport) -> Iterator[Block]:
         yield _same_shape(report)
     yield from (Note(text) for text in notes(report.model))
     yield from (Note(f"Assumed: {name} {value}.") for name, value in report.assumed.items())
+    yield from words.set_elsewhere(report.settings)
     if report.rule_of_thumb is not None:
         yield Note(f"Rule of thumb: {report.rule_of_thumb}.")
 
@@ -68,7 +69,7 @@ def _facts(report: schema.SizeReport) -> Iterator[tuple[str, str]]:
 def _lengths(report: schema.SizeReport) -> Table:
     layout = words.layout_text(report.parallel)
     columns = [Column("tokens"), Column("one sequence"), Column("bytes"), Column("next token adds")]
-    split, engine = bool(layout), report.engine.name != "ideal"
+    split, engine = bool(layout), report.engine.version is not None
     columns += [Column(f"per GPU ({layout})")] if split else []
     doubt = "" if report.verified else " (unverified)"
     columns += [Column(f"{words.engine_text(report.engine)}{doubt} takes per GPU")] if engine else []

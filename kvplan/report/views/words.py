@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from kvplan.report.blocks import Note
 from kvplan.report.schema import common as schema
 from kvplan.units import format_bytes, format_seconds
 
@@ -74,9 +76,7 @@ def kv_text(kv: schema.KvDtype) -> str:
 
 def engine_text(engine: schema.EngineInfo) -> str:
     """`vllm 0.33`, `the formula`."""
-    if engine.name == "ideal":
-        return "the formula"
-    return engine.name if engine.version is None else f"{engine.name} {engine.version}"
+    return "the formula" if engine.version is None else f"{engine.name} {engine.version}"
 
 
 def exact(size: int) -> str:
@@ -99,6 +99,16 @@ def seconds(value: float | None) -> str:
     return "unknown" if value is None else format_seconds(value)
 
 
+def settings_text(settings: Iterable[schema.Setting]) -> str:
+    """`set elsewhere: tp 8 (kvplan.toml), kv_dtype fp8 (KVPLAN_KV_DTYPE)`."""
+    return "set elsewhere: " + ", ".join(f"{each.name} {each.value} ({each.source})" for each in settings)
+
+
+def set_elsewhere(settings: Sequence[schema.Setting]) -> tuple[Note, ...]:
+    """The same as a note, where there is any."""
+    return (Note(f"S{settings_text(settings)[1:]}."),) if settings else ()
+
+
 def share(value: float) -> str:
     """`76 %`."""
     return f"{value * 100:.0f} %"
@@ -109,11 +119,6 @@ def times(ratio: float) -> str:
     if ratio == 0:
         return "0 x"
     return f"{ratio:.3g} x" if ratio >= 1 else f"1/{1 / ratio:.4g} x"
-
-
-def plural(count: int, what: str) -> str:
-    """`1 sequence`, `162 sequences`."""
-    return f"{count:,} {what}" + ("" if count == 1 else "s")
 
 
 def amount(value: float | None, unit: str) -> str:

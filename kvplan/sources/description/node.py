@@ -10,6 +10,7 @@ from kvplan.arch.model import Default
 from kvplan.errors import BadField, BadSize, KvplanError, MissingField, Unsupported
 from kvplan.sources.description.fields import CACHE_FIELDS, DOCUMENTED, KINDS, MOST, MOST_TOKENS
 from kvplan.sources.strict import Lines, Path, path_text
+from kvplan.text import meant
 from kvplan.units import parse_tokens
 
 
@@ -140,13 +141,10 @@ class Node:
 
 
 def _unknown(node: Node, key: str, known: frozenset[str], what: str) -> Unsupported:
-    from difflib import get_close_matches
-
     kinds = [kind for kind, fields in KINDS.items() if key in fields]
-    near = get_close_matches(key, sorted(known), n=1)
     if kinds:
         hint = f"kinds of layer with {key}: {', '.join(kinds)}"
     else:
-        hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(sorted(known))}"
+        hint = meant(key, sorted(known)) or f"known here: {', '.join(sorted(known))}"
     path = (*node.path, key)
     return Unsupported(f"{path_text(path)} is not a field of {what}", cause=node.reader.place(path), hint=hint)

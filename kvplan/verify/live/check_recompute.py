@@ -9,6 +9,7 @@ from torch import Tensor
 
 from kvplan.arch.formats import FORMATS, KvFormat
 from kvplan.errors import KvplanError
+from kvplan.text import plural
 from kvplan.verify.live.attend import by_spans
 from kvplan.verify.live.decoder import Decoder, mixer
 from kvplan.verify.live.ledger import Ledger
@@ -117,4 +118,4 @@ def _named(kv: KvFormat) -> str:
 
 
 def _counted(layers: tuple[LayerPlan, ...]) -> str:
-    return f"{len(layers)} layer{'s' if len(layers) != 1 else ''}"
+    return plural(len(layers), "layer")

@@ -114,7 +114,8 @@ def _cross(cache: CrossAttention, model: Model, place: Place, blocks: Blocks) ->
     del model
     heads = place.settings.parallel.shard.units(cache.kv_heads, "KV heads")
     size = heads * cells.pair(place.kv, cache.k_dim, cache.v_dim) * blocks.attention
-    yield Spec("cross", blocks.attention, size, size, (heads, cache.k_dim, cache.v_dim, place.kv))
+    identity = (heads, cache.k_dim, cache.v_dim, place.kv)
+    yield Spec("cross", blocks.attention, size, size, identity, span=cache.tokens)
 
 
 def _latent(cache: Latent, model: Model, place: Place, blocks: Blocks) -> Iterator[Spec]:

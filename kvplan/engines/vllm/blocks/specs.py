@@ -38,7 +38,7 @@ class Spec:
     """The cache of one layer.
 
     block: tokens of one block. state: bytes of one block before padding. page: bytes with it. span: a window's or a
-    chunk's tokens. held: pages of recurrent state that a request holds. extra: tokens kept below a window for drafts.
+    chunk's tokens, or the most that one encoder input has. held: pages of recurrent state that a request holds. extra: tokens kept below a window for drafts.
     identity: whatever else must be equal for two layers to share pages (heads, sizes, format).
     """
 

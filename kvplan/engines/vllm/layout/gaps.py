@@ -1,4 +1,4 @@
-"""Memory that an allocator can't give back when tensors are replaced by larger ones, one after another."""
+"""Memory that an allocator can't hand out again: ends of segments, and rooms of tensors that were replaced by larger ones."""
 
 from __future__ import annotations
 
@@ -13,6 +13,18 @@ SEGMENT = 2 * MIB
 """What a segment's size is a multiple of."""
 LEAST_SPLIT = MIB
 """A rest of no more than this stays with the tensor."""
+LARGE = 20 * MIB
+"""Segments from here on are never split where vLLM loads weights with max_split_size_mb, as it does since 0.21."""
+
+
+def ends(sizes: Iterable[int], *, unsplit: bool) -> int:
+    """Bytes that count as allocated behind tensors of these sizes. unsplit: whether large segments are never split.
+
+    Source: PyTorch c10/cuda/CUDACachingAllocator.cpp, get_allocation_size, should_split; vLLM 0.21 v1/worker/gpu_worker.py
+    _scoped_allocator_max_split.
+    """
+    found = ((size, _whole(size) - size) for size in sizes if size >= OWN_SEGMENT)
+    return sum(end for size, end in found if end <= LEAST_SPLIT or (unsplit and size >= LARGE))
 
 
 class Replaced(NamedTuple):

@@ -11,13 +11,13 @@ quantization/utils/fp8_utils.py _maybe_pad_fp8_weight, platforms/rocm.py get_cur
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from math import prod
 
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import BF16, FP16, Storage
 from kvplan.arch.weights import Block, Weight
 from kvplan.engines.vllm.layout.gaps import Replaced, gaps
+from kvplan.engines.vllm.layout.merged import merged
 
 Version = tuple[int, int, int]
 
@@ -59,10 +59,8 @@ def _fp8_by_tensor_or_tile(stored: Storage) -> bool:
 
 
 def _replaced(block: Block, parallel: Parallel, version: Version) -> Iterator[Replaced]:
-    """The tensors of a layer that are moved; neighbours that read the same inputs are one tensor (q, k and v; gate and up)."""
-    for _, tensor in groupby(
-        block, key=lambda weight: (weight.component, weight.routed, weight.split, weight.shape[-1])
-    ):
+    """The tensors of a layer that are moved."""
+    for tensor in merged(block):
         before = after = 0
         for weight in tensor:
             shard, copies = weight.on_rank(parallel)

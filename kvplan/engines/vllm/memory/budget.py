@@ -56,4 +56,4 @@ def _overhead(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options:
     if options.overhead is not None:
         given = Term("runtime", Range.exactly(options.overhead), f"{options.overhead:,} B per GPU", GIVEN)
         return Term("activation", Range.exactly(0), "part of the overhead given", GIVEN), given
-    return activation(model, gpu, settings, rules), runtime(model, gpu, settings, rules, options)
+    return activation(model, gpu, settings, rules, options), runtime(model, gpu, settings, rules, options)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from kvplan.hardware.gpu import Gpu
 from kvplan.units import GIB
 
-WIDTH = 1.9
+WIDTH = 2.36
 """What doubts are multiplied by. Fitted: docs/accuracy.md."""
 
 ALWAYS = round(0.2 * GIB)
@@ -28,7 +28,9 @@ LEAST = {1: 0.005, 2: 0.0025}
 UNSEEN = 0.03
 """Share of the GPU's memory, once, where something was never seen: a rate, a class of GPU, a version that wasn't read."""
 
-CLASSES: Mapping[str, int] = {"nvidia 7": 1, "nvidia 8": 6, "nvidia 9": 5, "nvidia 10": 1, "nvidia 11": 1, "amd": 1}
+CLASSES: Mapping[str, int] = {
+    "nvidia 7": 1, "nvidia 8": 11, "nvidia 9": 5, "nvidia 10": 2, "nvidia 11": 1, "nvidia 12": 2, "amd": 1,
+}  # fmt: skip
 """Sources that show a class of GPU."""
 
 

@@ -1,6 +1,7 @@
 """What vLLM spends beside weights and cache: the peak of its start-up profile, and memory outside its allocator.
 
-    activation  the larger of logits and the widest layer, hidden states, rooms of experts, embeddings of images
+    activation  the larger of logits, the widest layer and what compiling takes, hidden states, rooms of experts, embeddings of
+                images; or the encoder of images before all that
     runtime     libraries, what joins ranks, CUDA graphs from the version on that takes them off
 
 The amounts are counted (step.py); what one unit of each costs was fitted on public start-up logs by bench/accuracy. How
@@ -9,18 +10,20 @@ far low and high lie from likely follows from how many independent logs show eac
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kvplan.arch.model import Model
 from kvplan.engines.base import Options, Range, Term
 from kvplan.engines.unstated import unstated
-from kvplan.engines.vllm.memory import doubt
+from kvplan.engines.vllm.memory import doubt, runner
 from kvplan.engines.vllm.memory.step import Step, steps
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.architectures import compresses
+from kvplan.engines.vllm.tables.items import UNKNOWN
 from kvplan.engines.vllm.tables.versions import Rules
 from kvplan.hardware.gpu import Gpu
-from kvplan.units import GIB, MIB
+from kvplan.text import all_of
+from kvplan.units import MIB
 
 LOGS = "fitted on public start-up logs: docs/accuracy.md"
 COUNTED = "vLLM 0.33 v1/worker/gpu_model_runner.py profile_run, counted; rates fitted on public start-up logs: docs/accuracy.md"
@@ -38,25 +41,30 @@ class Cost:
     sources: int
 
 
+MANY = 3
+"""Sources from which on nothing is added to a cost for how few show it; what a tensor's type says is as sure."""
+
 COSTS: dict[str, Cost] = {
-    "logits sorted in PyTorch": Cost(38.3, 7),
-    "logits sorted in Triton": Cost(15, 5),
+    "logits sorted in PyTorch": Cost(38.4, 9),
+    "logits sorted in Triton": Cost(14.4, 6),
+    "logits copied to fp32": Cost(6, MANY),
+    "logits as they are": Cost(2, MANY),
     "logits second runner": Cost(14, 1),
-    "libraries": Cost(0.14 * GIB, 9),
-    "libraries, larger": Cost(0.26 * GIB, 6),
-    "libraries, AMD": Cost(1.2 * GIB, 1),
-    "ranks": Cost(0.5 * GIB, 5),
-    "ranks without NVLink": Cost(0.1 * GIB, 1),
-    "ranks, AMD": Cost(0.4 * GIB, 1),
-    "ranks of a whole node, AMD": Cost(1.9 * GIB, 1),
-    "fused sums": Cost(1.5 * GIB, 1),
-    "graphs": Cost(11 * MIB, 3),
-    "compressed caches, early": Cost(7 * GIB, 1),
-    "compressed caches": Cost(0.8 * GIB, 1),
-    "shared memory": Cost(3 * GIB, 1),
-    "towers": Cost(0.15 * GIB, 5),
+    "libraries": Cost(127 * MIB, 11),
+    "libraries, larger": Cost(322 * MIB, 12),
+    "libraries, AMD": Cost(1270 * MIB, 1),
+    "ranks": Cost(545 * MIB, 6),
+    "ranks without NVLink": Cost(100 * MIB, 1),
+    "ranks, AMD": Cost(318 * MIB, 1),
+    "ranks of a whole node, AMD": Cost(1840 * MIB, 1),
+    "fused sums": Cost(1455 * MIB, 1),
+    "graphs": Cost(11.7 * MIB, 4),
+    "graphs, second runner": Cost(13.6 * MIB, 4),
+    "compressed caches, early": Cost(7100 * MIB, 1),
+    "compressed caches": Cost(700 * MIB, 1),
+    "shared memory": Cost(2950 * MIB, 1),
 }
-"""Rates: bytes of each of S x V logits, GiB a GPU, MiB of graphs a layer."""
+"""Rates: bytes of each of S x V logits, of graphs a layer, and else of a GPU."""
 
 
 def amounts(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Options) -> dict[str, int]:
@@ -65,41 +73,67 @@ def amounts(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: O
     capability = (gpu.compute_capability or (0, 0))[0]
     joined = parallel.tp in JOINED and parallel.pp == parallel.dp == 1
     linked = "ranks" if "nvlink" in (gpu.link_name or "").lower() else "ranks without NVLink"
+    graphs = "graphs, second runner" if runner.is_second(model, gpu, rules) else "graphs"
     own = "libraries, AMD" if amd else "libraries, larger" if rules.libraries else "libraries"
     return {
         own: 1,
         "ranks, AMD" if amd else linked: int(parallel.tp > 1),
         "ranks of a whole node, AMD": int(amd and parallel.tp >= WHOLE_NODE),
         "fused sums": int(joined and not amd and capability in rules.fused_sums),
-        "graphs": len(model.layers) if rules.graphs_counted and options.graphs else 0,
+        graphs: len(model.layers) if options.graphs and runner.estimates_graphs(model, gpu, rules) else 0,
         "compressed caches, early": int(compresses(model) and rules.early_compressed),
         "compressed caches": int(compresses(model) and not rules.early_compressed),
         "shared memory": int(gpu.unified),
-        "towers": int(model.weights is not None and bool(model.weights.towers)),
     }
 
 
-def activation(model: Model, gpu: Gpu, settings: Settings, rules: Rules) -> Term:
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The most that the profile has at once. words: logits that are part of it. counted: bytes of everything else."""
+
+    words: int
+    counted: int
+
+
+def activation(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Options) -> Term:
     """The peak of the profiled step above what stays."""
-    low, found, high = steps(model, settings, rules)
-    cost = COSTS[f"logits {rules.sampler}"]
+    low, found, high = steps(model, gpu, settings, rules, options)
+    cost = COSTS[f"logits {runner.sampler(model, gpu, rules)}"]
     formula = (
-        f"max({found.words:,} logits x {cost.likely:g} B, {widest_layer(found, gpu, rules):,} B of the widest layer) + "
+        f"max({found.words:,} logits x {cost.likely:g} B, {widest_layer(found, gpu, rules):,} B of the widest layer, "
+        f"{found.table:,} B of the embedding's copy that compiling takes) + "
         f"{found.hidden:,} B of hidden states + {kept_rooms(found, gpu, rules):,} B of experts' and sparse attention's "
-        f"rooms + {found.towers:,} B of embeddings"
+        f"rooms + {found.towers:,} B of images' embeddings and pixels"
     )
-    if low != high:
-        formula += f"; a guess, as nobody states {' and '.join(unstated(model))}"
-    least, likely, most = (_peak(each, cost, gpu, rules) for each in (low, found, high))
+    if found.encoder:
+        formula = f"max({formula}, {found.encoder:,} B of the encoder before)"
+    if (low.towers, low.encoder) != (high.towers, high.encoder):
+        formula += (
+            f"; the high end allows for images of {UNKNOWN.tokens:,} tokens, as nobody states how long they may be"
+        )
+    missing = unstated(model)
+    if missing and low != high:
+        formula += f"; a guess, as nobody states {all_of(missing)}"
+    least, likely, most = (_around_peak(each, cost, gpu, rules) for each in (low, found, high))
     return Term("activation", Range(least.low, likely.likely, most.high), formula, COUNTED)
 
 
-def _peak(found: Step, cost: Cost, gpu: Gpu, rules: Rules) -> Range:
-    """Bytes of one step at once."""
-    widest, logits = widest_layer(found, gpu, rules), found.words * cost.likely
+def peak(found: Step, cost: Cost, gpu: Gpu, rules: Rules) -> Peak:
+    """Of a step: images' encoder runs first, then text is read beside what is kept of it."""
+    widest = max(widest_layer(found, gpu, rules), found.table)
     stays = found.hidden + found.towers + kept_rooms(found, gpu, rules)
-    unsure = doubt.of_cost(logits, cost.sources, gpu) if logits >= widest else doubt.of_counted(widest)
-    return _around(max(logits, widest) + stays, unsure + doubt.of_counted(stays))
+    logits = found.words * cost.likely
+    if found.encoder > max(logits, widest) + stays:
+        return Peak(0, found.encoder)
+    return Peak(found.words, stays) if logits >= widest else Peak(0, widest + stays)
+
+
+def _around_peak(found: Step, cost: Cost, gpu: Gpu, rules: Rules) -> Range:
+    """Bytes of one step at once."""
+    most = peak(found, cost, gpu, rules)
+    logits = most.words * cost.likely
+    unsure = doubt.of_cost(logits, cost.sources, gpu) if most.words else 0.0
+    return _around(logits + most.counted, unsure + doubt.of_counted(most.counted))
 
 
 def kept_rooms(found: Step, gpu: Gpu, rules: Rules) -> int:
@@ -127,10 +161,7 @@ def runtime(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: O
     unsure = doubt.of_machine(gpu, known) + sum(doubt.of_cost(cost, sources, gpu) for cost, sources in costs)
     if not (known and rules.read):
         unsure += doubt.unseen(gpu)
-    size = _around(sum(cost for cost, _ in costs), unsure)
-    if model.weights is None:
-        size = replace(size, high=size.high + round(COSTS["towers"].likely))  # nobody says whether it has any
-    return Term("runtime", size, formula, LOGS)
+    return Term("runtime", _around(sum(cost for cost, _ in costs), unsure), formula, LOGS)
 
 
 def _around(likely: float, unsure: float) -> Range:

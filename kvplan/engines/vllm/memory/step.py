@@ -6,14 +6,18 @@ of sparse attention layers/sparse_attn_indexer.py and models/deepseek_v4: attent
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kvplan.arch.layers import Compressed, Latent
 from kvplan.arch.model import Model
+from kvplan.engines.base import Options
 from kvplan.engines.vllm.memory.dimensions import Dimensions, dimensions
+from kvplan.engines.vllm.memory.encoder import NOTHING, encoded
+from kvplan.engines.vllm.memory.runner import is_second
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.versions import Rules
+from kvplan.hardware.gpu import Gpu
 from kvplan.units import MIB
 
 HALF = 2
@@ -36,8 +40,9 @@ class Step:
 
     words: logits of all sequences, in elements. hidden: hidden states of all tokens. layer: what the widest layer has
     beside them at once. gathered: what a mixture's layer has, when its rooms don't stay. experts: rooms that mixtures
-    gather tokens in. towers: embeddings of images or
-    sound, as many as tokens. expert_bits: of an expert's weights, 0 without experts. keys: room that sparse attention
+    gather tokens in. towers: embeddings of images that stay while text is read. encoder: of images, while it runs, before
+    any text. table: a copy of the embedding that kernels are measured on while they are compiled; a start that
+    finds them compiled has none. expert_bits: of an expert's weights, 0 without experts. keys: room that sparse attention
     gathers keys and entries in; it is the same room that experts use.
     """
 
@@ -47,6 +52,8 @@ class Step:
     gathered: int
     experts: int
     towers: int
+    encoder: int
+    table: int
     expert_bits: int
     keys: int = 0
 
@@ -59,14 +66,21 @@ class Steps(NamedTuple):
     high: Step
 
 
-def steps(model: Model, settings: Settings, rules: Rules) -> Steps:
+def steps(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Options) -> Steps:
     """The profile's step: max_num_batched_tokens tokens of max_num_seqs sequences."""
-    ends, keys = dimensions(model, settings.parallel), _keys(model, settings, rules)
-    found = {end: _step(end, model, settings, keys) for end in dict.fromkeys(ends)}
-    return Steps(*(found[end] for end in ends))
+    ends = dimensions(model, settings.parallel)
+    compiles = options.graphs and rules.tables_copied
+    low, likely = (_step(end, model, gpu, settings, rules, most=False) for end in (ends.low, ends.likely))
+    high = _step(ends.high, model, gpu, settings, rules, most=True)
+    if not compiles:
+        return Steps(*(replace(each, table=0) for each in (low, likely, high)))
+    return Steps(replace(low, table=0), likely, high)
 
 
-def _step(sizes: Dimensions, model: Model, settings: Settings, keys: int) -> Step:
+def _step(sizes: Dimensions, model: Model, gpu: Gpu, settings: Settings, rules: Rules, *, most: bool) -> Step:
+    second = is_second(model, gpu, rules)
+    images = encoded(model, sizes.hidden, settings, rules, second=second, most=most) if sizes.towers else NOTHING
+    rows = -(-sizes.vocabulary // (ROW_PADDING * settings.parallel.tp)) * ROW_PADDING
     tokens, hidden, experts = settings.tokens, sizes.hidden, sizes.experts
     gathered = HALF * tokens * experts.picked
     widest = max(2 * experts.width, experts.inputs)
@@ -76,9 +90,11 @@ def _step(sizes: Dimensions, model: Model, settings: Settings, keys: int) -> Ste
         layer=max(HALF * tokens * (3 * sizes.width + 3 * hidden), _attention(sizes, model, settings)),
         gathered=gathered * (widest + experts.width) + HALF * tokens * hidden,
         experts=gathered * (max(experts.width, experts.inputs) + widest),
-        towers=HALF * tokens * hidden * sizes.towers,
+        towers=images.kept,
+        encoder=images.running,
+        table=0 if sizes.towers else HALF * rows * hidden,
         expert_bits=experts.bits,
-        keys=keys,
+        keys=_keys(model, settings, rules),
     )
 
 

@@ -18,6 +18,7 @@ from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.architectures import named
 from kvplan.engines.vllm.tables.versions import Rules, text
 from kvplan.errors import CannotSplit
+from kvplan.text import any_of
 
 WHOLE_KV_HEADS = ("GptOssForCausalLM",)
 """Classes that don't copy KV heads to more ranks than they have. Source: models/gpt_oss.py."""
@@ -174,4 +175,4 @@ def _expert_blocks(model: Model, weights: Weights, settings: Settings, rules: Ru
 def _sizes(inputs: int, block: int) -> str:
     """The tensor sizes that cut a row between blocks, for a hint."""
     working = [str(size) for size in (2, 4, 8, 16, 32) if not inputs % (size * block)]
-    return f"--tp {' or '.join(working)}, " if working else ""
+    return f"--tp {any_of(working)}, " if working else ""

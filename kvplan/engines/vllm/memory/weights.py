@@ -10,6 +10,7 @@ from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import UNSURE_HEAD, Weights
 from kvplan.engines.base import Options, Range, Term
 from kvplan.engines.extras import beside, held
+from kvplan.engines.vllm.layout.merged import counted_ends
 from kvplan.engines.vllm.layout.views import view_of
 from kvplan.engines.vllm.memory import adapters
 from kvplan.engines.vllm.tables.versions import NEWEST, Version
@@ -35,11 +36,11 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, versio
 
     Raises: UsageError when they are neither known nor given, unless the cache's memory is given and nobody needs them.
     """
-    if options.weights is not None:
+    if options.weights_per_gpu is not None:
         more = beside(model, parallel, options)
-        given = options.weights + sum(term.bytes.likely for term in more)
+        given = options.weights_per_gpu + sum(term.bytes.likely for term in more)
         return Term(
-            "weights", Range.exactly(given), f"{options.weights:,} B per GPU", "given on the command line", more
+            "weights", Range.exactly(given), f"{options.weights_per_gpu:,} B per GPU", "given on the command line", more
         )
     if model.weights is None:
         if options.kv_memory is not None:
@@ -53,15 +54,18 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, versio
         )
     view = view_of(model, gpu, version)
     found = held(model.weights, parallel, options, view)
-    size = found.bytes
+    behind = 0 if gpu.vendor == "amd" else counted_ends(model.weights.layers, parallel, version)
+    size = found.bytes + behind
     ranks = parallel.tp * parallel.pp
     formula = f"{model.weights.total:,} parameters, tensor by tensor, the fullest of {ranks} ranks"
     if model.weights.rounding:
         formula += f", rounded to {2 * model.weights.rounding:,}"
+    if behind:
+        formula += f", {behind:,} B behind them that the allocator counts"
     if model.weights.missing and not model.weights.whole:
         formula += f"; without {', '.join(model.weights.missing)}, which the config doesn't describe"
-    least = held(_headless(model.weights), parallel, options, view).bytes if model.weights.unsure_head else size
-    low = round(least * (1 - rounded(model.weights, parallel)))
+    least = held(_headless(model.weights), parallel, options, view) if model.weights.unsure_head else found
+    low = round((least.bytes + behind) * (1 - rounded(model.weights, parallel)))
     high = round(size * (1 + _more(model.weights, gpu, parallel))) + _unsure_ends(model, options, version)
     origin = model.weights.found_by if model.weights.basis == "headers" else "tensors of the config"
     return Term(

@@ -5,34 +5,50 @@ from __future__ import annotations
 from math import floor
 
 from kvplan.arch.model import Model
-from kvplan.engines.base import Options
+from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks.drafts import draft_layers
 from kvplan.engines.vllm.memory.alone import alone
 from kvplan.engines.vllm.settings import Settings, has_state, keeps_ends
 from kvplan.engines.vllm.starts import quantizers, served
 from kvplan.engines.vllm.tables.architectures import longest_item
 from kvplan.engines.vllm.tables.versions import Rules, text
-from kvplan.hardware.gpu import Gpu
 from kvplan.units import format_bytes
 
 
-def cautions(model: Model, gpu: Gpu | None, settings: Settings, rules: Rules, options: Options) -> tuple[str, ...]:
+def cautions(setup: Setup, settings: Settings, rules: Rules) -> tuple[str, ...]:
     """Whole sentences, none where nothing is in doubt."""
+    model = setup.model
     said = (
         served.doubt(model, rules.version),
         _short_steps(model, settings, rules),
         _deprecated(model, rules),
         _guesses(model, settings),
-        _uncached(model, options, rules),
-        _crowded(model, gpu, settings, rules, options),
+        _uncached(model, setup.options, rules),
+        _crowded(setup, settings, rules),
         _absent(model, settings),
+        _all_of_it(setup.options),
     )
     return tuple(f"{each}." for each in said if each is not None)
 
 
-def _crowded(model: Model, gpu: Gpu | None, settings: Settings, rules: Rules, options: Options) -> str | None:
+ALL_OF_IT = 0.99
+"""gpu_memory_utilization that leaves less than contexts take."""
+
+
+def _all_of_it(options: Options) -> str | None:
+    """Source: vLLM 0.33 v1/worker/utils.py request_memory."""
+    if (options.utilization or 0) < ALL_OF_IT:
+        return None
+    return (
+        f"gpu_memory_utilization {options.utilization:g}: vLLM doesn't start when less is free than it asks for, and a "
+        "process's own context takes some first"
+    )
+
+
+def _crowded(setup: Setup, settings: Settings, rules: Rules) -> str | None:
     """CUDA graphs that take what the sampler's warm-up needs, in releases that count neither."""
-    found = None if gpu is None else alone(model, gpu, settings, rules, options)
+    gpu = setup.gpu
+    found = None if gpu is None else alone(setup.model, gpu, settings, rules, setup.options)
     if gpu is None or found is None or found.rest >= 0:
         return None
     share = 1 - (found.before + found.graphs) / gpu.memory.value

@@ -9,6 +9,8 @@ Source: vLLM 0.33 config/model.py _get_and_verify_max_len.
 from __future__ import annotations
 
 from kvplan.arch.model import Context, Model
+from kvplan.engines.base import Excess, Setup
+from kvplan.engines.vllm.tables.variables import LONGER
 from kvplan.engines.vllm.tables.versions import Rules
 
 UNSTATED = 2048
@@ -24,8 +26,13 @@ SCALED_ALREADY = ("gemma3",)
 
 
 def accepted(model: Model, rules: Rules) -> int | None:
-    """The longest max_model_len that vLLM takes without VLLM_ALLOW_LONG_MAX_MODEL_LEN; None when it takes any."""
+    """The longest max_model_len that vLLM takes without LONGER; None when it takes any."""
     return None if model.context.tokens is None else derived(model, rules).tokens
+
+
+def excess(setup: Setup, rules: Rules) -> Excess | None:
+    """By what a setup's length is more than what vLLM takes without being told to; None where it isn't."""
+    return Excess.of(setup, accepted(setup.model, rules), LONGER)
 
 
 def default(model: Model, rules: Rules) -> Context:

@@ -34,6 +34,7 @@ from kvplan.engines.vllm.tables.spans import holds, spans
 from kvplan.engines.vllm.tables.versions import Rules, Version, text
 from kvplan.errors import Unsupported
 from kvplan.hardware.gpu import Gpu
+from kvplan.text import any_of
 
 Classes = tuple[str, ...]
 FP8 = ("CompressedTensorsW8A8Fp8", "CompressedTensorsW8A16Fp8")
@@ -200,7 +201,7 @@ def _missing(model: Model, way: Loader, release: Version) -> Unsupported:
     return Unsupported(
         f"vLLM {text(release)} doesn't load {_what(model)}",
         cause=f"{cause}; {when}",
-        hint=f"--engine vllm@{there}, --engine ideal, or --weight-dtype {' or '.join(_loaded(release, None))}",
+        hint=f"--engine vllm@{there}, --engine ideal, or --weight-dtype {any_of(_loaded(release, None))}",
     )
 
 

@@ -16,6 +16,7 @@ from kvplan.engines.vllm.layout.views import MAMBA_1
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.versions import Rules, text
 from kvplan.errors import CannotSplit, Unsupported
+from kvplan.text import any_of
 
 METHODS = {
     ("awq", AWQ_SOURCE): "awq",
@@ -60,7 +61,7 @@ def check(model: Model, settings: Settings, rules: Rules, device: tuple[int, int
             )
         tp, dp = settings.parallel.tp, settings.parallel.dp
         working = [str(size) for size in SIZES if size < tp and _works(size, dp, weight, model, rules, device)]
-        sizes = f"--tp {' or '.join(working)}" if working else "a checkpoint with smaller groups"
+        sizes = f"--tp {any_of(working)}" if working else "a checkpoint with smaller groups"
         raise CannotSplit(
             f"vLLM can't split {model.origin.id} by --tp {tp}",
             cause=cause,

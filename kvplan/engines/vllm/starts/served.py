@@ -16,7 +16,7 @@ from kvplan.engines.vllm.tables.architectures import POOLING_SUFFIXES
 from kvplan.engines.vllm.tables.registered import CLASSES, DRAFTS
 from kvplan.engines.vllm.tables.releases import RELEASES
 from kvplan.engines.vllm.tables.spans import first, holds, last
-from kvplan.engines.vllm.tables.unregistered import CROSSES, PLUGIN, REFUSED, RUNS
+from kvplan.engines.vllm.tables.unregistered import CROSSES, PLUGIN, REFUSED, RUNS, RUNS_IN
 from kvplan.engines.vllm.tables.versions import NEWEST, Version, parse, text
 from kvplan.errors import Unsupported
 
@@ -113,7 +113,7 @@ def doubt(model: Model, version: Version) -> str | None:
         return None
     if names[0] not in RUNS:
         return None
-    if version >= NEWEST:
+    if version == RUNS_IN:
         return f"vLLM {text(version)} has no {names[0]} of its own and runs it through its Transformers backend"
     if all(isinstance(cache, Attention) and cache.indexer is None for cache, _ in model.distinct):
         return (

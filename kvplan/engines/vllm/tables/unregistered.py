@@ -5,6 +5,8 @@ Which classes of Transformers 5.19 pass was found by building each with vLLM 0.3
 
 from __future__ import annotations
 
+from kvplan.engines.vllm.tables.versions import Version
+
 PLUGIN = {
     "BartModel": "https://github.com/vllm-project/bart-plugin",
     "BartForConditionalGeneration": "https://github.com/vllm-project/bart-plugin",
@@ -15,6 +17,9 @@ PLUGIN = {
 
 CROSSES = ("MllamaForConditionalGeneration", "DonutForConditionalGeneration", *PLUGIN)
 """Classes that the first engine (V0, until 0.10) served with caches of encoders, for which there are no rules here."""
+
+RUNS_IN: Version = (0, 33, 0)
+"""The release that RUNS and REFUSED were built with; of another one it isn't known."""
 
 RUNS = frozenset(
     [

@@ -29,7 +29,10 @@ class Batches:
 
 TokenLine = Literal["blocks", "smallest_group", "concurrency"]
 Overlap = Literal["never", "dense", "always"]
-Sampler = Literal["sorted in PyTorch", "sorted in Triton", "second runner"]
+Sampler = Literal["sorted in PyTorch", "sorted in Triton"]
+SecondSampler = Literal["copied to fp32", "as they are", "second runner"]
+Others = Literal["none", "dense", "all"]
+Expanded = Literal["not", "to the budget", "to the item"]
 CachedStates = Literal["refused", "off", "every block of Mamba", "block ends, every block of Mamba", "block ends"]
 
 
@@ -58,7 +61,11 @@ class Rules:
     slow_but_large, slow_capabilities: GPUs with a large one's memory that are given a small one's steps. shared_memory_read: whether
     the size of memory that a GPU shares with the CPU is known when defaults are picked, or taken for nothing. items_whole:
     whether a step must hold an image whole where its tokens attend both ways. items_raise_steps: whether the default grows to
-    that. sampler: what picks tokens from logits, by the room it takes. rooms:
+    that. items_expanded: what the start-up profile blows each item's embeddings up to. tables_copied: whether kernels that are
+    compiled are measured on a copy of the embedding. sampler: what picks tokens from logits, by the room it takes.
+    second_named: classes that the second model runner serves; second_plain: only dense and unquantized; second_others: which of
+    the other classes it serves too; second_not_amd: classes that it doesn't serve on AMD. second_logits: what its profile makes of logits.
+    second_encodes: whether its profile runs the encoder of images. second_graphs: whether it estimates CUDA graphs. rooms:
     bits of the experts whose rooms for gathered tokens stay allocated. fused_sums: GPUs whose tensor ranks add up and
     normalize in one kernel, by compute capability. libraries: whether libraries outside the allocator take the larger
     room. long_gathered: keys of an indexer that the profile makes room for, in lengths of a request, where that is above
@@ -101,6 +108,15 @@ class Rules:
     shared_memory_read: bool = False
     items_whole: bool = False
     items_raise_steps: bool = False
+    items_expanded: Expanded = "not"
+    tables_copied: bool = False
+    second_named: frozenset[str] = frozenset()
+    second_plain: bool = False
+    second_others: Others = "none"
+    second_not_amd: frozenset[str] = frozenset()
+    second_logits: SecondSampler = "copied to fp32"
+    second_encodes: bool = False
+    second_graphs: bool = False
     sampler: Sampler = "sorted in PyTorch"
     rooms: frozenset[int] = frozenset()
     fused_sums: frozenset[int] = frozenset()
@@ -137,6 +153,11 @@ class Change:
 _LARGE = Batches(8192, 1024)
 _SMALL = Batches(2048, 256)
 
+FIRST_SERVED = frozenset({"DeepseekV2ForCausalLM", "GraniteMoeForCausalLM", "Qwen2MoeForCausalLM"})
+"""Mixtures that the second model runner serves by default before it serves all. Source: config/vllm.py of 0.24 and 0.25."""
+NEXT_SERVED = FIRST_SERVED | {"InklingForCausalLM", "InklingForConditionalGeneration", "LongcatFlashNgramForCausalLM"}
+"""The same in 0.26."""
+
 CHANGES: tuple[Change, ...] = (
     Change((0, 7, 0), "long prompts are cut into steps of 2,048", "config.py", (("long_prompt_steps", 2048),), sure=False),
     Change((0, 8, 0), "one engine (V1): steps of 8,192 tokens and 1,024 sequences from 70 GiB, prompts always cut into steps",
@@ -152,12 +173,20 @@ CHANGES: tuple[Change, ...] = (
            (("cached_states", "off"),)),
     Change((0, 11, 0), "rooms that 8-bit experts gather tokens in stay allocated", "layers/fused_moe/modular_kernel.py; public logs",
            (("rooms", frozenset({8})),), sure=False),
+    Change((0, 11, 0), "the start-up profile blows the embeddings of each image or video up to the whole budget",
+           "v1/worker/gpu_model_runner.py profile_run", (("items_expanded", "to the budget"),)),
+    Change((0, 11, 1), "kernels are measured while they are compiled, on a copy of the embedding", "config/compilation.py benchmark_combo_kernel; "
+           "public logs", (("tables_copied", True),)),
     Change((0, 11, 1), "without --max-model-len, a model of longrope gets its original length", "config/model.py",
            (("longrope_original", True),)),
     Change((0, 11, 1), "prefix caching keeps a state at every block of Mamba's layers, and is turned off for other recurrences",
            "model_executor/models/config.py; vllm-project/vllm#26201", (("cached_states", "every block of Mamba"),)),
     Change((0, 12, 0), "groups take the larger kind's layers up to 1.25 times the smaller kind's",
            "v1/core/kv_cache_utils.py", (("unbalanced", 1.25),)),
+    Change((0, 12, 0), "the start-up profile blows embeddings up to the tokens of the longest item",
+           "v1/worker/gpu_model_runner.py profile_run", (("items_expanded", "to the item"),)),
+    Change((0, 13, 0), "the start-up profile keeps embeddings as they are",
+           "v1/worker/gpu_model_runner.py profile_run", (("items_expanded", "not"),)),
     Change((0, 14, 0), "the longest request is checked group by group, padding included; chunked attention has groups",
            "v1/core/kv_cache_utils.py, envs.py", (("by_layer", False), ("chunk_groups", True))),
     Change((0, 14, 0), "rooms that 16-bit experts gather tokens in stay allocated too", "v1/worker/workspace.py; public logs",
@@ -189,35 +218,60 @@ CHANGES: tuple[Change, ...] = (
            "v1/core/kv_cache_utils.py", (("token_line", "concurrency"),)),
     Change((0, 22, 0), "the default step grows to the longest image, audio or video that it must hold", "engine/arg_utils.py",
            (("items_raise_steps", True),)),
+    Change((0, 22, 0), "the second model runner serves Qwen3 in 16 bit; it estimates no CUDA graphs", "config/vllm.py",
+           (("second_named", frozenset({"Qwen3ForCausalLM"})), ("second_plain", True))),
+    Change((0, 23, 0), "the second model runner serves Llama and Mistral in 16 bit too", "config/vllm.py",
+           (("second_named", frozenset({"Qwen3ForCausalLM", "LlamaForCausalLM", "MistralForCausalLM"})),)),
+    Change((0, 24, 0), "the second model runner serves six classes, in any format", "config/vllm.py",
+           (("second_named", FIRST_SERVED | {"Qwen3ForCausalLM", "LlamaForCausalLM", "MistralForCausalLM"}), ("second_plain", False))),
     Change((0, 24, 0), "Marlin pads inputs to its tiles; compressed-tensors' experts refuse ranks that cut groups of scales",
            "mixed_precision/marlin.py, compressed_tensors_moe_wna16.py", (("padded_tiles", True), ("expert_groups_checked", True))),
     Change((0, 25, 0), "compressed-tensors' layers name the groups that ranks would cut",
            "schemes/compressed_tensors_wNa16.py", (("groups_named", True),)),
+    Change((0, 25, 0), "the second model runner serves dense models without recurrent state, without running their encoders first",
+           "config/vllm.py", (("second_named", FIRST_SERVED), ("second_others", "dense"))),
+    Change((0, 26, 0), "the second model runner serves Inkling and LongCat-Flash with n-grams, and copies no logits",
+           "config/vllm.py, v1/worker/gpu/sample/sampler.py", (("second_named", NEXT_SERVED), ("second_logits", "as they are"))),
     Change((0, 26, 0), "windows are charged for the step in flight too; hybrids cache prefixes by default",
            "v1/kv_cache_interface.py, config/model.py", (("overlap", "dense"), ("hybrid_prefix_caching", True))),
     Change((0, 26, 0), "latents whose parts of a head no kernel for prompts has are refused", "v1/attention/backends/mla/prefill",
            (("prefill_sizes", True),)),
     Change((0, 27, 0), "concurrency counts each group's own pages; blocks of latents beside states are multiples of 128",
            "v1/core/kv_cache_utils.py, platforms/interface.py", (("first_page", False), ("latent_state_block", 128))),
+    Change((0, 27, 0), "the second model runner serves Kimi-K3, runs encoders in its profile, and copies logits to fp32",
+           "config/vllm.py, v1/worker/gpu: model_runner.py, sample/sampler.py",
+           (("second_named", NEXT_SERVED | {"KimiK3ForConditionalGeneration"}), ("second_encodes", True), ("second_logits", "copied to fp32"))),
+    Change((0, 28, 0), "the second model runner serves DeepSeek-V4, not on AMD, and copies no logits in its profile",
+           "config/vllm.py, v1/worker/gpu/sample/sampler.py",
+           (("second_named", NEXT_SERVED | {"KimiK3ForConditionalGeneration", "DeepseekV4ForCausalLM"}),
+            ("second_not_amd", frozenset({"DeepseekV4ForCausalLM"})), ("second_logits", "as they are"))),
     Change((0, 28, 0), "prefix caching keeps states at the ends of blocks, whatever the recurrence",
            "model_executor/models/config.py", (("cached_states", "block ends"),)),
-    Change((0, 28, 0), "steps of 16,384 tokens from 160 GiB; the second model runner samples", "engine/arg_utils.py, config/vllm.py",
-           (("batches", (Batches(16384, 1024), _LARGE, _SMALL)), ("sampler", "second runner"))),
+    Change((0, 28, 0), "steps of 16,384 tokens from 160 GiB", "engine/arg_utils.py",
+           (("batches", (Batches(16384, 1024), _LARGE, _SMALL)),)),
     Change((0, 29, 0), "one block is withheld when the longest request is checked; pages of all sizes are packed; every "
            "model runs a second step while one is in flight", "v1/core/kv_cache_planning.py, config/vllm.py",
            (("null_block", True), ("tuples", False), ("overlap", "always"))),
+    Change((0, 29, 0), "the second model runner serves every class, and estimates CUDA graphs", "config/vllm.py, v1/worker/gpu/cudagraph_utils.py",
+           (("second_others", "all"), ("second_not_amd", frozenset({"DeepseekV32ForCausalLM", "DeepseekV4ForCausalLM"})),
+            ("second_graphs", True))),
     Change((0, 29, 0), "scales of fp8 experts' blocks are refined where tensor ranks cut inside a block",
            "layers/fused_moe/oracle/fp8.py refine_fp8_moe_block_shape", (("refined_blocks", True),)),
     Change((0, 30, 0), "yarn's factor is taken to be in the stated length already", "config/model.py",
            (("yarn_stretches", False),)),
+    Change((0, 30, 0), "GLM-5 has the first model runner on AMD", "config/vllm.py",
+           (("second_not_amd", frozenset({"DeepseekV32ForCausalLM", "DeepseekV4ForCausalLM", "GlmMoeDsaForCausalLM"})),)),
     Change((0, 30, 0), "GPTQ weights in the order of activations (desc_act) are refused",
            "layers/quantization/utils/gptq_utils.py", (("gptq_order", False),)),
     Change((0, 31, 0), "compressed attention holds what is counted and little more", "public logs",
            (("early_compressed", False),), sure=False),
     Change((0, 32, 0), "an indexer has room for 16 times the keys of a request above 262,144 tokens, not 40 times",
            "config/vllm.py sparse_mla_prefill_workspace_factor", (("long_gathered", 16),)),
+    Change((0, 32, 0), "the second model runner serves every class on AMD too", "config/vllm.py", (("second_not_amd", frozenset()),)),
     Change((0, 32, 0), "Mamba-2 prefills export one more state for prefix caching",
            "layers/mamba/mamba_mixer2.py", (("checkpoints", (("mamba2", 1),)),)),
+    Change((0, 33, 0), "the second model runner's profile warms its sampler up, with logits in fp32", "v1/worker/gpu/model_runner.py _dummy_sampler_run",
+           (("second_logits", "second runner"),)),
     Change((0, 33, 0), "gated delta nets export one more state too, at multiples of 64 tokens; windows pick their own block; max_model_len is "
            "lowered to a draft model's; memory that a GPU "
            "shares with the CPU is read, so that it gets a large one's steps, but for a GB10",
@@ -241,7 +295,7 @@ def parse(name: str) -> Version:
     """
     found = _WRITTEN.fullmatch(name.strip().lower())
     if found is None:
-        raise UnknownName(f"{name!r} is not a vLLM version", hint="write it like vllm@0.33.0")
+        raise UnknownName(f"{name!r} is not a vLLM version", hint=f"write it like vllm@{text(NEWEST)}")
     return int(found["major"]), int(found["minor"]), int(found["patch"] or 0)
 
 

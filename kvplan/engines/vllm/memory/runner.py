@@ -1,0 +1,50 @@
+"""Which of vLLM's two model runners serves a model where nobody says: their start-up profiles take different room.
+
+Source: vLLM 0.22 to 0.33 config/vllm.py use_v2_model_runner, v1/worker/gpu/model_runner.py.
+"""
+
+from __future__ import annotations
+
+from kvplan.arch.layers import Recurrent
+from kvplan.arch.model import Model
+from kvplan.engines.vllm.tables.architectures import is_pooling
+from kvplan.engines.vllm.tables.versions import Rules
+from kvplan.hardware.gpu import Gpu
+
+UNQUANTIZED = 16
+"""Bits of an element."""
+
+
+def is_second(model: Model, gpu: Gpu, rules: Rules) -> bool:
+    """Whether the second runner serves it; VLLM_USE_V2_MODEL_RUNNER would decide otherwise."""
+    if gpu.vendor == "amd" and rules.second_not_amd & set(model.architectures):
+        return False
+    if rules.second_others == "all":
+        return True
+    if is_pooling(model):
+        return False
+    listed = bool(rules.second_named & set(model.architectures))
+    if rules.second_plain:
+        return listed and not _mixes(model) and not _quantized(model)
+    stateful = any(isinstance(cache, Recurrent) for cache, _ in model.distinct)
+    return listed or (rules.second_others == "dense" and not _mixes(model) and not stateful)
+
+
+def estimates_graphs(model: Model, gpu: Gpu, rules: Rules) -> bool:
+    """Whether CUDA graphs are taken off the cache's memory."""
+    return rules.graphs_counted and (rules.second_graphs or not is_second(model, gpu, rules))
+
+
+def sampler(model: Model, gpu: Gpu, rules: Rules) -> str:
+    """What picks tokens from logits in the profile, by the room it takes: the name of a cost without `logits`."""
+    return rules.second_logits if is_second(model, gpu, rules) else rules.sampler
+
+
+def _mixes(model: Model) -> bool:
+    return model.weights is not None and any(weight.routed for block, _ in model.weights.distinct for weight in block)
+
+
+def _quantized(model: Model) -> bool:
+    return model.weights is not None and any(
+        weight.stored.bits < UNQUANTIZED for block, _ in model.weights.distinct for weight in block
+    )

@@ -1,0 +1,81 @@
+"""The longest image or video of a model class: what vLLM's start-up profile runs its encoder on.
+
+How many tokens it has follows from the checkpoint's own processor, which no config states: these are the published ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kvplan.arch.model import Model
+from kvplan.engines.vllm.tables.versions import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An image or a video.
+
+    tokens: embeddings that it becomes. patches: of the encoder, to each of them. pieces: it has as many times those tokens
+    as max_model_len holds, at most so many. counted: tokens that the budget takes it for, where those are more.
+    """
+
+    tokens: int
+    patches: int
+    pieces: int = 1
+    counted: int = 0
+
+    def fitting(self, length: int) -> int:
+        """Tokens of the longest that a request of so many tokens can hold."""
+        return self.tokens * max(1, min(self.pieces, length // self.tokens))
+
+
+UNKNOWN = Item(16_384, 4)
+"""What may be expected of a class that isn't listed: the longest image that published processors make."""
+
+_SIDES = 16_384
+"""Patches of 28 or 32 pixels in 12,845,056 or 16,777,216 pixels."""
+_QWEN2 = (((0, 8, 0), Item(_SIDES, 4, 8)), ((0, 11, 0), Item(_SIDES, 4, 7)))
+"""A video's frames go in pairs as large as an image, 16 of them and later 14. Source: models/qwen2_vl.py
+_MAX_FRAMES_PER_VIDEO, get_num_frames_with_most_features; the log of 0.23 says 114,688 tokens at a length of 128,000."""
+_QWEN3 = (((0, 11, 0), Item(12_288, 4, counted=153_600)), ((0, 13, 0), Item(_SIDES, 4)))
+"""Up to 0.12 a video counts for 12.5 times its tokens. Source: models/qwen3_vl.py get_max_video_tokens; vllm-project/vllm#27992."""
+_GEMMA3 = (((0, 8, 0), Item(256, 16, counted=260)),)
+"""64 x 64 patches in 256 tokens, with four of text around them. Source: models/gemma3_mm.py; logs of 31 and 63 items."""
+_GEMMA4 = (((0, 18, 0), Item(2_496, 9)),)
+"""32 frames of 78 tokens. Source: models/gemma4_mm.py."""
+_MISTRAL3 = (((0, 8, 0), Item(3_025, 4, counted=3_080)),)
+"""55 x 55 merged patches, and a break after each row. Source: models/pixtral.py PixtralHFEncoderInfo, of 1,540 pixels."""
+_LLAMA4 = (((0, 8, 0), Item(2_448, 4)),)
+"""17 tiles of 144 tokens. Source: models/mllama4.py Mllama4ProcessingInfo."""
+_GLM4V = (((0, 8, 0), Item(30_000, 4, counted=30_970)),)
+"""A video of 30,000 merged patches in all, and times between its frames. Source: models/glm4_1v.py Glm4vProcessingInfo; a log of GLM-4.5V."""
+_GLM5 = (((0, 30, 0), Item(30_000, 4, counted=32_242)),)
+"""The same with longer times. Source: models/glm4_1v.py; a log of GLM-5-Next."""
+
+ITEMS: Mapping[str, tuple[tuple[Version, Item], ...]] = {
+    "Qwen2VLForConditionalGeneration": _QWEN2,
+    "Qwen2_5_VLForConditionalGeneration": _QWEN2,
+    "Qwen3VLForConditionalGeneration": _QWEN3,
+    "Qwen3VLMoeForConditionalGeneration": _QWEN3,
+    "Qwen3_5ForConditionalGeneration": _QWEN3,
+    "Qwen3_5MoeForConditionalGeneration": _QWEN3,
+    "Gemma3ForConditionalGeneration": _GEMMA3,
+    "Gemma4ForConditionalGeneration": _GEMMA4,
+    "Gemma4UnifiedForConditionalGeneration": _GEMMA4,
+    "Mistral3ForConditionalGeneration": _MISTRAL3,
+    "Llama4ForConditionalGeneration": _LLAMA4,
+    "Glm4vForConditionalGeneration": _GLM4V,
+    "Glm4vMoeForConditionalGeneration": _GLM4V,
+    "Glm5NextForConditionalGeneration": _GLM5,
+}
+"""By class, each with the release from which it holds."""
+
+
+def longest(model: Model, version: Version) -> Item | None:
+    """Of the first class that is listed; None where none is."""
+    for name in model.architectures:
+        held = [item for since, item in ITEMS.get(name, ()) if since <= version]
+        if held:
+            return held[-1]
+    return None

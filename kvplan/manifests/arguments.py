@@ -1,0 +1,279 @@
+"""A vLLM command line as vLLM's own parser would read it: the model, the flags that decide memory, and the remarks.
+
+Underscores are dashes, `--flag=value` and `--flag value` are alike, `--config file.yaml` stands before everything else,
+JSON may be given as text or as `--flag.key value`. Flags that don't touch memory are skipped; those that do and that
+kvplan doesn't count become remarks, so that nobody takes the plan for more than it is.
+
+Source: vLLM 0.33 utils/argparse_utils.py and engine/arg_utils.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kvplan.errors import BadFile
+from kvplan.manifests import names
+from kvplan.manifests.command import Arguments, CantRead, FindConfig, Value, tree_of
+from kvplan.manifests.meaning import COUNTED
+from kvplan.manifests.nodes import Node, plain
+from kvplan.manifests.said import Place
+from kvplan.manifests.words import Word
+
+if TYPE_CHECKING:
+    from kvplan.engines.vllm.tables.versions import Version
+
+
+def read_arguments(
+    words: Sequence[Word], file: str, find: FindConfig, *, positional: bool, release: Version | None = None
+) -> Arguments:
+    """Model and flags from the words after `vllm serve` (or of the API server module, whose model is a flag).
+
+    positional: whether a first word that isn't a flag is the model. release: whose parser it is; None for the newest's.
+
+    Raises: CantRead where an unknown word hides what matters.
+    """
+    found = Arguments(file, positional, release)
+    rest = _split_fused(words, found)
+    config = _take_config(rest, found)
+    if config is not None:
+        _read_config(config, find, found)
+    _Reader(found, rest, positional=positional).run()
+    return found
+
+
+def _split_fused(words: Sequence[Word], found: Arguments) -> list[Word]:
+    """Words as they are; `--max-model-len 8192` in one word, which vLLM refuses, as the two that were meant."""
+    out: list[Word] = []
+    for word in words:
+        match = _FUSED.fullmatch(word.text)
+        if match is None or word.unknown is not None:
+            out.append(word)
+            continue
+        out += [Word(match[1], word.line), Word(match[2].strip(), word.line)]
+        found.remark(
+            "bad-argument",
+            f"{word.text!r} is one argument, which vLLM doesn't recognise: write {match[1]}={match[2].strip()} or two items",
+            Place(found.file, word.line),
+            "error",
+        )
+    return out
+
+
+_FUSED = re.compile(r"(--[A-Za-z][A-Za-z0-9_-]*)[ \t]+(\S.*)", re.DOTALL)
+
+
+def _take_config(rest: list[Word], found: Arguments) -> Word | None:
+    for index, word in enumerate(rest):
+        if word.text == "--config" and index + 1 < len(rest):
+            taken = rest[index + 1]
+            del rest[index : index + 2]
+            return taken
+        if word.text.startswith("--config="):
+            found.remark(
+                "bad-argument",
+                "vLLM reads `--config FILE`, and passes over --config=FILE",
+                Place(found.file, word.line),
+            )
+            del rest[index]
+            return None
+    return None
+
+
+def _read_config(word: Word, find: FindConfig, found: Arguments) -> None:
+    from kvplan.manifests.nodes import documents
+
+    place = Place(found.file, word.line)
+    if word.unknown is not None:
+        raise CantRead(f"its --config is {word.unknown}, which only the shell knows", place)
+    config = find(word.text)
+    if config is None:
+        raise CantRead(f"its --config {word.text} is not here", place)
+    try:
+        for document in documents(config.text, config.name)[:1]:
+            read_config(document, config.name, config.first, found)
+    except BadFile as error:
+        raise CantRead(f"its --config can't be read: {error.problem.what}", place) from None
+
+
+def read_config(document: Node, file: str, first: int, found: Arguments) -> None:
+    """The flags of a --config file whose text starts on line `first` of `file`."""
+    for name, node in document.keys.items():
+        _configured(name.replace("_", "-"), node, Place(file, node.key_line + first - 1), found)
+
+
+def _configured(name: str, node: Node, place: Place, found: Arguments) -> None:
+    """One entry of a --config file. True is a switch; false is passed over by `vllm serve`, whatever one may think.
+
+    Source: vLLM 0.33 utils/argparse_utils.py load_config_file, where the `--no-` names are looked for among the flags
+    of the parser above the subcommand; asked of vLLM itself by tests/oracles/vllm_arguments.py.
+    """
+    name = names.ALIASES.get(name, name)
+    if node.kind == "bool":
+        if plain(node):
+            found.flags[name] = Value(None, place)
+        elif names.takes(name, found.release) == "switch" and found.subcommand:
+            text = f"`vllm serve` passes over `{name}: false` in a --config file: give --no-{name} on the command line"
+            found.remark("bad-argument", text, place)
+        elif names.takes(name, found.release) == "switch":
+            found.flags[name] = Value(None, place, on=False)
+    elif isinstance(node.value, str):
+        if name == "model":
+            found.model = Word(node.value, place.line)
+            found.flags["model"] = Value(node.value, place)
+        elif node.kind != "null":
+            found.flags[name] = Value(node.value, place)
+    else:
+        found.flags[name] = Value(None, place, tree=plain(node))
+
+
+@dataclass(slots=True)
+class _Reader:
+    found: Arguments
+    rest: list[Word]
+    positional: bool
+    at: int = 0
+    named: bool = False
+
+    def run(self) -> None:
+        while self.at < len(self.rest):
+            word = self.rest[self.at]
+            self.at += 1
+            if word.text == "--":
+                continue
+            if word.text.startswith("-") and len(word.text) > 1 and not _NUMBER.fullmatch(word.text):
+                self.flag(word)
+            else:
+                self.bare(word)
+
+    def bare(self, word: Word) -> None:
+        place = Place(self.found.file, word.line)
+        if word.unknown is not None and (self.named or not self.positional):
+            self.found.remark("unread-arguments", f"{word.unknown} may add flags that kvplan can't see", place)
+        elif self.positional and not self.named:
+            self.model(word)
+        else:
+            self.found.remark("bad-argument", f"vLLM doesn't expect {word.text!r} here", place)
+
+    def model(self, word: Word) -> None:
+        """A model on the command line; it replaces one of the --config file."""
+        if word.unknown is not None:
+            raise CantRead(
+                f"its model is {word.unknown}, which only the shell knows", Place(self.found.file, word.line)
+            )
+        self.named = True
+        self.found.model = word
+        self.found.flags["model"] = Value(word.text, Place(self.found.file, word.line))
+
+    def flag(self, word: Word) -> None:
+        name, equals, text = word.text.partition("=")
+        place = Place(self.found.file, word.line)
+        name, on = _name(name, self.found.release)
+        if isinstance(on, str):  # -O3
+            self.found.flags[name] = Value(on, place)
+            return
+        name, _, inner = name.partition(".")
+        name, on = _full(name, self.found.release, on=on)
+        if inner:
+            self.nested(name, inner, text if equals else self.next_word().text, place)
+            return
+        takes = names.takes(name, self.found.release)
+        if equals:
+            self.set(name, Word(text, word.line, word.unknown), place)
+        elif not on or takes == "switch":
+            self.found.flags[name] = Value(None, place, on=on)
+        elif takes == "several":
+            self.several(name, place)
+        elif self.value_follows():
+            self.set(name, self.next_word(), place)
+        elif takes == "value" and names.has(name):
+            self.found.remark("bad-argument", f"vLLM refuses --{name}: it has no value", place, "error")
+        else:
+            self.found.flags[name] = Value(None, place)
+
+    def several(self, name: str, place: Place) -> None:
+        """A flag with any number of values, kept apart by blanks."""
+        values: list[str] = []
+        while self.at < len(self.rest) and not self.rest[self.at].text.startswith("-"):
+            word = self.next_word()
+            if word.unknown is not None and name in COUNTED:
+                raise CantRead(f"its --{name} is {word.unknown}, which only the shell knows", place)
+            values.append(word.text)
+        self.found.flags[name] = Value(" ".join(values), place)
+
+    def value_follows(self) -> bool:
+        """Whether the next word is no flag: words with blanks, a lone dash and negative numbers are none."""
+        if self.at >= len(self.rest):
+            return False
+        text = self.rest[self.at].text
+        return not text.startswith("-") or text == "-" or " " in text or _NUMBER.fullmatch(text) is not None
+
+    def next_word(self) -> Word:
+        if self.at >= len(self.rest):
+            return Word("", self.rest[-1].line)
+        self.at += 1
+        return self.rest[self.at - 1]
+
+    def set(self, name: str, word: Word, place: Place) -> None:
+        if word.unknown is not None and name in COUNTED:
+            raise CantRead(f"its --{name} is {word.unknown}, which only the shell knows", place)
+        if name == "model":
+            self.model(word)
+        elif names.takes(name, self.found.release) == "optional" and word.text.lower() in _BOOLEANS:
+            self.found.flags[name] = Value(None, place, on=_BOOLEANS[word.text.lower()])
+        else:
+            self.found.flags[name] = Value(word.text, place)
+
+    def nested(self, name: str, path: str, text: str, place: Place) -> None:
+        """`--speculative-config.num_speculative_tokens 3`."""
+        value = self.found.flags.get(name)
+        if value is None or not isinstance(tree_of(value), dict):
+            value = self.found.flags[name] = Value(None, place, tree={})
+        else:
+            value.tree = tree_of(value)
+        *above, last = path.rstrip("+").split(".")
+        here = value.tree
+        for key in above:
+            here = here.setdefault(key, {})
+        try:
+            here[last] = json.loads(text)
+        except ValueError:
+            here[last] = text
+
+
+_NUMBER = re.compile(r"-\d+(\.\d+)?")
+_BOOLEANS = {"true": True, "false": False}
+"""Values of switches that took one, up to 0.8.4. Source: vLLM 0.6.0 engine/arg_utils.py StoreBoolean."""
+
+
+def _name(word: str, release: Version | None) -> tuple[str, bool | str]:
+    """A flag's full name, and whether it is switched on; for `-O3` the value instead."""
+    if word.startswith("--"):
+        name, dot, inner = word[2:].partition(".")
+        name = name.replace("_", "-") + dot + inner
+        if name.startswith("no-") and name[3:] in names.KNOWN:
+            return name[3:], False
+        return name, True
+    short, dot, inner = word[1:].partition(".")
+    if short.startswith("O") and short[1:]:
+        return names.short("O", release), short[1:]
+    return names.short(short, release) + dot + inner, True
+
+
+def _full(name: str, release: Version | None, *, on: bool) -> tuple[str, bool]:
+    """The flag that an alias or the beginning of a name stands for, as argparse takes it where only one is meant."""
+    name = names.ALIASES.get(name, name)
+    if name in names.KNOWN:
+        return name, on
+    every = names.of_release(release)
+    meant = {known: on for known in every if known.startswith(name)}
+    if name.startswith("no-"):
+        plain = name.removeprefix("no-")
+        meant |= {
+            known: False for known in every if known.startswith(plain) and names.takes(known, release) == "switch"
+        }
+    (found,) = meant.items() if len(meant) == 1 else ((name, on),)
+    return found

@@ -1,0 +1,90 @@
+"""What stands around a serve command - image, environment, GPUs - held against what the command asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kvplan.engines.vllm.tables.variables import LONGER
+from kvplan.manifests import environment
+from kvplan.manifests.command import Arguments
+from kvplan.manifests.container import Container
+from kvplan.manifests.images import DEVICES, foreign_number, image_device, image_version
+from kvplan.manifests.keys import STRETCHED
+from kvplan.manifests.said import Given, Key, Placed
+
+UNSAID_VERSION = "engine-version"
+"""The rule of a version that is taken for granted."""
+
+
+def check(container: Container, found: Arguments, layer: Mapping[Key, Placed]) -> None:
+    """Remark what doesn't go together, and what a plan doesn't count."""
+    _check_gpus(container, found, layer)
+    _check_environment(container, found)
+
+
+def device(container: Container, found: Arguments) -> str | None:
+    """What the command runs on, where that is no GPU of NVIDIA's or AMD's."""
+    return container.device or image_device(container.image or "") or _device(found)
+
+
+def layer(container: Container) -> dict[Key, Placed]:
+    """What the container says beside the command: the engine's version and the accelerator."""
+    said: dict[Key, Placed] = {}
+    version = image_version(container.image) if container.image else None
+    if version is not None:
+        said[("engine",)] = Given(f"vllm@{version}", container.place)
+    if container.gpu is not None:
+        said[("gpu",)] = container.gpu
+    if container.variables.get(LONGER, "0").lower() in {"1", "true"}:
+        said[("flags", STRETCHED)] = Given("true", container.place)
+    return said
+
+
+def _device(found: Arguments) -> str | None:
+    """What --device of earlier releases names."""
+    value = found.flags.get("device")
+    return DEVICES.get(value.text) if value is not None and value.text is not None else None
+
+
+def _check_environment(container: Container, found: Arguments) -> None:
+    """What stands around the command and isn't counted."""
+    version = image_version(container.image) if container.image else None
+    for text in environment.uncounted(container.variables, version):
+        found.remark("not-counted", text, container.place)
+    if container.image and foreign_number(container.image):
+        text = f"{container.image[:100]} doesn't say which vLLM it holds: planned as the newest, unless --engine says otherwise"
+        found.remark(UNSAID_VERSION, text, container.place)
+
+
+def _check_gpus(container: Container, found: Arguments, layer: Mapping[Key, Placed]) -> None:
+    """Whether the container has the GPUs that tensor parallelism needs; pipelines may reach over several nodes."""
+    tp = layer.get(("parallel", "tp"))
+    given, whose = _given_gpus(container)
+    nodes = _nodes(container, found)
+    if given is None or nodes is None:
+        return
+    size = int(tp.value) if tp is not None else 1
+    if size > given * nodes > 0 and ("parallel", "pp") not in layer:
+        place = tp.place if tp is not None else container.place
+        several = f" on each of {nodes} nodes" if nodes > 1 else ""
+        text = f"tensor parallel size {size} needs {size} GPUs, and {whose} {given}{several}"
+        found.remark("gpu-count", text, place, "error")
+
+
+def _given_gpus(container: Container) -> tuple[int | None, str]:
+    """How many GPUs a container has, and who says so; None where nobody does."""
+    asked = container.gpus
+    count = int(str(asked.value)) if asked is not None and str(asked.value).isdigit() else None
+    seen = environment.visible(container.variables)
+    if seen is not None and (count is None or seen[1] < count):
+        return seen[1], f"{seen[0]} shows it"
+    return count, "the container asks for"
+
+
+def _nodes(container: Container, found: Arguments) -> int | None:
+    """Over how many nodes one server reaches; None where that isn't known."""
+    value = found.flags.get("nnodes")
+    if value is not None:
+        return int(value.text) if value.text is not None and value.text.isdigit() else None
+    executor = found.flags.get("distributed-executor-backend")
+    return None if executor is not None and executor.text == "ray" else container.nodes

@@ -1,0 +1,55 @@
+"""A container or process as whoever describes it says it, and what a file serves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kvplan.manifests.command import Command, FindConfig
+from kvplan.manifests.said import Place, Placed, Unread
+from kvplan.manifests.words import Word
+
+
+def nothing(_path: str) -> None:
+    """A config that isn't here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container or process. words: its command and arguments. image: None outside of containers.
+
+    entrypoint: whether `words` begin with a program, or continue the image's own entry point. variables: what is known
+    of its environment. gpu: the accelerator its node is chosen by. gpus: how many it asks for. nodes: how many containers
+    like it serve together, None where that isn't known. device: what it asks for that is no GPU of NVIDIA's or AMD's.
+    inner: its own name beside others of the same object.
+    """
+
+    name: str
+    file: str
+    line: int
+    words: tuple[Word, ...]
+    image: str | None = None
+    entrypoint: bool = True
+    variables: Mapping[str, str] = field(default_factory=dict)
+    find: FindConfig = nothing
+    gpu: Placed | None = None
+    gpus: Placed | None = None
+    nodes: int | None = 1
+    device: str | None = None
+    inner: str = ""
+
+    @property
+    def place(self) -> Place:
+        """Where it begins."""
+        return Place(self.file, self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a file serves, and what in it couldn't be read."""
+
+    commands: tuple[Command, ...] = ()
+    unread: tuple[Unread, ...] = ()
+
+    def __add__(self, other: Served) -> Served:
+        return Served(self.commands + other.commands, self.unread + other.unread)

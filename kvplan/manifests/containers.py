@@ -1,0 +1,198 @@
+"""Containers, whoever describes them: from image, command, args and environment to the serve command inside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from kvplan.manifests import around
+from kvplan.manifests.arguments import read_arguments
+from kvplan.manifests.command import CantRead, Command
+from kvplan.manifests.container import Container, Served
+from kvplan.manifests.images import image_version, is_vllm_image
+from kvplan.manifests.meaning import layer_of
+from kvplan.manifests.releases import known_release
+from kvplan.manifests.runners import TELLING, docker, kubectl, program, starts_unknown
+from kvplan.manifests.said import Place, Unread
+from kvplan.manifests.words import Word, commands, surrounded
+
+API_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
+CLI_MODULE = "vllm.entrypoints.cli.main"
+SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
+OTHERS = {
+    "sglang": "SGLang", "sglang.launch_server": "SGLang", "llama-server": "llama.cpp", "trtllm-serve": "TensorRT-LLM",
+    "dynamo.vllm": "Dynamo's worker", "tritonserver": "Triton", "text-generation-launcher": "TGI", "lmdeploy": "LMDeploy", "ollama": "Ollama",
+}  # fmt: skip
+"""Words that start another engine's server."""
+
+
+def served_by(container: Container, depth: int = 0) -> Served:
+    """The serve commands of one container: none, one, or what keeps one from being read."""
+    if container.image is not None and not container.entrypoint and is_vllm_image(container.image):
+        words = list(container.words)
+        words = words[1:] if words and words[0].text == "serve" else words
+        if not _finds(words) and _other(words) is None:
+            return _read(container, words, positional=True)
+    found = Served()
+    script = _simple(list(container.words), container.variables)
+    if any(gathers(words) for words, _ in script):
+        container = replace(container, nodes=None)
+    for words, variables in script:
+        if program(words[0]) in _QUOTING:
+            continue
+        here = replace(container, variables={**container.variables, **variables})
+        where = docker(words, here) or kubectl(words, here) or container
+        if (rest := serve_arguments(words)) is not None and where is container:
+            found += _read(here, rest[0], positional=rest[1])
+        elif where is not container:
+            found += served_by(where, depth)
+        elif starts_unknown(words):
+            why = "which image it runs, only the shell knows"
+            found += Served(unread=(Unread(container.name, why, container.place),))
+        elif (engine := _other(words)) is not None:
+            why = f"it starts {engine}, and kvplan reads vLLM's command lines"
+            found += Served(unread=(Unread(container.name, why, container.place),))
+        else:
+            found += _inside(words, container, depth)
+    return found if found != Served() else _hidden(container)
+
+
+_QUOTING = frozenset({
+    "echo", "printf", "grep", "egrep", "pgrep", "pkill", "sed", "awk", "logger", "cat", "curl", "git", "export", "[", "[[", "test",
+    "trap", "which", "read", "return", "exit",
+})  # fmt: skip
+"""Commands that only talk about others."""
+
+_COMMAND = re.compile(r"\bvllm\s+serve\s|-m\s+vllm\.entrypoints\.\S*(?:api_server|cli\.main\s+serve)")
+
+
+def _inside(words: Sequence[Word], container: Container, depth: int) -> Served:
+    """Commands that stand in one argument of another: `ssh host "vllm serve ..."`, `tmux new -d "..."`."""
+    if not words or program(words[0]) in _QUOTING or depth >= MOST_SHELLS:
+        return Served()
+    found = Served()
+    for word in words[1:]:
+        if _COMMAND.search(word.text + " ") and any(map(str.isspace, word.text)):
+            for inner in commands(word.script or word.text, word.script_line or word.line, container.variables):
+                found += served_by(replace(container, words=tuple(inner), entrypoint=True, image=None), depth + 1)
+    return found
+
+
+def _hidden(container: Container) -> Served:
+    """A container that surely serves with vLLM, by a program that isn't in the file."""
+    words = [word.text.replace("_", "-") for word in container.words]
+    image = container.image or ""
+    telling = any(word.startswith(TELLING) for word in words)
+    if not words or container.image is None or not (telling or is_vllm_image(image)):
+        return Served()
+    first = words[0].rpartition("/")[2]
+    if not telling and (first in _IDLE or first == "vllm" or _WORKER.search(" ".join(words))):  # vllm bench, vllm chat
+        return Served()
+    why = f"it runs {container.words[0].text.split(chr(10))[0][:60]!r}, and what that serves doesn't stand here"
+    return Served(unread=(Unread(container.name, why, container.place),))
+
+
+_WORKER = re.compile(r"\bray\s+start\b|multi-node-serving\.sh\s+worker")
+"""What workers run that the leader's command decides for."""
+_IDLE = frozenset({"sleep", "tail", "nginx", "curl", "cp", "mkdir", "true", "nvidia-smi"})
+
+
+def _finds(words: list[Word]) -> bool:
+    return serve_arguments(words) is not None or any(_shell_script(words, at) for at in range(len(words)))
+
+
+def gathers(words: Sequence[Word]) -> bool:
+    """Whether a command makes one machine of several: `ray start --head`."""
+    return [word.text for word in words[:2]] == ["ray", "start"] or any(
+        program(word) == "multi-node-serving.sh" for word in words[:3]
+    )
+
+
+def _simple(
+    words: list[Word], variables: Mapping[str, str], depth: int = 0
+) -> list[tuple[list[Word], Mapping[str, str]]]:
+    """The command itself, or for `sh -c "..."` and `eval` what the script runs; each with what its environment adds."""
+    for at in range(len(words)):
+        script = _evaluated(words) if at == 0 else None
+        script = script or _shell_script(words, at)
+        if script is not None and depth < MOST_SHELLS:
+            inner = surrounded(script.script or script.text, script.script_line or script.line, variables)
+            return [
+                (found, {**around, **more})
+                for command, around in inner.commands
+                for found, more in _simple(command, variables, depth + 1)
+            ]
+    return [(words, {})] if words else []
+
+
+def _evaluated(words: Sequence[Word]) -> Word | None:
+    """The script of `eval`, which takes all of its words for one."""
+    if len(words) < 2 or words[0].text != "eval" or any(word.unknown is not None for word in words):
+        return None
+    return Word(" ".join(word.text for word in words[1:]), words[1].line)
+
+
+MOST_SHELLS = 4
+
+
+def _shell_script(words: Sequence[Word], at: int) -> Word | None:
+    """The script of `bash -lc SCRIPT` that starts at `at`."""
+    if program(words[at]) not in SHELLS:
+        return None
+    for index in range(at + 1, len(words) - 1):
+        if not words[index].text.startswith("-"):
+            return None
+        if words[index].text.lstrip("-+").endswith("c") and not words[index].text.startswith("--"):
+            rest = [word for word in words[index + 1 :] if word.text != "--"]
+            return rest[0] if rest else None
+    return None
+
+
+def serve_arguments(words: Sequence[Word]) -> tuple[list[Word], bool] | None:
+    """The words after `vllm serve`, or after the API server's module; and whether a model may stand first."""
+    for index, word in enumerate(words):
+        following = words[index + 1].text if index + 1 < len(words) else ""
+        if program(word) == "vllm" and following == "serve":
+            return list(words[index + 2 :]), True
+        if (
+            word.text == "-m"
+            and following == CLI_MODULE
+            and [w.text for w in words[index + 2 : index + 3]] == ["serve"]
+        ):
+            return list(words[index + 3 :]), True
+        if word.text == "-m" and following in API_MODULES:
+            return list(words[index + 2 :]), False
+        if word.text.endswith("vllm/entrypoints/openai/api_server.py"):
+            return list(words[index + 1 :]), False
+    return None
+
+
+def _other(words: Sequence[Word]) -> str | None:
+    """Another engine, where one is started: its program comes first, or after `-m`."""
+    for index, word in enumerate(words[:MOST_BEFORE]):
+        engine = OTHERS.get(program(word))
+        if engine is not None and (index == 0 or words[index - 1].text == "-m" or words[0].text in {"env", "exec"}):
+            return engine
+    return None
+
+
+MOST_BEFORE = 8
+
+
+def _read(container: Container, words: list[Word], *, positional: bool) -> Served:
+    try:
+        release = known_release(image_version(container.image or ""))
+        found = read_arguments(words, container.file, container.find, positional=positional, release=release)
+        layer = layer_of(found)
+    except CantRead as error:
+        return Served(unread=(Unread(container.name, str(error), error.place),))
+    if ("model",) not in layer:
+        return Served(unread=(Unread(container.name, "it names no model", container.place),))
+    if (device := around.device(container, found)) is not None:
+        why = f"it runs on {device}, whose memory vLLM plans by other rules than a GPU's"
+        line = words[0].line if words else container.line
+        return Served(unread=(Unread(container.name, why, Place(container.file, line)),))
+    around.check(container, found, layer)
+    said = {**around.layer(container), **layer}
+    return Served((Command(container.name, container.place, said, tuple(found.remarks), found.given),))

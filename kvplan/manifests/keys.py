@@ -1,0 +1,18 @@
+"""Keys and values that only serve commands give a plan: no budget writes them."""
+
+from __future__ import annotations
+
+STRETCHED = "allow_long_max_model_len"
+"""vLLM's leave to serve more tokens than the model's config says; it takes it from the environment."""
+
+QUANTIZATION, DTYPE = "quantization", "dtype"
+"""What a command says of the checkpoint, to be held against it."""
+
+CONNECTORS, EVENTS = "kv_connector", "kv_events"
+"""KV connectors by their names, and whether KV events are published: either may turn the hybrid KV cache manager off."""
+
+EVERY_RANK = -1
+"""An expert parallel size that means all tensor and data ranks, as vLLM's switch does."""
+
+ENDLESS = -1
+"""A context that vLLM is asked to choose itself: the longest that fits."""

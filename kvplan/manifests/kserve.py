@@ -1,0 +1,65 @@
+"""KServe: runtimes, which are templates, and the services that fill them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from kvplan.manifests.container import Container, Served
+from kvplan.manifests.nodes import Node
+from kvplan.manifests.pods import ConfigMaps, container_of, listed
+from kvplan.manifests.said import Unread
+from kvplan.manifests.words import Word
+
+RUNTIMES = frozenset({"ServingRuntime", "ClusterServingRuntime"})
+
+
+TEMPLATES = RUNTIMES | {"LLMInferenceServiceConfig", "ClusterLLMInferenceServiceConfig"}
+STORED = "/mnt/models"
+"""Where KServe puts a service's model."""
+
+
+def without_model(result: Served) -> Served:
+    """The same, where a template's command serves whatever model a service puts in its place: that is nothing to plan."""
+    empty = [command for command in result.commands if str(command.layer[("model",)].value).startswith(STORED)]
+    why = f"a runtime: a service that isn't in this file puts its model at {STORED}"
+    unread = tuple(Unread(command.name, why, command.layer[("model",)].place) for command in empty)
+    kept = tuple(command for command in result.commands if command not in empty)
+    return Served(kept, (*result.unread, *unread))
+
+
+def runtime_of(item: Node) -> str | None:
+    """The runtime that an InferenceService asks for."""
+    if item.said("kind") != "InferenceService":
+        return None
+    return item.said("spec", "predictor", "model", "runtime")
+
+
+def served_by_runtime(
+    item: Node, runtimes: Mapping[str, Node], maps: ConfigMaps, file: str, size: int | None
+) -> Iterator[Container]:
+    """The container of the runtime that an InferenceService names, with the service's own arguments after its own.
+
+    Source: KServe pkg/controller/v1beta1/inferenceservice/utils MergeRuntimeContainers.
+    """
+    runtime = runtimes.get(runtime_of(item) or "")
+    model = item.get("spec", "predictor", "model")
+    pod = runtime.get("spec") if runtime is not None else None
+    if runtime is None or model is None or pod is None:
+        return
+    for node in listed(pod, "containers"):
+        whole = container_of(item, pod, node, maps, file, size)
+        own = container_of(item, model, model, maps, file, 1)
+        words = [_stored(word, model) for word in (*whole.words, *own.words)]
+        yield replace(
+            whole, words=tuple(words), line=item.line, variables={**whole.variables, **own.variables},
+            gpu=own.gpu or whole.gpu, gpus=own.gpus or whole.gpus, device=own.device or whole.device,
+        )  # fmt: skip
+
+
+def _stored(word: Word, model: Node) -> Word:
+    """A word that names the folder where KServe puts the model, as the model that it puts there."""
+    uri = model.said("storageUri") or ""
+    if not uri.startswith("hf://") or not word.text.endswith(STORED):
+        return word
+    return replace(word, text=word.text.removesuffix(STORED) + uri.removeprefix("hf://"), script="")

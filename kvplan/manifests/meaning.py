@@ -1,0 +1,104 @@
+"""A command's flags by the keys of a budget, as far as a plan counts them; remarks for those that it doesn't."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kvplan.engines.vllm.tables.steps import too_few_tokens
+from kvplan.errors import KvplanError
+from kvplan.manifests import speculative, transfer
+from kvplan.manifests.command import Arguments, Value
+from kvplan.manifests.keys import STRETCHED
+from kvplan.manifests.meanings import MEANINGS, FlagMeaning
+from kvplan.manifests.said import Given, Key, Placed
+from kvplan.manifests.values import human, whole
+from kvplan.text import nearest
+
+COUNTED = frozenset({*MEANINGS, *speculative.FLAGS})
+"""Flags whose value matters: one that only the shell knows leaves the command unread."""
+
+
+def layer_of(found: Arguments) -> dict[Key, Placed]:
+    """What the arguments say, by the keys of a budget. A value that vLLM would refuse is left out, and remarked as an error.
+
+    Raises: CantRead for what can't be understood.
+    """
+    layer: dict[Key, Placed] = {}
+    for name, value in found.flags.items():
+        meaning = MEANINGS.get(name)
+        if meaning is not None:
+            _say(name, value, meaning, found, layer)
+    speculative.read(found, layer)
+    transfer.read(found, layer)
+    _check_tokens(found, layer)
+    return layer
+
+
+def _say(name: str, value: Value, meaning: FlagMeaning, found: Arguments, layer: dict[Key, Placed]) -> None:
+    """What one flag says, into the layer and the remarks."""
+    said = _said(value)
+    if not _listed(name, value):
+        text = f"vLLM refuses --{name} {value.text}: no release has it"
+        found.remark("bad-argument", text + _near(name, value), value.place, "error", about=name)
+    elif meaning.remarked(said):
+        found.remark("not-counted", f"--{name}: {meaning.uncounted}", value.place, about=name)
+        if meaning.stretches:
+            layer[("flags", STRETCHED)] = Given("true", value.place)
+    elif meaning.key is not None and (read := _read(name, value, meaning, found)) is not None:
+        layer[meaning.key] = Given(read, value.place)
+
+
+def _read(name: str, value: Value, meaning: FlagMeaning, found: Arguments) -> object:
+    """What a flag sets its key to; None for nothing, and for what vLLM would refuse, with a remark."""
+    try:
+        return meaning.value(_said(value))
+    except KvplanError as error:
+        text = f"vLLM refuses --{name}: {error.problem.what}"
+        found.remark("bad-argument", text, value.place, "error", about=name)
+        return None
+
+
+def _said(value: Value) -> object:
+    """A value as text; a list of a --config file's with blanks between; a switch as true or false; nested keys as they are."""
+    if isinstance(value.tree, list):
+        return " ".join(map(str, value.tree))
+    if value.text is not None:
+        return value.text
+    return value.tree if value.tree is not None else value.on
+
+
+def _listed(name: str, value: Value) -> bool:
+    """Whether some release takes the value, where values are words of a list."""
+    from kvplan.engines.vllm.tables.choices import ever_taken
+
+    return value.text is None or value.text.lower() == "none" or ever_taken(name, value.text.lower())
+
+
+def _near(name: str, value: Value) -> str:
+    """The words of the list that may be meant."""
+    from kvplan.engines.vllm.tables.choices import CHOICES
+
+    words = list(CHOICES[name])
+    near = nearest(str(value.text).lower(), words, most=3, cutoff=0.4)
+    return f"; it takes {', '.join(near or sorted(words, key=_order)[:8])}{'' if near or len(words) <= 8 else ' ...'}"
+
+
+def _order(word: str) -> tuple[int, str]:
+    """Numbers by size, words by letters."""
+    return (int(word), "") if word.isdigit() else (0, word)
+
+
+def _check_tokens(found: Arguments, layer: Mapping[Key, Placed]) -> None:
+    """Batches that vLLM refuses. Source: vLLM 0.33 config/scheduler.py verify_max_model_len."""
+    batched = layer.get(("flags", "max_num_batched_tokens"))
+    if batched is None:
+        return
+    tokens = human(batched.value)
+    sequences, context = layer.get(("flags", "max_num_seqs")), layer.get(("context",))
+    chunked = found.flags.get("enable-chunked-prefill")
+    if sequences is not None and too_few_tokens(tokens, whole(sequences.value)):
+        text = f"vLLM refuses --max-num-batched-tokens {tokens:,}, which is less than --max-num-seqs {sequences.value}"
+        found.remark("bad-argument", text, batched.place, "error")
+    if chunked is not None and not chunked.on and context is not None and tokens < int(context.value):
+        text = f"vLLM refuses --max-num-batched-tokens {tokens:,} without chunked prefill, as a prompt may have {context.value:,}"
+        found.remark("bad-argument", text, batched.place, "error")

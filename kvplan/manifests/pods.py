@@ -1,0 +1,200 @@
+"""A container of a pod: its words, environment and mounted configuration, and the devices that it and its node have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kvplan.manifests.command import Configured
+from kvplan.manifests.container import Container
+from kvplan.manifests.nodes import Node
+from kvplan.manifests.said import Given, Place, Placed
+from kvplan.manifests.words import Word
+
+GPU_LABELS = (
+    "nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "eks.amazonaws.com/instance-gpu-name",
+    "karpenter.k8s.aws/instance-gpu-name", "amd.com/gpu.product-name", "beta.amd.com/gpu.product-name",
+    "gpu.nvidia.com/model", "gpu.nvidia.com/class",
+)  # fmt: skip
+"""Node labels whose value names the accelerator."""
+
+INSTANCES = {
+    "p4d": "a100-sxm-40", "p4de": "a100-sxm-80", "p5": "h100-sxm", "p5e": "h200-sxm", "p5en": "h200-sxm",
+    "p6-b200": "b200-sxm", "g4dn": "t4", "g5": "a10g", "g6": "l4", "g6e": "l40s",
+}  # fmt: skip
+"""Accelerators of EC2 instance families. Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html"""
+
+_INSTANCE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+_COUNTED = re.compile(r"(nvidia|amd)\.com/(gpu|mig-(?P<profile>\d+g\.\d+gb))")
+DEVICES = {
+    "google.com/tpu": "a TPU", "cloud-tpus.google.com/v2": "a TPU", "cloud-tpus.google.com/v3": "a TPU", "habana.ai/gaudi": "Gaudi",
+    "aws.amazon.com/neuron": "Neuron", "aws.amazon.com/neuroncore": "Neuron", "aws.amazon.com/neurondevice": "Neuron",
+    "gpu.intel.com/i915": "an Intel GPU", "gpu.intel.com/xe": "an Intel GPU", "huawei.com/Ascend910": "Ascend",
+    "huawei.com/Ascend310P": "Ascend", "huawei.com/ascend-1980": "Ascend", "rebellions.ai/ATOM": "an NPU", "furiosa.ai/rngd": "an NPU",
+}  # fmt: skip
+"""Resources that stand for devices whose memory vLLM plans by other rules."""
+
+_REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
+
+
+def name_of(item: Node) -> str:
+    """An object's name, or what stands for one."""
+    return item.said("metadata", "name") or item.said("metadata", "generateName") or item.said("kind") or "unnamed"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigMaps:
+    """ConfigMaps of the file, by name."""
+
+    objects: Mapping[str, Node]
+    file: str
+
+    def data(self, name: str | None) -> Mapping[str, Node]:
+        """The entries of one."""
+        item = self.objects.get(name or "")
+        data = item.get("data") if item is not None else None
+        return data.keys if data is not None else {}
+
+    def find(self, path: str, pod: Node, container: Node) -> Configured | None:
+        """The text behind a path in a container, where a ConfigMap of this file is mounted there."""
+        for mount in listed(container, "volumeMounts"):
+            base, inner = mount.said("mountPath") or "", mount.said("subPath")
+            for volume in listed(pod, "volumes"):
+                name = volume.said("configMap", "name")
+                if volume.said("name") != mount.said("name") or name is None:
+                    continue
+                key = inner if inner and path == base else path.removeprefix(base.rstrip("/") + "/")
+                node = self.data(name).get(_renamed(volume, key))
+                if node is not None and node.text is not None:
+                    return Configured(self.file, node.text, node.script_line)
+        return None
+
+
+def _renamed(volume: Node, path: str) -> str:
+    """The key that `items` puts at a path."""
+    items = volume.get("configMap", "items")
+    for item in items.items if items is not None else ():
+        if item.said("path") == path:
+            return item.said("key") or path
+    return path
+
+
+def listed(node: Node, key: str) -> list[Node]:
+    """Items of a list under a key; none where there is no list."""
+    found = node.get(key)
+    return found.items if found is not None else []
+
+
+def container_of(item: Node, pod: Node, node: Node, maps: ConfigMaps, file: str, nodes: int | None) -> Container:
+    """A container of a pod of an object. nodes: how many such pods serve together."""
+    variables = _environment(node, maps)
+    command, args = listed(node, "command"), listed(node, "args")
+    return Container(
+        name=name_of(item),
+        inner=node.said("name") or "container",
+        file=file,
+        line=node.key_line,
+        words=tuple(_expanded(entry, variables) for entry in (*command, *args)),
+        image=node.said("image") or "",
+        entrypoint=bool(command),
+        variables=variables,
+        find=lambda path: maps.find(path, pod, node),
+        gpu=pod_gpu((pod,), file, node),
+        gpus=resource_gpus(node, file),
+        device=device_of(node),
+        nodes=nodes,
+    )
+
+
+def _environment(container: Node, maps: ConfigMaps) -> dict[str, str]:
+    """Variables whose value stands in the file."""
+    known: dict[str, str] = {}
+    for source in listed(container, "envFrom"):
+        known |= {key: node.text or "" for key, node in maps.data(source.said("configMapRef", "name")).items()}
+    for entry in listed(container, "env"):
+        name, value = entry.said("name") or "", entry.said("value")
+        reference = entry.get("valueFrom", "configMapKeyRef")
+        if value is None and reference is not None:
+            node = maps.data(reference.said("name")).get(reference.said("key") or "")
+            value = node.text if node is not None else None
+        if value is not None:
+            known[name] = _REFERENCE.sub(lambda match: known.get(match[1] or "", match[0]), value)
+        elif entry.get("valueFrom") is None:
+            known[name] = ""
+    return known
+
+
+def _expanded(node: Node, variables: Mapping[str, str]) -> Word:
+    """A word with `$(NAME)` replaced, as Kubernetes does; `$$` is a dollar, an unknown name stays and is unknown."""
+    unknown: list[str] = []
+
+    def value(match: re.Match[str]) -> str:
+        if match[0] == "$$":
+            return "$"
+        if match[1] in variables:
+            return variables[match[1]]
+        unknown.append(match[0])
+        return match[0]
+
+    text = node.value if isinstance(node.value, str) else ""
+    script = _REFERENCE.sub(value, node.script)
+    unknown.clear()
+    replaced = _REFERENCE.sub(value, text)
+    # A text with blanks is a script, in which `$(...)` that Kubernetes doesn't know is left to the shell.
+    hidden = unknown[0] if unknown and not any(map(str.isspace, text)) else None
+    return Word(replaced, node.line, hidden, script, node.script_line)
+
+
+def resource_gpus(container: Node, file: str) -> Placed | None:
+    """How many GPUs a container asks for."""
+    return _resources(container, file)[0]
+
+
+def device_of(container: Node) -> str | None:
+    """What a container asks for that is no GPU of NVIDIA's or AMD's."""
+    for kind in ("limits", "requests"):
+        resources = container.get("resources", kind)
+        for key in resources.keys if resources is not None else ():
+            if key in DEVICES:
+                return DEVICES[key]
+    return None
+
+
+def _resources(container: Node, file: str) -> tuple[Placed | None, str | None]:
+    """The number of GPUs a container asks for, and the MIG profile it names."""
+    for kind in ("limits", "requests"):
+        resources = container.get("resources", kind)
+        for key, node in resources.keys.items() if resources is not None else ():
+            match = _COUNTED.fullmatch(key)
+            if match is not None and node.text is not None:
+                return Given(node.text, Place(file, node.key_line)), match["profile"]
+    return None, None
+
+
+def pod_gpu(pods: Sequence[Node], file: str, container: Node) -> Placed | None:
+    """The accelerator that a node must have for these pod specs; None where several would do or nothing is said."""
+    selected = [entry for pod in pods for entry in _selectors(pod, file)]
+    found = {(value, place) for key, value, place in selected if key in GPU_LABELS}
+    found |= {
+        (INSTANCES[value.partition(".")[0]], place)
+        for key, value, place in selected
+        if key in _INSTANCE_LABELS and value.partition(".")[0] in INSTANCES
+    }
+    if len({value for value, _ in found}) != 1:
+        return None
+    value, place = min(found, key=lambda entry: entry[1])
+    profile = _resources(container, file)[1]
+    return Given(f"{value}:{profile}" if profile else value, place)
+
+
+def _selectors(pod: Node, file: str) -> Iterator[tuple[str, str, Place]]:
+    selector = pod.get("nodeSelector")
+    for key, node in selector.keys.items() if selector is not None else ():
+        if node.text is not None:
+            yield key, node.text, Place(file, node.key_line)
+    affinity = pod.get("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    for node in affinity.walk() if affinity is not None else ():
+        if node.said("operator") == "In":
+            for value in listed(node, "values"):
+                yield node.said("key") or "", value.text or "", Place(file, value.line)

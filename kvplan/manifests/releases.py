@@ -1,0 +1,56 @@
+"""A command's flags held against the release that it is planned for: those that the release lacks, and values it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kvplan.errors import UnknownName
+from kvplan.manifests import names
+from kvplan.manifests.command import GivenFlag
+from kvplan.manifests.said import Level, Remark
+from kvplan.text import meant
+
+ENGINE = "vllm"
+
+
+def remarks(flags: Iterable[GivenFlag], version: str | None) -> Iterator[Remark]:
+    """What a release says to the flags. version: as whoever asked for it wrote it; None where nobody did."""
+    from kvplan.engines.vllm.tables.versions import NEWEST, text
+
+    release = known_release(version)
+    # Only the newest release's server was read whole: of another one, a flag that nobody knows may be its own.
+    level: Level = "error" if release is not None and names.newest(release) else "warn"
+    for flag in flags:
+        if not names.has(flag.name):
+            hint = meant(flag.name, names.KNOWN, dashes="--", cutoff=0.8)
+            what = f"vLLM {version or text(NEWEST)} has no flag --{flag.name}" + (f"; {hint}" if hint else "")
+            yield Remark("unknown-flag", what, flag.place, level)
+        elif release is None:
+            continue
+        elif names.lacks(release, flag.name):
+            what = f"vLLM {version} has no flag --{flag.name}{names.having(release, flag.name)}"
+            yield Remark("unknown-flag", what, flag.place, "error")
+        elif flag.text is not None and names.refuses(release, flag.name, flag.text):
+            yield Remark("bad-argument", f"vLLM {version} refuses --{flag.name} {flag.text}", flag.place, "error")
+
+
+def lacked(flags: Iterable[GivenFlag], version: str | None) -> frozenset[str]:
+    """Names of those that a release, where one is asked for, certainly hasn't."""
+    release = known_release(version)
+    return frozenset(flag.name for flag in flags if release is not None and names.lacks(release, flag.name))
+
+
+def version_of(engine: str | None) -> str | None:
+    """`0.19` of `vllm@0.19`; None for another engine, or where no release is named."""
+    name, _, version = (engine or "").partition("@")
+    return version.strip() or None if name.strip().lower() == ENGINE else None
+
+
+def known_release(version: str | None) -> tuple[int, int, int] | None:
+    """A release by its number; None for none, for one before its release, and for one that nobody can place."""
+    from kvplan.engines.vllm.tables.versions import early, parse
+
+    try:
+        return None if version is None or early(version) else parse(version)
+    except UnknownName:
+        return None

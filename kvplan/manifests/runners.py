@@ -1,0 +1,123 @@
+"""Commands that start containers: `docker run IMAGE ...`, `kubectl run NAME --image=IMAGE ...`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from kvplan.manifests.container import Container
+from kvplan.manifests.images import is_vllm_image
+from kvplan.manifests.said import Given, Place, Placed
+from kvplan.manifests.words import Word
+
+_RUNNERS = frozenset({"docker", "podman", "nerdctl"})
+_RUNNING = frozenset({"run", "create"})
+
+TELLING = (
+    "--max-model-len",
+    "--gpu-memory-utilization",
+    "--max-num-seqs",
+    "--kv-cache-dtype",
+    "--max-num-batched-tokens",
+)
+"""Flags that hardly any other program has."""
+
+
+def program(word: Word) -> str:
+    """The name of a program, without its folder."""
+    return word.text.rpartition("/")[2]
+
+
+def starts_unknown(words: Sequence[Word]) -> bool:
+    """Whether a container is started from an image that nobody knows, with flags that only vLLM has."""
+    return (
+        program(words[0]) in _RUNNERS | {"sudo"}
+        and any(word.text in _RUNNING for word in words[:4])
+        and any(word.unknown is not None for word in words)
+        and any(word.text.replace("_", "-").startswith(TELLING) for word in words)
+    )
+
+
+def docker(words: Sequence[Word], outer: Container) -> Container | None:
+    """The container that `docker run ... IMAGE ARGS` starts, for a vLLM image."""
+    if not words or program(words[0]) not in _RUNNERS | {"sudo"}:
+        return None
+    if not any(word.text in _RUNNING for word in words):
+        return None
+    for index, word in enumerate(words):
+        if is_vllm_image(word.text) and not word.text.startswith("-") and not _is_value(words, index):
+            before = words[:index]
+            entry = _option(before, "--entrypoint")
+            gpus = _option(before, "--gpus")
+            return replace(
+                outer,
+                words=(*([entry] if entry is not None and entry.text else []), *words[index + 1 :]),
+                image=word.text,
+                entrypoint=entry is not None,
+                variables={**outer.variables, **dict(_given_variables(before))},
+                line=words[0].line,
+                gpus=_gpu_count(gpus, outer.file) if gpus is not None else None,
+            )
+    return None
+
+
+_NAMING = frozenset({
+    "--name", "-v", "--volume", "--network", "--net", "--hostname", "-h", "--label", "-l", "-e", "--env", "--env-file", "-w",
+    "--workdir", "--entrypoint", "--mount", "-u", "--user", "--add-host", "--link", "--volumes-from",
+})  # fmt: skip
+
+
+def _is_value(words: Sequence[Word], index: int) -> bool:
+    """Whether a word that could be an image belongs to the option before it: `--name vllm`."""
+    return index > 0 and words[index - 1].text in _NAMING
+
+
+def _option(words: Sequence[Word], name: str) -> Word | None:
+    """The value of `--name value` or `--name=value`."""
+    for index, word in enumerate(words):
+        if word.text == name and index + 1 < len(words):
+            return words[index + 1]
+        if word.text.startswith(f"{name}="):
+            return replace(word, text=word.text.partition("=")[2])
+    return None
+
+
+def _gpu_count(word: Word, file: str) -> Placed | None:
+    """How many GPUs `--gpus` gives: 2, or "device=0,1"; None for all."""
+    text = word.text.strip("\"'")
+    if text.startswith("device="):
+        return Given(str(len(text.removeprefix("device=").split(","))), Place(file, word.line))
+    return Given(text, Place(file, word.line)) if text.isdigit() else None
+
+
+def kubectl(words: Sequence[Word], outer: Container) -> Container | None:
+    """The container that `kubectl run NAME --image=IMAGE -- ARGS` starts."""
+    if not words or program(words[0]) not in {"kubectl", "oc"} or "run" not in [word.text for word in words[:4]]:
+        return None
+    image = _option(words, "--image")
+    texts = [word.text for word in words]
+    if image is None or not is_vllm_image(image.text):
+        return None
+    end = texts.index("--") if "--" in texts else len(texts)
+    return replace(
+        outer,
+        words=tuple(words[end + 1 :]),
+        image=image.text,
+        entrypoint=any(text in {"--command", "--command=true"} for text in texts[:end]),
+        line=words[0].line,
+    )
+
+
+def _given_variables(words: Sequence[Word]) -> Iterable[tuple[str, str]]:
+    for index, word in enumerate(words):
+        if word.text in {"-e", "--env"}:
+            given = words[index + 1].text if index + 1 < len(words) else ""
+        elif word.text.startswith("--env="):
+            given = word.text.removeprefix("--env=")
+        elif word.text.startswith("-e") and not word.text.startswith("--"):
+            given = word.text.removeprefix("-e")
+        else:
+            continue
+        name, equals, value = given.partition("=")
+        if equals:
+            yield name, value

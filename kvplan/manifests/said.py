@@ -1,0 +1,62 @@
+"""What files say, with the line of each word: what every reader of manifests hands on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Level = Literal["error", "warn"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A line (from 1) of a file, as its path is written in reports."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something the reader of a serve command should know: `rule` names it for machines.
+
+    about: the flag that it is about, which may not be there in every release.
+    """
+
+    rule: str
+    text: str
+    place: Place
+    level: Level = "warn"
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What looked like something to check and couldn't be read. found: whether a serve command certainly is there."""
+
+    what: str
+    why: str
+    place: Place
+    found: bool = False
+
+
+Key = tuple[str, ...]
+"""A key of a budget: ("model",) or ("parallel", "tp")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A value and where it stands. own: in the deployment itself."""
+
+    value: Any
+    place: Place
+    own: bool = False
+
+
+class Given(Placed):
+    """A value from a serve command."""
+
+    __slots__ = ()

@@ -1,0 +1,195 @@
+"""Shell scripts, or any text with `vllm serve` lines in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kvplan.errors import BadFile
+from kvplan.manifests.command import Configured
+from kvplan.manifests.container import Container, Served
+from kvplan.manifests.containers import SHELLS, gathers, served_by
+from kvplan.manifests.mentions import holders, mentions
+from kvplan.manifests.said import Place, Unread
+from kvplan.manifests.tree import Tree, beside, read_text
+from kvplan.manifests.words import Word, listed, surrounded
+
+_HELM = re.compile(r"\{\{-?\s*(?:[^}]*\.(?:Values|Release|Chart|Capabilities)\b|(?:include|define|template) \")")
+
+
+def served(text: str, file: str, tree: Tree, known: Mapping[str, str] | None = None) -> Served:
+    """What the script serves: one command a line, called by its line. known: variables that it starts with."""
+    script = surrounded(text, 1, known)
+    held = holders(text)
+    nodes = None if any(gathers(words) for words, _ in script.commands) else 1
+    found: list[Served] = []
+    for words, variables in script.commands:
+        process = replace(_process(words, file, tree, {**(known or {}), **variables}), nodes=nodes)
+        each = served_by(process)
+        if each == Served() and held and (source := _run(words)) is not None and _names(source) & held:
+            each = Served(
+                unread=(Unread(process.name, f"it runs {source}, which only the shell knows", process.place),)
+            )
+        found.append(each)
+    for line, body in script.heredocs:
+        if mentions(body):
+            why = "a here-document that seems to start vLLM, which kvplan doesn't read in a script"
+            found.append(Served(unread=(Unread(f"line {line}", why, Place(file, line)),)))
+    return Served(
+        tuple(command for each in found for command in each.commands),
+        tuple(unread for each in found for unread in each.unread),
+    )
+
+
+def _run(words: Sequence[Word]) -> str | None:
+    """What a script runs where only the shell knows what that is: `$CMD`, `eval "$CMD"`, `bash -c "$CMD"`."""
+    first = words[0]
+    if first.unknown is not None:
+        return first.text
+    runs = first.text == "eval" or first.text.rpartition("/")[2] in SHELLS
+    return next((word.text for word in words[1:] if word.unknown is not None), None) if runs else None
+
+
+def _names(source: str) -> set[str]:
+    """Variables in a text that wasn't resolved."""
+    return set(re.findall(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)", source))
+
+
+def _process(words: list[Word], file: str, tree: Tree, variables: Mapping[str, str]) -> Container:
+    line = words[0].line
+
+    def find(path: str) -> Configured | None:
+        for name in (path, beside(file, path)):
+            try:
+                return Configured(name, read_text(tree, name))
+            except BadFile:
+                continue
+        return None
+
+    return Container(f"line {line}", file, line, tuple(words), variables=variables, find=find)
+
+
+_STARTED = re.compile(r"\s*ExecStart(?:Pre|Post)?\s*=\s*[-@:+!|]*")
+
+
+def started(unit: str) -> str:
+    """A systemd unit as a script: what it executes, on the same lines."""
+    out: list[str] = []
+    going = False
+    for line in unit.split("\n"):
+        match = _STARTED.match(line)
+        kept = line[match.end() :] if match is not None else line if going else ""
+        out.append(kept)
+        going = bool(kept) and kept.rstrip().endswith("\\")
+    return "\n".join(out)
+
+
+_ENVIRONMENT = re.compile(r"\s*Environment\s*=\s*(.*)")
+
+
+def environment(unit: str) -> dict[str, str]:
+    """What a systemd unit puts into the environment of what it executes."""
+    settings = (match[1] for line in unit.split("\n") if (match := _ENVIRONMENT.fullmatch(line)))
+    return dict(_pairs(word for setting in settings for word in listed(setting.replace("$", "\\$"))))
+
+
+def _pairs(words: Iterable[Word]) -> Iterator[tuple[str, str]]:
+    """`NAME=value`, where the value is known."""
+    for word in words:
+        name, equals, value = word.text.partition("=")
+        if equals and word.unknown is None:
+            yield name, value
+
+
+_INSTRUCTION = re.compile(r"\s*(FROM|ENTRYPOINT|CMD|ENV|ARG)\s+(.*)", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(slots=True)
+class _Stage:
+    """A stage of a Dockerfile as far as it was read. last: its ENTRYPOINT and CMD. line: where the last of them stands."""
+
+    image: str = ""
+    variables: dict[str, str] = field(default_factory=dict)
+    last: dict[str, list[Word]] = field(default_factory=dict)
+    line: int = 1
+
+
+def built(text: str, file: str, tree: Tree) -> Served:
+    """What a Dockerfile's image serves: its last entry point and command, over the image it is built from."""
+    arguments: dict[str, str] = {}
+    stages: dict[str, _Stage] = {}
+    stage: _Stage | None = None
+    for first, instruction in _instructions(text):
+        match = _INSTRUCTION.fullmatch(instruction)
+        if match is None:
+            continue
+        name, rest = match[1].upper(), match[2]
+        if name == "FROM":
+            stage = _from(rest, arguments, stages)
+        elif name == "ARG" and stage is None:
+            arguments |= dict(_pairs(listed(rest, first, arguments)))
+        elif name in {"ENV", "ARG"} and stage is not None:
+            words = listed(rest, first, stage.variables)
+            old = name == "ENV" and len(words) > 1 and "=" not in words[0].text  # ENV NAME value
+            given = {words[0].text: words[1].text} if old else dict(_pairs(words))
+            stage.variables |= given
+        elif name in {"ENTRYPOINT", "CMD"} and stage is not None:
+            stage.last[name], stage.line = _said(rest, first), first
+            if name == "ENTRYPOINT":
+                stage.last.pop("CMD", None)
+    if stage is None or not stage.last:
+        return Served()
+    last, line = stage.last, stage.line
+    container = _process([*last.get("ENTRYPOINT", []), *last.get("CMD", [])], file, tree, stage.variables)
+    return served_by(
+        replace(container, name=file.rpartition("/")[2], line=line, image=stage.image, entrypoint="ENTRYPOINT" in last)
+    )
+
+
+def _from(rest: str, arguments: Mapping[str, str], stages: dict[str, _Stage]) -> _Stage:
+    """The stage that `FROM IMAGE AS NAME` begins; over another stage it begins as that one ended."""
+    words = [word.text for word in listed(rest, 1, arguments) if not word.text.startswith("--")]
+    image = words[0] if words else ""
+    under = stages.get(image.lower())
+    stage = _Stage(image) if under is None else _Stage(under.image, {**under.variables}, {**under.last}, under.line)
+    if len(words) == 3 and words[1].lower() == "as":
+        stages[words[2].lower()] = stage
+    return stage
+
+
+def _instructions(text: str) -> Iterator[tuple[int, str]]:
+    held, first = "", 1
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith("#"):
+            continue
+        first = first if held else number
+        held += line.rstrip()
+        if held.endswith("\\"):
+            held = held[:-1] + "\\\n"
+            continue
+        yield first, held
+        held = ""
+    if held:
+        yield first, held
+
+
+def _said(rest: str, line: int) -> list[Word]:
+    """Words of the JSON form, or a shell's script."""
+    try:
+        items = json.loads(rest.replace("\\\n", " "))
+    except ValueError:
+        items = None
+    if isinstance(items, list):
+        return [Word(str(item), line) for item in items]
+    return [Word("sh", line), Word("-c", line), Word(rest, line)]
+
+
+def templates(text: str, file: str) -> Iterator[Unread]:
+    """A chart's template, which only Helm can turn into a manifest; a chat template isn't one."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if _HELM.search(line):
+            why = "a template: render it first (helm template CHART | kvplan check -)"
+            yield Unread(file, why, Place(file, number))
+            return

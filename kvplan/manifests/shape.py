@@ -1,0 +1,143 @@
+"""What a script's words mean to it: blocks that open and close, variables that are set, and commands that remain."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kvplan.manifests.environment import WATCHED
+from kvplan.manifests.variables import Variables
+
+if TYPE_CHECKING:
+    from kvplan.manifests.words import Word
+
+ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=", re.ASCII)
+KEYWORDS = frozenset({
+    "then", "do", "else", "elif", "if", "while", "until", "!", "time", "{", "}", "exec", "nohup", "command", "fi", "done",
+    "esac",
+})  # fmt: skip
+_OPENING = {"if": "branch", "while": "loop", "until": "loop", "{": "group"}
+_CLOSING = frozenset({"fi", "done", "esac", "}"})
+_HEADS = {"for": "loop", "select": "loop", "case": "branch"}
+"""Words whose commands open a block; what follows them on the line is no command."""
+_DECLARING = frozenset({"export", "declare", "local", "readonly", "set", "typeset"})
+_SETTING = frozenset({"read", "mapfile", "readarray", "getopts", "printf", "let", "unset"})
+"""Commands whose words name variables that change in a way that isn't known."""
+_RUNNING = frozenset({"source", ".", "eval"})
+"""Commands that may change any variable."""
+_SOURCING = re.compile(r"(?:^|[;&|\s])(?:source|\.|eval|read|mapfile|readarray|getopts|unset)\s")
+"""Commands inside of `eval`'s text that may change variables which it doesn't name."""
+_SETS = re.compile(r"(?<![\w$-])([A-Za-z_][A-Za-z0-9_]*)\+?=", re.ASCII)
+
+
+@dataclass(slots=True)
+class Shape:
+    """A script as far as it was read.
+
+    function_next: whether the block that opens next is a function's. commands: simple ones. environments: what each of
+    them finds in its own. heredocs: first lines and texts of here-documents.
+    """
+
+    variables: Variables
+    function_next: bool = False
+    commands: list[list[Word]] = field(default_factory=list)
+    environments: list[dict[str, str]] = field(default_factory=list)
+    heredocs: list[tuple[int, str]] = field(default_factory=list)
+
+    def operator(self, operator: str) -> None:
+        """Blocks that an operator between two commands opens and closes; not `|`, which leaves them as they are."""
+        variables = self.variables
+        if operator in {"&&", "||"}:
+            if variables.block != "chain":
+                variables.open("chain")
+            elif operator == "||":
+                variables.turn()
+            return
+        variables.end_chain()
+        if operator == "(":
+            variables.open("function" if self.function_next else "subshell")
+            self.function_next = False
+        elif operator == ")" and variables.block in {"subshell", "function"}:
+            variables.close()
+        elif operator == ";;":
+            variables.turn()
+
+    def keywords(self, words: list[Word]) -> None:
+        """Take the words off that only give a script its shape, and follow it."""
+        variables = self.variables
+        while words and words[0].text in KEYWORDS:
+            word = words.pop(0).text
+            if word == "{" and self.function_next:
+                variables.open("function")
+                self.function_next = False
+            elif word in _OPENING:
+                variables.open(_OPENING[word])
+            elif word in {"else", "elif"}:
+                variables.turn()
+            elif word in _CLOSING:
+                variables.end_chain()
+                variables.close()
+
+    def command(self, words: list[Word]) -> None:
+        """A command is complete: keep it, or set what it assigns."""
+        self.keywords(words)
+        self._heads(words)
+        declares = bool(words) and words[0].text in _DECLARING
+        if declares:
+            words.pop(0)
+            if any(word.unknown is not None and not ASSIGNED.match(word.text) for word in words):
+                self.variables.doubt_all()
+        assigned: list[tuple[Word, re.Match[str]]] = []
+        while words and (declares or ASSIGNED.match(words[0].text)):
+            word = words.pop(0)
+            if match := ASSIGNED.match(word.text):
+                assigned.append((word, match))
+        if words:  # `NAME=value command` sets it for that command alone
+            self._changes(words)
+            self.commands.append(words)
+            self.environments.append(self._environment(assigned))
+            return
+        for word, match in assigned:
+            self._assign(word, match)
+
+    def _heads(self, words: list[Word]) -> None:
+        """Begin the block of `for`, `select`, `case` and `function`, whose own words are no command."""
+        if words and words[0].text in _HEADS:
+            self.variables.open(_HEADS[words[0].text])
+            if words[0].text != "case" and len(words) > 1:
+                self.variables.doubt({words[1].text})
+            words.clear()
+        elif words and words[0].text == "function":
+            self.function_next = True
+            del words[:2]
+            self.keywords(words)
+
+    def _changes(self, words: list[Word]) -> None:
+        """What a command does to variables."""
+        name = words[0].text
+        if name in _SETTING:
+            changed = (word.text for word in words[1:] if not word.text.startswith("-"))
+            self.variables.doubt({text.partition("[")[0] for text in changed})
+        elif name == "eval" and all(word.unknown is None for word in words):
+            text = " ".join(word.text for word in words[1:])
+            if _SOURCING.search(text):
+                self.variables.doubt_all()
+            else:
+                self.variables.doubt({match[1] for match in _SETS.finditer(text)})
+        elif name in _RUNNING and not (words[1:] and words[1].text.endswith("bin/activate")):
+            self.variables.doubt_all()
+
+    def _environment(self, assigned: list[tuple[Word, re.Match[str]]]) -> dict[str, str]:
+        names = self.variables.held.keys() & WATCHED
+        held = {name: value for name in names if isinstance(value := self.variables.value(name), str)}
+        return held | {match[1]: word.text[match.end() :] for word, match in assigned if word.unknown is None}
+
+    def _assign(self, word: Word, match: re.Match[str]) -> None:
+        variables, name, text = self.variables, match[1], word.text[match.end() :]
+        appends = match[2] and (name in variables.held or variables.doubted(name))
+        before = variables.value(name) if appends else ""
+        if word.unknown is None and isinstance(before, str):
+            variables.keep(name, before + text)
+        else:
+            variables.doubt({name})

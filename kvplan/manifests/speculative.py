@@ -1,0 +1,123 @@
+"""Speculative decoding as a serve command asks for it: who drafts, and how many tokens.
+
+Source: vLLM 0.33 config/speculative.py __post_init__, engine/arg_utils.py create_speculative_config.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kvplan.manifests.command import Arguments, CantRead, Value, tree_of
+from kvplan.manifests.said import Given, Key, Place, Placed
+
+CONFIG = "speculative-config"
+APART = {
+    "spec-method": "method",
+    "spec-model": "model",
+    "spec-tokens": "num_speculative_tokens",
+    "speculative-model": "model",
+    "num-speculative-tokens": "num_speculative_tokens",
+}
+"""Flags that say one key of the configuration each: since 0.22, and before 0.9."""
+
+FLAGS = frozenset({CONFIG, *APART})
+
+GUESSED = frozenset({"ngram", "[ngram]", "suffix"})
+"""Methods, and models, that stand for no model at all: tokens are guessed from the text, on the host."""
+
+DRAFTS = frozenset({"", "draft_model", "eagle", "eagle3"})
+"""Methods whose model is loaded whole beside the other; one that isn't named is found by the model."""
+
+ALONE = ("draft_tensor_parallel_size", "quantization", "revision")
+"""Keys that load the draft model otherwise than the model that it drafts for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for: the configuration's keys, and where it stands."""
+
+    keys: dict[str, Any]
+    place: Place
+
+    @property
+    def method(self) -> str:
+        """How tokens are drafted; empty where nobody says."""
+        return str(self.keys.get("method") or "").lower()
+
+    @property
+    def model(self) -> str | None:
+        """Who drafts."""
+        named = self.keys.get("model")
+        return None if named is None else str(named)
+
+
+def read(found: Arguments, layer: dict[Key, Placed]) -> None:
+    """The draft model and the tokens of a step, into the layer; a remark for what isn't counted or would be refused.
+
+    Raises: CantRead for a configuration that isn't an object.
+    """
+    asked = _asked(found)
+    if asked is None or asked.method in GUESSED or asked.model in GUESSED:
+        return
+    own = asked.model is None or asked.model == _text(layer.get(("model",)))
+    if asked.method.endswith("mtp") and own:
+        _tokens(asked, found, layer)
+    elif asked.model is not None and asked.method in DRAFTS:
+        _drafts(asked, asked.model, found, layer)
+    elif asked.keys:
+        text = f"speculative decoding by method {asked.method or 'unnamed'} is not counted: neither its weights nor its cache"
+        found.remark("not-counted", text, asked.place)
+
+
+def _asked(found: Arguments) -> Asked | None:
+    given = found.flags.get(CONFIG)
+    keys: dict[str, Any] = {}
+    if given is not None:
+        tree = tree_of(given)
+        if not isinstance(tree, dict):
+            raise CantRead("its --speculative-config is not JSON", given.place)
+        keys = {str(key).replace("-", "_"): value for key, value in tree.items()}
+    place = None if given is None else given.place
+    for name, key in APART.items():
+        value = found.flags.get(name)
+        if value is None:
+            continue
+        if key in keys:
+            found.remark("bad-argument", f"vLLM refuses --{name} beside --{CONFIG}'s {key}", value.place, "error")
+        keys.setdefault(key, _plain(value))
+        place = place or value.place
+    return None if place is None else Asked(keys, place)
+
+
+def _drafts(asked: Asked, model: str, found: Arguments, layer: dict[Key, Placed]) -> None:
+    if "num_speculative_tokens" not in asked.keys and asked.method:
+        text = "vLLM refuses a draft model without num_speculative_tokens"
+        found.remark("bad-argument", text, asked.place, "error")
+    layer[("draft",)] = Given(model, asked.place)
+    _tokens(asked, found, layer)
+    otherwise = [key for key in ALONE if asked.keys.get(key) is not None]
+    if otherwise:
+        text = f"the draft model is counted as it is published and split as the model is, whatever {', '.join(otherwise)} says"
+        found.remark("not-counted", text, asked.place)
+
+
+def _tokens(asked: Asked, found: Arguments, layer: dict[Key, Placed]) -> None:
+    tokens = asked.keys.get("num_speculative_tokens")
+    if tokens is None and ("draft",) in layer:
+        return
+    if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1):
+        text = f"vLLM refuses num_speculative_tokens {tokens!r}: it is a whole number from 1"
+        found.remark("bad-argument", text, asked.place, "error")
+        return
+    layer[("flags", "num_speculative_tokens")] = Given(1 if tokens is None else tokens, asked.place)
+
+
+def _plain(value: Value) -> Any:
+    """A flag's text, a number where it is one."""
+    text = value.text or ""
+    return int(text) if text.isascii() and text.isdigit() else text
+
+
+def _text(placed: Placed | None) -> str | None:
+    return None if placed is None else str(placed.value)

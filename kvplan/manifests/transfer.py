@@ -1,0 +1,53 @@
+"""What moves a cache out of the engine - KV connectors, KV events - as far as it decides how the cache is laid out.
+
+Source: vLLM 0.33 config/kv_transfer.py, distributed/kv_transfer/kv_connector/factory.py supports_hma_config.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from kvplan.manifests.command import Arguments, tree_of
+from kvplan.manifests.keys import CONNECTORS, EVENTS
+from kvplan.manifests.said import Given, Key, Placed
+
+TRANSFER, PUBLISHED = "kv-transfer-config", "kv-events-config"
+MULTI, UNNAMED = "MultiConnector", "(unnamed)"
+
+
+_NAME = re.compile(r"[\"']kv_connector[\"']\s*:\s*[\"']([A-Za-z0-9_]+)[\"']")
+
+
+def read(found: Arguments, layer: dict[Key, Placed]) -> None:
+    """Connectors and events, into the layer; a remark for a connector that nobody knows."""
+    from kvplan.engines.vllm.tables.connectors import KEEPING, TURNING_OFF
+
+    events = found.flags.get(PUBLISHED)
+    if events is not None and events.text != "None":
+        layer[("flags", EVENTS)] = Given("true", events.place)
+    given = found.flags.get(TRANSFER)
+    if given is None or given.text == "None":
+        return
+    tree = tree_of(given)
+    # Text in which only the shell knows some value isn't JSON, and may name its connectors all the same.
+    names = tuple(_named(tree)) if isinstance(tree, dict) else tuple(_NAME.findall(given.text or ""))
+    names = tuple(name for name in names if name != MULTI) or (UNNAMED,)
+    layer[("flags", CONNECTORS)] = Given(" ".join(names), given.place)
+    unknown = [name for name in names if name not in KEEPING and name not in TURNING_OFF]
+    if unknown:
+        text = f"whether the KV connector {', '.join(unknown)[:100]} keeps the hybrid KV cache manager isn't known: planned without it"
+        found.remark("not-counted", text, given.place)
+
+
+def _named(tree: dict[str, Any]) -> Iterator[str]:
+    """The connector, or all of several."""
+    name = "".join(str(tree.get("kv_connector") or UNNAMED).split())
+    extra = tree.get("kv_connector_extra_config")
+    inner = extra.get("connectors") if isinstance(extra, dict) else None
+    if name == MULTI and isinstance(inner, list):
+        for each in inner:
+            yield from _named(each) if isinstance(each, dict) else ()
+    else:
+        yield name

@@ -1,0 +1,409 @@
+"""A shell script's simple commands as words, without running anything.
+
+Quotes, escapes, comments, continuations, known variables and arrays are resolved as a POSIX shell would; whatever only
+a shell can know - an unset variable, `$(...)`, a positional parameter - becomes a word that says it is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from kvplan.manifests.shape import ASSIGNED, KEYWORDS, Shape
+from kvplan.manifests.variables import Variables
+
+_PLAIN = re.compile(r"[^\s\\'\"$`#<>&;|()]+")
+_QUOTED = re.compile(r"[^\"\\$`\n]+")
+"""Signs that stand for themselves, outside of quotes and inside of double ones."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DEFAULTED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:?[-=])(.*)", re.DOTALL)
+_OPERATOR = re.compile(r"&&|\|\||;;|\|&|[\n;&|()]")
+_REDIRECT = re.compile(r"\d*(?:&>>|&>|>>|<<<|<<-|<<|>&|<&|>\||<>|>|<)")
+_FUNCTION = re.compile(r"\([ \t]*\)")
+BLANK = " \t\r"
+_SHOWING = frozenset({"cat", "echo", "printf", "less", "more"})
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word. line: of the file it stands in. unknown: what in it only a shell could resolve; None when all is known.
+
+    script, script_line: the same text as a shell should read it, where a file breaks its lines otherwise.
+    """
+
+    text: str
+    line: int
+    unknown: str | None = None
+    script: str = ""
+    script_line: int = 0
+
+
+@dataclass(slots=True)
+class _Part:
+    """A word being put together."""
+
+    text: str = ""
+    started: bool = False
+    unknown: str | None = None
+    line: int = 0
+
+
+@dataclass(slots=True)
+class _Scanner:
+    """A script on its way to commands.
+
+    shape: what its words meant so far. bare: whether the text is words only. pending: whether nothing but blanks followed
+    the last `&&`, `||` or `|`, so that the next line goes on.
+    writes: whether the command's output goes into a file. shown: whether the last one only prints what it is given.
+    """
+
+    text: str
+    line: int
+    shape: Shape
+    bare: bool = False
+    at: int = 0
+    words: list[Word] = field(default_factory=list)
+    part: _Part = field(default_factory=_Part)
+    skip_next: bool = False
+    heredocs: list[str] = field(default_factory=list)
+    heredoc_next: bool = False
+    writes: bool = False
+    shown: bool = False
+    pending: bool = False
+
+    @property
+    def variables(self) -> Variables:
+        return self.shape.variables
+
+    def run(self) -> None:
+        while self.at < len(self.text):
+            self.step()
+        self.end_command()
+
+    def only_words(self) -> tuple[Word, ...]:
+        """The text as words, whatever they would mean as commands."""
+        self.bare = True
+        while self.at < len(self.text):
+            if self.text[self.at] == "\n":
+                self.end_word()
+                self.line += 1
+                self.at += 1
+            else:
+                self.step()
+        self.end_word()
+        return tuple(self.words)
+
+    def step(self) -> None:
+        """Read on by what stands here."""
+        if plain := _PLAIN.match(self.text, self.at):
+            self.add(plain[0])
+            self.at = plain.end()
+        else:
+            _READERS.get(self.text[self.at], _Scanner.sign)(self)
+
+    # what stands between words
+
+    def blank(self) -> None:
+        self.end_word()
+        self.at += 1
+
+    def comment(self) -> None:
+        if self.part.started:
+            self.sign()
+            return
+        end = self.text.find("\n", self.at)
+        self.at = len(self.text) if end < 0 else end
+
+    def redirection(self) -> None:
+        length = self.redirect()
+        self.at += length
+        if not length:
+            self.sign()
+
+    def sign(self) -> None:
+        """An operator, or else a sign that stands for itself."""
+        if operator := _OPERATOR.match(self.text, self.at):
+            self.operator(operator[0])
+        else:
+            self.add(self.text[self.at])
+            self.at += 1
+
+    # the pieces of a word
+
+    def add(self, text: str, unknown: str | None = None) -> None:
+        if not self.part.started:
+            self.part = _Part(started=True, line=self.line)
+        self.pending = False
+        self.part.text += text
+        self.part.unknown = self.part.unknown or unknown
+
+    def escape(self) -> None:
+        following = self.text[self.at + 1 : self.at + 2]
+        if following == "\n":
+            self.line += 1
+        elif self.text.startswith("\r\n", self.at + 1):
+            self.line += 1
+            self.at += 1
+        else:
+            self.add(following)
+        self.at += 2
+
+    def single(self) -> None:
+        end = self.text.find("'", self.at + 1)
+        end = len(self.text) if end < 0 else end
+        inner = self.text[self.at + 1 : end]
+        self.add(inner)
+        self.line += inner.count("\n")
+        self.at = end + 1
+
+    def double(self) -> None:
+        self.add("")
+        self.at += 1
+        while self.at < len(self.text) and (char := self.text[self.at]) != '"':
+            if char == "\\" and self.text[self.at + 1 : self.at + 2] in {'"', "\\", "$", "`", "\n"}:
+                following = self.text[self.at + 1]
+                self.line += following == "\n"
+                self.add("" if following == "\n" else following)
+                self.at += 2
+            elif char in "$`":
+                self.expand(quoted=True)
+            elif plain := _QUOTED.match(self.text, self.at):
+                self.add(plain[0])
+                self.at = plain.end()
+            else:
+                self.line += char == "\n"
+                self.add(char)
+                self.at += 1
+        self.at += 1
+
+    def expansion(self) -> None:
+        self.expand(quoted=False)
+
+    def expand(self, *, quoted: bool) -> None:
+        text, at = self.text, self.at
+        if text.startswith("`", at):
+            end = text.find("`", at + 1)
+            self.hidden(text[at : len(text) if end < 0 else end + 1])
+        elif text.startswith("$(", at):
+            self.hidden(text[at : closing(text, at + 1, "(")])
+        elif text.startswith("${", at):
+            whole = text[at : closing(text, at + 1, "{")]
+            self.at += len(whole)
+            self.variable(whole[2:-1], whole, quoted=quoted)
+        elif match := _NAME.match(text, at + 1):
+            self.at += 1 + len(match[0])
+            self.variable(match[0], "$" + match[0], quoted=quoted)
+        elif text[at + 1 : at + 2] and text[at + 1] in "@*#?-$!0123456789":
+            self.hidden(text[at : at + 2])
+        else:
+            self.add("$")
+            self.at += 1
+
+    def hidden(self, source: str) -> None:
+        self.add(source, source)
+        self.line += source.count("\n")
+        self.at += len(source)
+
+    def variable(self, inside: str, source: str, *, quoted: bool) -> None:
+        name, array = inside.removesuffix("[@]").removesuffix("[*]"), inside.endswith(("[@]", "[*]"))
+        value = self.variables.value(name)
+        if value is None and (match := _DEFAULTED.fullmatch(inside)) and not self.variables.doubted(match[1]):
+            held = self.variables.value(match[1])
+            value = held if held else _unquoted(match[3])
+            if "$" in str(value) or "`" in str(value):
+                value = None
+        if isinstance(value, tuple):
+            self.splice(list(value) if array else list(value[:1]))
+        elif value is None:
+            self.add(source, source)
+        elif quoted:
+            self.add(value)
+        else:
+            self.unquoted(value)
+
+    def unquoted(self, value: str) -> None:
+        """An unquoted value is split at blanks: `$ARGS` may be several words."""
+        pieces = value.split()
+        if pieces and not value[:1].isspace():
+            self.add(pieces.pop(0))
+        for piece in pieces:
+            self.end_word()
+            self.add(piece)
+
+    def splice(self, words: list[Word]) -> None:
+        for index, word in enumerate(words):
+            if index:
+                self.end_word()
+            self.add(word.text, word.unknown)
+            self.part.line = word.line
+
+    # words, commands
+
+    def redirect(self) -> int:
+        match = _REDIRECT.match(self.text, self.at)
+        if match is None or match[0] == "&":
+            return 0
+        if self.part.text.isdigit():
+            self.part = _Part()
+        self.end_word()
+        self.skip_next = True
+        self.heredoc_next = match[0].lstrip("0123456789") in {"<<", "<<-"}
+        self.writes = self.writes or ">" in match[0]
+        return len(match[0])
+
+    def end_word(self) -> None:
+        if not self.part.started:
+            return
+        word = Word(self.part.text, self.part.line, self.part.unknown)
+        self.part = _Part()
+        if self.skip_next:
+            self.skip_next = False
+            if self.heredoc_next:
+                self.heredocs.append(word.text)
+                self.heredoc_next = False
+        else:
+            self.words.append(word)
+            if len(self.words) == 1 and word.text in KEYWORDS and not self.bare:
+                self.shape.keywords(self.words)
+
+    def operator(self, operator: str) -> None:
+        if operator == "(" and self.part.started and not self.bare and (match := ASSIGNED.fullmatch(self.part.text)):
+            self.array(match[1], append=bool(match[2]))
+            return
+        if operator == "(" and self.part.started and (match := _FUNCTION.match(self.text, self.at)):
+            self.part, self.words, self.shape.function_next = _Part(), [], True
+            self.at += len(match[0])
+            return
+        if self.bare:
+            self.end_word()
+            self.at += len(operator)
+            return
+        self.end_command()
+        self.at += len(operator)
+        if not self.continued(operator):
+            self.shape.operator(operator)
+        if operator == "\n":
+            self.line += 1
+            self.skip_heredocs()
+
+    def continued(self, operator: str) -> bool:
+        """Whether the command before an operator goes on after it: into a pipe, or on the next line."""
+        if operator != "\n":
+            self.pending = operator in {"&&", "||", "|", "|&"}
+            return operator in {"|", "|&"}
+        return self.pending
+
+    def array(self, name: str, *, append: bool) -> None:
+        """`NAME=(...)`: the words up to the closing bracket."""
+        self.shape.keywords(self.words)
+        start, line = self.at, self.part.line
+        end = closing(self.text, start, "(")
+        self.part = _Part()
+        inner = self.text[start + 1 : end - 1]
+        # Inside the brackets a new line only separates words, and leaves the count of lines as it is.
+        found = _Scanner(inner, line, Shape(self.variables.within(inner))).only_words()
+        before = self.variables.value(name) if append else ()
+        if isinstance(before, tuple):
+            self.variables.keep(name, (*before, *found))
+        else:
+            self.variables.doubt({name})
+            self.variables.touch(name)
+        self.line += inner.count("\n")
+        self.at = end
+
+    def skip_heredocs(self) -> None:
+        for end in self.heredocs:
+            start, line = self.at, self.line
+            while self.at < len(self.text):
+                stop = self.text.find("\n", self.at)
+                stop = len(self.text) if stop < 0 else stop
+                body, self.at = self.text[self.at : stop], stop + 1
+                self.line += 1
+                if body.strip() == end:
+                    break
+            document = self.text[start : self.at]
+            if not self.shown or "apiVersion:" in document:  # a manifest is printed for kubectl, not for people
+                self.shape.heredocs.append((line, document))
+        self.heredocs = []
+
+    def end_command(self) -> None:
+        self.end_word()
+        self.skip_next = self.heredoc_next = False
+        words, self.words = self.words, []
+        if words:
+            self.shown, self.writes = words[0].text in _SHOWING and not self.writes, False
+        self.shape.command(words)
+
+
+_READERS: Mapping[str, Callable[[_Scanner], None]] = {
+    "\\": _Scanner.escape,
+    "'": _Scanner.single,
+    '"': _Scanner.double,
+    "#": _Scanner.comment,
+    **dict.fromkeys("$`", _Scanner.expansion),
+    **dict.fromkeys(BLANK, _Scanner.blank),
+    **dict.fromkeys("<>&", _Scanner.redirection),
+}
+"""Who reads on at a sign that isn't plain; others are operators, or stand for themselves."""
+
+
+def commands(script: str, line: int = 1, variables: Mapping[str, str] | None = None) -> list[list[Word]]:
+    """The simple commands of a script whose first line is `line`, with what is known of its variables."""
+    return _read(script, line, variables or {}).commands
+
+
+def listed(text: str, line: int = 1, variables: Mapping[str, str] | None = None) -> list[Word]:
+    """A text that is words only, whatever they would mean as commands."""
+    return list(_Scanner(text, line, Shape(Variables(text, dict(variables or {})))).only_words())
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script that was read.
+
+    commands: simple ones, each with what it certainly finds in its environment of the WATCHED variables. heredocs: first
+    line and text of what stands in it for others to read.
+    """
+
+    commands: list[tuple[list[Word], dict[str, str]]]
+    heredocs: list[tuple[int, str]]
+
+
+def surrounded(script: str, line: int = 1, variables: Mapping[str, str] | None = None) -> Script:
+    """The same, with what stands around them."""
+    shape = _read(script, line, variables or {})
+    return Script(list(zip(shape.commands, shape.environments, strict=True)), shape.heredocs)
+
+
+def _read(script: str, line: int, variables: Mapping[str, str]) -> Shape:
+    shape = Shape(Variables(script, dict(variables)))
+    _Scanner(script, line, shape).run()
+    return shape
+
+
+def closing(text: str, start: int, opening: str) -> int:
+    """End of the text up to and including the bracket that closes the one at `start`; all of it when none does."""
+    depth, quote = 0, ""
+    for match in _BRACKETS[opening].finditer(text, start):
+        char = match[0]
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char == opening:
+            depth += 1
+        else:
+            depth -= 1
+            if depth == 0:
+                return match.end()
+    return len(text)
+
+
+_BRACKETS = {"(": re.compile("['\"()]"), "{": re.compile("['\"{}]")}
+
+
+def _unquoted(text: str) -> str:
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1]
+    return text

@@ -1,0 +1,49 @@
+"""Words around numbers and names, as every message has them: plurals, lists, and what may be meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 sequence`, `1,024 sequences`."""
+    return f"{count:,} {noun}{ending(count)}"
+
+
+def ending(count: int) -> str:
+    """The `s` of a noun that there is more, or less, than one of."""
+    return "" if count == 1 else "s"
+
+
+def any_of(words: Iterable[str]) -> str:
+    """`a`, `a or b`, `a, b or c`."""
+    return _joined(list(words), "or")
+
+
+def all_of(words: Iterable[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return _joined(list(words), "and")
+
+
+def _joined(words: Sequence[str], last: str) -> str:
+    return f" {last} ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+def nearest(word: str, known: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> list[str]:
+    """Names that a mistyped one may stand for, the likeliest first. cutoff: how alike they must be, 0 to 1."""
+    from difflib import get_close_matches
+
+    return get_close_matches(word, list(known), n=most, cutoff=cutoff)
+
+
+def meant(word: str, known: Iterable[str], *, dashes: str = "", after: str = "", cutoff: float = 0.6) -> str:
+    """`did you mean NAME?`, with `after` behind it; empty where nothing is near. dashes: before the name."""
+    near = nearest(word, known, cutoff=cutoff)
+    return f"did you mean {dashes}{near[0]}?{after}" if near else ""
+
+
+def on_one_line(text: str, *, word: int, most: int) -> str:
+    """A text that others wrote, to be quoted: printable, its words of at most `word` signs and itself of `most`."""
+    plain = "".join(sign if sign.isprintable() else "?" for sign in " ".join(text.split()))
+    plain = " ".join(each if len(each) <= word + len("...") else each[:word] + "..." for each in plain.split(" "))
+    return plain if len(plain) <= most else plain[:most] + "..."

@@ -1,0 +1,225 @@
+"""What vLLM's start-up profile holds: images before text, kernels that are being compiled, and which model runner it is.
+
+Sizes are worked out by hand from the sources and logs named; V x H are words and width of the embedding.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kvplan.arch.model import Origin
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Options, Setup
+from kvplan.engines.vllm.layout.gaps import ends
+from kvplan.engines.vllm.layout.merged import ends_of
+from kvplan.engines.vllm.memory.runner import estimates_graphs, is_second, sampler
+from kvplan.engines.vllm.memory.step import steps
+from kvplan.engines.vllm.policy import Vllm
+from kvplan.engines.vllm.settings import settings
+from kvplan.engines.vllm.tables.versions import parse, rules
+from kvplan.families import read
+from kvplan.sources.gpus import load_gpu
+from kvplan.sources.models import load_model
+from kvplan.units import GIB, MIB
+
+KNOWN = json.loads((Path(__file__).parents[2] / "bench" / "accuracy" / "models.json").read_text())["models"]
+ONE = Parallel()
+
+
+def described(name):
+    return read(KNOWN[name], Origin(name, "bench/accuracy/models.json"))
+
+
+QWEN25_VL, QWEN3_VL = described("Qwen/Qwen2.5-VL-7B-Instruct"), described("Qwen/Qwen3-VL-30B-A3B-Instruct")
+
+
+def profiled(model, gpu, version, length, parallel=ONE, **options):
+    held, chosen, device = rules(parse(version)), Options(**options), load_gpu(gpu)
+    return steps(model, device, settings(Setup(model, device, parallel, None, chosen, length), held), held, chosen)
+
+
+def kv(model, gpu, version, length, parallel=ONE, **options):
+    return (
+        Vllm(parse(version)).start(Setup(model, load_gpu(gpu), parallel, None, Options(**options), length)).budget().kv
+    )
+
+
+def test_an_encoder_takes_what_a_log_shows():
+    """One video of 7 x 16,384 tokens, 4 patches each: a log of 0.23 on an A100 leaves 15.26 GiB for it."""
+    found = profiled(QWEN25_VL, "a100", "0.23.0", 128_000).likely
+    assert found.encoder == 2 * 4 * 114_688 * (3 * 2 * 14 * 14 + 5 * 1280 + 3 * 3420)
+    assert found.encoder / GIB == pytest.approx(15.26, abs=0.05)
+    assert found.towers == 2 * 114_688 * 3584 + 2 * 4 * 114_688 * 1176
+
+
+@pytest.mark.parametrize(("length", "pieces"), [(8_192, 1), (32_768, 2), (100_000, 6), (114_688, 7), (1_000_000, 7)])
+def test_a_video_is_as_long_as_fits_the_length(length, pieces):
+    assert profiled(QWEN25_VL, "a100", "0.23.0", length).likely.encoder == pieces * 2 * 4 * 16_384 * 17_836
+
+
+@pytest.mark.parametrize(
+    ("version", "rows"),
+    [
+        ("0.10.2", 63 * 256),
+        ("0.11.0", 63 * 16_384),
+        ("0.11.2", 63 * 16_384),
+        ("0.12.0", 63 * 260),
+        ("0.13.0", 63 * 256),
+    ],
+)
+def test_embeddings_are_blown_up_by_some_releases(version, rows):
+    """63 images of 64 x 64 patches of 588 values; the encoder's own output stays beside what it is blown up to."""
+    found = profiled(load_model("gemma-3-27b"), "b200", version, 32_768, max_num_batched_tokens=16_384).likely
+    own = 2 * 5376 * 63 * 256
+    pixels = 2 * 63 * 4096 * 588
+    assert found.towers == 2 * 5376 * rows + (own if rows > 63 * 256 else 0) + pixels
+
+
+@pytest.mark.parametrize(
+    ("version", "rows", "tokens"),
+    [("0.11.0", 153_600, 12_288), ("0.12.0", 153_600, 12_288), ("0.13.0", 16_384, 16_384)],
+)
+def test_deeper_layers_are_given_embeddings_of_their_own(version, rows, tokens):
+    found = profiled(QWEN3_VL, "a100", version, 65_536).likely
+    wide = 2 * 4 * 2048
+    pixels = 2 * 4 * tokens * 3 * 2 * 16 * 16
+    assert found.towers == wide * rows + (wide * tokens if rows > tokens else 0) + pixels
+
+
+def test_tensor_ranks_share_an_encoder_or_hold_it_whole():
+    """16 heads and MLPs of 4,304: two ranks share them, three don't."""
+    two, three = (profiled(QWEN3_VL, "a100", "0.20.0", 65_536, Parallel(tp=tp)).likely for tp in (2, 3))
+    assert two.encoder == 2 * 4 * 16_384 * (1536 + 5 * 1152 + 2 * 2152)
+    assert three.encoder == 2 * 4 * 16_384 * (1536 + 5 * 1152 + 2 * 4304)
+
+
+def test_the_high_end_allows_for_items_that_nobody_states():
+    kimi = load_model("kimi-k2.5")
+    low, likely, high = profiled(kimi, "h200", "0.20.0", 65_536, Parallel(tp=8))
+    assert low.towers == likely.towers == 2 * 8192 * 7168
+    assert likely.encoder == 0
+    assert high.towers >= 2 * 16_384 * 7168
+    assert high.encoder > 0
+    term = (
+        Vllm(parse("0.20.0"))
+        .start(Setup(kimi, load_gpu("h200"), Parallel(tp=8), None, Options(), 65_536))
+        .budget()
+        .activation
+    )
+    assert "the high end allows for images of 16,384 tokens" in term.formula
+
+
+@pytest.mark.parametrize(
+    ("version", "model", "second"),
+    [
+        ("0.21.0", "qwen3-14b", False),
+        ("0.22.0", "qwen3-14b", True),
+        ("0.22.0", "llama-3.1-8b", False),
+        ("0.23.0", "llama-3.1-8b", True),
+        ("0.24.0", "qwen2.5-7b", False),
+        ("0.25.0", "qwen2.5-7b", True),
+        ("0.25.0", "gemma-3-27b", True),
+        ("0.28.0", "qwen3-30b-a3b", False),
+        ("0.28.0", "qwen3.6-27b", False),
+        ("0.29.0", "qwen3-30b-a3b", True),
+        ("0.29.0", "qwen3.6-27b", True),
+    ],
+)
+def test_which_runner_serves_a_class(version, model, second):
+    """Source: vLLM config/vllm.py use_v2_model_runner of each release. Graphs are estimated by it from 0.29 on."""
+    found, held, gpu = load_model(model), rules(parse(version)), load_gpu("h100")
+    assert is_second(found, gpu, held) == second
+    assert estimates_graphs(found, gpu, held) == (not second or version == "0.29.0")
+
+
+def test_the_first_releases_serve_only_16_bit():
+    model, gpu = load_model("llama-3.1-8b"), load_gpu("h100")
+    narrow = replace(model, weights=load_model("qwen3-30b-a3b").weights)
+    assert not is_second(narrow, gpu, rules(parse("0.23.0")))
+    assert is_second(narrow, gpu, rules(parse("0.24.0")))
+
+
+def test_some_classes_keep_the_first_runner_on_amd():
+    model = load_model("deepseek-v4-flash")
+    on = [
+        is_second(model, load_gpu(gpu), rules(parse(v)))
+        for gpu in ("h200", "mi300x")
+        for v in ("0.28.0", "0.31.0", "0.32.0")
+    ]
+    assert on == [True, True, True, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("version", "logits"),
+    [("0.24.0", "sorted in Triton"), ("0.25.0", "copied to fp32"), ("0.26.0", "as they are"), ("0.27.0", "copied to fp32"),
+     ("0.28.0", "as they are"), ("0.32.0", "as they are"), ("0.33.0", "second runner")],
+)  # fmt: skip
+def test_what_the_profile_makes_of_logits(version, logits):
+    """Source: v1/worker/gpu/sample/sampler.py apply_sampling_params, and _dummy_sampler_run of 0.33."""
+    assert sampler(load_model("qwen2.5-7b"), load_gpu("h100"), rules(parse(version))) == logits
+
+
+def test_the_second_runner_ran_no_encoder_before_0_27():
+    found = [profiled(load_model("gemma-3-27b"), "h100", version, 32_768).likely for version in ("0.26.0", "0.27.0")]
+    assert (found[0].towers, found[0].encoder) == (0, 0)
+    assert found[1].towers == 2 * 5376 * 31 * 256  # its pixels aren't kept
+    assert found[1].encoder > 0
+
+
+def test_kernels_are_measured_on_a_copy_of_the_embedding():
+    """Four starts that compiled print peaks of V x H x 2 B and little more: 1.48, 1.04, 0.98 and 0.31 GiB."""
+    for name, width, words in (
+        ("qwen3-14b", 5120, 151_936),
+        ("qwen2.5-7b", 3584, 152_064),
+        ("llama-3.1-8b", 4096, 128_256),
+    ):
+        low, likely, high = profiled(load_model(name), "l40s", "0.29.0", 8192)
+        assert likely.table == high.table == 2 * width * words
+        assert low.table == 0  # a later start finds them compiled
+    assert profiled(load_model("qwen3-14b"), "l40s", "0.29.0", 8192, graphs=False).high.table == 0
+    assert profiled(load_model("qwen3-14b"), "l40s", "0.11.0", 8192).high.table == 0
+    assert profiled(load_model("gemma-3-27b"), "h200", "0.29.0", 8192).high.table == 0  # given embeddings, not words
+    two = profiled(load_model("qwen3-14b"), "l40s", "0.29.0", 8192, Parallel(tp=2)).likely
+    assert two.table == 5120 * 151_936
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "version", "length", "tp", "printed", "options"),
+    [
+        (load_model("gemma-3-27b"), "b200", "0.11.2", 32_768, 1, 88.51, {"max_num_batched_tokens": 16_384, "utilization": 0.9}),
+        (QWEN3_VL, "a100", "0.11.0", 87_840, 1, 8.04, {"utilization": 0.9}),
+        (QWEN3_VL, "rtx-3090", "0.11.0", 65_536, 4, 2.31, {"utilization": 0.9}),
+        (load_model("qwen3-14b"), "l40s", "0.29.0", 40_960, 1, 11.06, {}),
+        (load_model("llama-3.1-8b"), "a100", "0.31.0", 131_072, 1, 56.21, {}),
+    ],
+)  # fmt: skip
+def test_the_safe_end_is_there(model, gpu, version, length, tp, printed, options):
+    found = kv(model, gpu, version, length, Parallel(tp=tp), **options)
+    assert found.low / GIB <= printed
+
+
+@pytest.mark.parametrize(
+    ("sizes", "split", "unsplit"),
+    [
+        ((52.5, 26.25, 6.0), 0.0, 1.5 + 1.75),  # Qwen2.5-1.5B: 2.89 GiB printed by 0.20, 2.98 by 0.30
+        ((86.0, 43.0, 10.0, 8.0), 1.0, 1.0),  # Qwen2.5-3B: 5.79 GiB printed, 5.76 counted without
+        ((224.0, 112.0, 48.0, 32.0), 0.0, 0.0),  # Llama-3.1-8B
+        ((85.0, 42.5, 17.5, 12.5), 1.0 + 0.5, 1.0 + 1.5 + 0.5),  # Qwen3-14B-AWQ
+    ],
+)
+def test_ends_of_segments_count_behind_tensors(sizes, split, unsplit):
+    """MiB of the tensors of a layer; segments from 10 MiB on are multiples of 2 MiB, and rests of over 1 MiB are split off."""
+    asked = [round(size * MIB) for size in sizes]
+    assert ends(asked, unsplit=False) == split * MIB
+    assert ends(asked, unsplit=True) == unsplit * MIB
+
+
+def test_weights_count_them():
+    """Qwen2.5-7B: gate and up 259 MiB, down 129.5, q, k and v 31.5, o 24.5; the log of 0.22 prints 14.29 GiB."""
+    layers = load_model("qwen2.5-7b").weights.layers
+    assert ends_of(layers, ONE, (0, 20, 0)) == 28 * (1 + 0.5 + 0.5) * MIB
+    assert ends_of(layers, ONE, (0, 21, 0)) == 28 * (1 + 0.5 + 0.5 + 1.5) * MIB
