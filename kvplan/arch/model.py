@@ -202,9 +202,13 @@ class Model:
         return Curve(tuple((count.part.group, count.layers) for count in self.parts(kv, shard, layers)))
 
     def reads(self, kv: KvFormat, shard: Shard = WHOLE, layers: tuple[Layer, ...] | None = None) -> Curve:
-        """What one decode step of a sequence reads of its cache, in `layers`, on one rank."""
+        """What one decode step of a sequence reads of its cache, in `layers`, on one rank.
+
+        A cache that other layers share is read by each of them.
+        """
         groups: list[tuple[StateGroup, int]] = []
-        for cache, count in self._counted(layers):
+        read = tuple(self._holder(layer) for layer in (self.layers if layers is None else layers))
+        for cache, count in _counted(read):
             groups += [(group, count) for group in cache.reads(shard, kv, self.dtype)]
         return Curve(tuple(groups))
 
@@ -241,6 +245,12 @@ class Model:
             for weight in shared
             if weight.component in FEED_FORWARD and weight.split is not None
         )
+
+    def _holder(self, layer: Layer) -> Layer:
+        """The layer itself, or the earlier one whose cache it reads."""
+        while layer.shares_with is not None:
+            layer = self.layers[layer.shares_with]
+        return layer
 
     def _counted(self, layers: tuple[Layer, ...] | None) -> tuple[tuple[Cache, int], ...]:
         return self.distinct if layers is None or layers is self.layers else _counted(layers)

@@ -2,7 +2,7 @@
 
     weights of 16 bit   bytes / measured speed        from the intercept of the receipt's line, launches taken off
     cache               bytes / measured speed        from its slope
-    overhead            layers x measured launches a layer
+    overhead            layers x measured launches a layer, where they were counted and graphs could be captured
     the rest            the table's fractions of the datasheet, but no faster than the receipt's copy
 
 `step_s_low` takes nothing of it: it stays the datasheet's.
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from kvplan.arch.formats import KvFormat
 from kvplan.errors import BadFile, UsageError
 from kvplan.hardware.gpu import Gpu
 from kvplan.plan.achieved import Achieved
@@ -28,7 +29,9 @@ class Calibration:
 
     gpu: kvplan's id of its GPU, None for one it has no record of. driver_name: what its driver calls it. copy, cache,
     weights: bytes/s of a copy, of reading the cache and of reading 16-bit weights; the last two None where no line could
-    be drawn. layer_s: seconds of a layer's launches. routed: whether those of experts are among them. source: in words.
+    be drawn. kv: formats of its keys and values. layer_s: seconds of a layer's launches; None where nobody counted them or
+    Python launched them, and then weights is None too, for what it takes off isn't known. routed: whether launches of
+    experts are among them. source: in words.
     """
 
     gpu: str | None
@@ -36,7 +39,8 @@ class Calibration:
     copy: float
     cache: float | None
     weights: float | None
-    layer_s: float
+    kv: tuple[str, str]
+    layer_s: float | None
     routed: bool
     source: str
 
@@ -53,20 +57,34 @@ class Calibration:
                 hint=f"measure on that GPU: {_HINT}" if self.gpu is None else f"--gpu {self.gpu}, or a receipt of {gpu.id}",
             )  # fmt: skip
 
-    def achieved(self, known: Achieved, bandwidth: int) -> Achieved:
-        """The table's row with what was measured in its place, as fractions of `bandwidth`, the planned-for bytes/s."""
-        most = self.copy / bandwidth
-        return replace(
+    def achieved(self, known: Achieved, bandwidth: int, kv: KvFormat) -> Achieved:
+        """The table's row with what was measured in its place, as fractions of `bandwidth`, the planned-for bytes/s.
+
+        kv: formats of the cache that is planned. Another format, another kernel: its speed is then the table's.
+        """
+        most, said = self.copy / bandwidth, f"what it didn't measure: {known.source}"
+        cache, launches = self.cache, self.layer_s
+        if (kv.k.name, kv.v.name) != self.kv:
+            cache = None
+            said = f"its cache was in {_named(*self.kv)}, not in {_named(kv.k.name, kv.v.name)}, so not that; {said}"
+        if launches is None:
+            said = f"nor launches, which it didn't count in a graph; {said}"
+        reached = replace(
             known,
             weights16=min(known.weights16, most) if self.weights is None else self.weights / bandwidth,
             weights8=min(known.weights8, most),
             weights4=min(known.weights4, most),
-            cache=min(known.cache, most) if self.cache is None else self.cache / bandwidth,
-            step_us=0.0,
-            layer_us=self.layer_s * 1e6,
-            expert_us=0.0 if self.routed else known.expert_us,
-            source=f"{self.source}; what it didn't measure: {known.source}",
+            cache=min(known.cache, most) if cache is None else cache / bandwidth,
+            source=f"{self.source}; {said}",
         )
+        if launches is None:
+            return reached
+        expert_us = 0.0 if self.routed else known.expert_us
+        return replace(reached, step_us=0.0, layer_us=launches * 1e6, expert_us=expert_us)
+
+
+def _named(keys: str, values: str) -> str:
+    return keys if keys == values else f"{keys}:{values}"
 
 
 def calibration(raw: Mapping[str, object], name: str) -> Calibration:
@@ -93,12 +111,14 @@ def calibration(raw: Mapping[str, object], name: str) -> Calibration:
     if receipt.at("measured.copy_bytes_per_s") is None:
         raise receipt.unusable("it timed no step: a larger --budget-s or --memory does")
     layers = receipt.number("built.layers", least=1.0)
-    launches = receipt.number("measured.overhead_s", least=0.0)
+    launches = receipt.launches()
     parts = [driver_name, f"driver {driver}" if driver else "no driver named", receipt.text("date")]
     return Calibration(
         gpu=gpu, driver_name=driver_name, copy=receipt.number("measured.copy_bytes_per_s"),
-        cache=receipt.speed("measured.kv_bytes_per_s"), weights=receipt.speed("measured.weight_bytes_per_s"),
-        layer_s=launches / layers, routed=receipt.routed(), source=f"receipt of kvplan verify: {', '.join(parts)}",
+        cache=receipt.speed("measured.kv_bytes_per_s"),
+        weights=None if launches is None else receipt.speed("measured.weight_bytes_per_s"),
+        kv=(receipt.text("kv_dtype.k"), receipt.text("kv_dtype.v")), layer_s=None if launches is None else launches / layers,
+        routed=receipt.routed(), source=f"receipt of kvplan verify: {', '.join(parts)}",
     )  # fmt: skip
 
 
@@ -144,6 +164,15 @@ class _Receipt:
 
     def speed(self, path: str) -> float | None:
         return None if self.at(path) is None else self.number(path)
+
+    def launches(self) -> float | None:
+        """Seconds of a step's launches; None where nobody counted them, or they were Python's and no graph's."""
+        graphs = self.at("measured.graphs")
+        if not isinstance(graphs, bool):
+            raise self.unusable(f"measured.graphs is {graphs!r:.60}, not true or false")
+        if not graphs or self.at("measured.overhead_s") is None:
+            return None
+        return self.number("measured.overhead_s", least=0.0)
 
     def routed(self) -> bool:
         steps = self.raw.get("steps")

@@ -81,7 +81,7 @@ def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
     bits = _weight_bits(request.model)
     compute, compute_how = _compute_s(request, micro, bits)
     talking, communication_how = _communication_s(request, micro)
-    reached = _reached(request)
+    reached = _reached(request, kv)
     overhead, overhead_how = _overhead_s(request, reached)
     fraction = reached.weights(bits)
     moving = weights.likely / (peak * fraction) + kv_bytes / (peak * reached.cache)
@@ -113,12 +113,12 @@ def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
     )
 
 
-def _reached(request: Request) -> Achieved:
+def _reached(request: Request, kv: KvFormat) -> Achieved:
     """What GPUs of its class reach, or what was measured on this one."""
     known, measured = achieved(request.gpu), request.calibration
     if measured is None or not measured.is_of(request.gpu):
         return known
-    return measured.achieved(known, request.gpu.bandwidth.value)
+    return measured.achieved(known, request.gpu.bandwidth.value, kv)
 
 
 def _weights_reader(request: Request) -> Callable[[int], Reads] | None:

@@ -1,8 +1,8 @@
 """What to build: each layer of a model as the torch modules that one tensor rank of it needs. Pure.
 
 Shapes come from the layer's cache (heads, dimensions, windows) and from the names of its weights (which biases, norms
-and gates there are, how wide its feed-forward is). What a decode step doesn't need is held, so that memory is right,
-and listed as `held`.
+and gates there are, how wide its feed-forward is). What no module here reads is held, so that memory is right, and
+listed as `held`.
 """
 
 from __future__ import annotations

@@ -95,6 +95,11 @@ def rungs(
     return tuple(found)
 
 
+def whole(plan: Blueprint, tokens: int) -> bool:
+    """Whether a step at that length reads a whole chunk, as predictions take it, or is in its first."""
+    return _rounded(tokens, 1, plan) == tokens
+
+
 def _grain(page: int | None) -> int:
     return lcm(_GRAIN, page or 1)
 

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One measured step: `batch` sequences of `context` tokens, bytes that it reads, its median time."""
+    """One measured step: `batch` sequences of `context` tokens, bytes that it reads, its median time.
+
+    kv_bytes: by prediction. asked_bytes: the same counted in the step itself.
+    """
 
     batch: int
     context: int
@@ -16,6 +19,7 @@ class Point:
     kv_bytes: int
     seconds: float
     experts: float | None = None
+    asked_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,10 @@ def against_transformers(name: str, *, revision: str | None = None, offline: boo
     rows = tuple(rows_against(model, config))
     verdict = outcome(rows)
     if verdict is None:
-        raise Unsupported(f"transformers can't build {model.origin.id}", cause="; ".join(row.rule for row in rows))
+        reasons = dict.fromkeys(row.rule for row in rows if row.verdict == "not run")
+        raise Unsupported(
+            f"transformers has no cache of {model.origin.id} to compare", cause="; ".join(reasons) or None
+        )
     return paper.VerifyReport(
         schema=schema_id("verify"), verdict=verdict, model=model_info(model), kv_dtype=kv_dtype(_plain(model)),
         parallel=layout(Parallel()), rank=None, built=None, machine=None, versions=versions(),
@@ -90,11 +93,10 @@ def rows_against(model: Model, config: Mapping[str, object]) -> Iterator[Row]:
         try:
             measured = _cache_bytes(built, model, tokens)
         except Exception as error:
-            yield not_run(
-                "meta", what, "B", f"{type(error).__name__}: {str(error).splitlines()[0][:200]}", curve.bytes_at(tokens)
-            )
+            reason = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+            yield not_run("meta", what, "B", reason, curve.bytes_at(tokens), core=True)
             continue
-        yield exact("meta", what, "B", curve.bytes_at(tokens), measured)
+        yield exact("meta", what, "B", curve.bytes_at(tokens), measured, core=True)
 
 
 def as_transformers(cache: Cache) -> Cache:

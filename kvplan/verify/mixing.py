@@ -14,18 +14,24 @@ from kvplan.verify.parts import AttentionPart, ConvPart, DeltaPart, IndexerPart,
 
 def cannot_build(cache: Cache) -> str | None:
     """Why no module computes a layer with that cache; None when one does."""
+    unstated = [words for field, words in _STATED.items() if getattr(cache, field, 0) is None]
+    if unstated:
+        return f"it doesn't state {' nor '.join(unstated)}"
     if isinstance(cache, Attention):
-        if cache.heads is None:
-            return "its query heads aren't stated"
         return None if cache.topk is None and cache.indexer is None else "no module for block-sparse attention"
     if isinstance(cache, Latent):
-        if cache.indexer is not None and cache.indexer.pool > 1:
-            return "no module for pooled indexers"
-        return "its heads aren't stated" if None in (cache.heads, cache.nope_dim, cache.v_dim) else None
+        return "no module for pooled indexers" if cache.indexer is not None and cache.indexer.pool > 1 else None
     if isinstance(cache, Recurrent):
         return None if cache.law in LAWS else f"no module for {cache.law}"
     return f"no module for {cache.kind} caches"
 
+
+_STATED = {
+    "heads": "its query heads (num_attention_heads; heads in a description)",
+    "nope_dim": "the size of its key heads without their rotary part (qk_nope_head_dim; nope_dim)",
+    "v_dim": "the size of its value heads (v_head_dim; v_dim)",
+}
+"""What no cache depends on and every module does."""
 
 _NEEDED: tuple[tuple[type, str, tuple[str, ...]], ...] = (
     (Attention, "attention", ("o_proj",)),

@@ -55,7 +55,7 @@ class Names:
         found = []
         for weight in self._left:
             shape, copies = weight.on_rank(Parallel(tp=tp))
-            found.append(Held(weight.name, shape, copies))
+            found.append(Held(weight, shape, copies))
         return tuple(found)
 
 

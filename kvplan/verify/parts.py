@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kvplan.arch.formats import Format
+from kvplan.arch.weights import Weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +184,16 @@ FeedForward = DensePart | ExpertsPart
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Tensors that take memory and that no step here reads."""
+    """A tensor that takes memory and that no module here reads: its shape and copies on one rank."""
 
-    name: str
+    weight: Weight
     shape: tuple[int, ...]
     copies: int = 1
+
+    @property
+    def name(self) -> str:
+        """The tensor's."""
+        return self.weight.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kvplan.arch.curve import LONGEST, Curve, StateGroup
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
+from kvplan.arch.weights import Reads, Weights
 from kvplan.verify.parts import AttentionPart, Blueprint, ExpertsPart, LatentPart
 
 MIB = 2**20
@@ -17,13 +19,14 @@ MIB = 2**20
 class Predicted:
     """Predictions for one tensor rank of `model` (already reduced to what is built).
 
-    page: tokens of a page, None for contiguous caches.
+    page: tokens of a page, None for contiguous caches. read: the weights that a step can read; None for all of them.
     """
 
     model: Model
     tp: int
     kv: KvFormat
     page: int | None = None
+    read: Weights | None = None
 
     @property
     def parallel(self) -> Parallel:
@@ -59,11 +62,16 @@ class Predicted:
 
     def weights_read(self, batch: int) -> int | None:
         """Bytes of weights that a step of `batch` sequences reads, experts as expected under uniform routing."""
-        return None if self.model.weights is None else self.model.weights.read_bytes(batch, self.parallel).likely
+        return None if self._reading is None else self._reading(batch).likely
 
     def weights_read_at_least(self, batch: int) -> int:
         """The same with the fewest experts that routing can touch; 0 without an inventory."""
-        return 0 if self.model.weights is None else self.model.weights.read_bytes(batch, self.parallel).low
+        return 0 if self._reading is None else self._reading(batch).low
+
+    @property
+    def _reading(self) -> Callable[[int], Reads] | None:
+        weights = self.read or self.model.weights
+        return None if weights is None else weights.reader(self.parallel)
 
     def distinct_experts(self, batch: int) -> float | None:
         """Experts of a layer that a step touches if routing is uniform: E (1 - (1 - k/E)^batch); None without experts."""

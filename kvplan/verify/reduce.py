@@ -7,6 +7,7 @@ from dataclasses import replace
 from kvplan.arch.layers import Layer
 from kvplan.arch.model import Model
 from kvplan.arch.weights import DTYPES, Block, Weights
+from kvplan.verify.parts import Blueprint, Held
 
 
 def reduced(model: Model, keep: tuple[int, ...], vocab: int | None = None) -> Model:
@@ -22,6 +23,17 @@ def reduced(model: Model, keep: tuple[int, ...], vocab: int | None = None) -> Mo
         weights = weights.stored_as(DTYPES[model.dtype.name]) if model.dtype.name in DTYPES else weights
         weights = _fewer_rows(weights, vocab)
     return replace(model, layers=layers, draft_layers=(), weights=weights)
+
+
+def read_by(weights: Weights, plan: Blueprint) -> Weights:
+    """What a step of the built decoder can read: the same inventory without what is only held."""
+
+    def others(block: Block, held: tuple[Held, ...]) -> Block:
+        idle = {one.weight for one in held}
+        return tuple(weight for weight in block if weight not in idle) if idle else block
+
+    layers = tuple(others(block, layer.held) for block, layer in zip(weights.layers, plan.layers, strict=True))
+    return replace(weights, first=others(weights.first, plan.held), last=others(weights.last, plan.held), layers=layers)
 
 
 def _moved(layer: Layer, place: dict[int, int]) -> int | None:

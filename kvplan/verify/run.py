@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import time
 import warnings
@@ -12,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+import kvplan
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.errors import KvplanError, UsageError
@@ -20,6 +20,7 @@ from kvplan.report.schema import schema_id
 from kvplan.report.schema import verify as paper
 from kvplan.verify.options import Options, Progress, silent
 from kvplan.verify.verdict import Row, outcome
+from kvplan.verify.world import rank
 
 if TYPE_CHECKING:
     from kvplan.verify.live.check_time import Times
@@ -43,7 +44,11 @@ def verify(model: Model, options: Options = PLAIN, progress: Progress = silent) 
     found = run(model, options, progress)
     verdict = outcome(found.rows)
     if verdict is None:
-        raise UsageError("nothing could be checked", cause="; ".join(dict.fromkeys(row.rule for row in found.rows)))
+        reasons = dict.fromkeys(row.rule for row in found.rows if row.core and row.verdict == "not run")
+        raise UsageError(
+            "no cache was compared with its prediction", cause="; ".join(reasons) or None,
+            hint="give more with --memory, build fewer --layers, or take a smaller --block-size",
+        )  # fmt: skip
     kept = found.kv.kv
     return paper.VerifyReport(
         schema=schema_id("verify"), verdict=verdict, model=model_info(model), kv_dtype=kv_dtype(kept),
@@ -121,7 +126,8 @@ def _dense_models(tp: int) -> Iterable[tuple[int, Model]]:
 def versions() -> dict[str, str | None]:
     """Of everything that could make a difference."""
     found: dict[str, str | None] = {"python": platform.python_version(), "system": platform.platform()}
-    for name in (*PACKAGES, "kvplan"):
+    found["kvplan"] = kvplan.__version__  # the one that runs, whatever else is installed
+    for name in PACKAGES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
@@ -191,5 +197,8 @@ def exit_code(report: paper.VerifyReport) -> int:
 
 
 def prints() -> bool:
-    """Whether this process is the one that prints: under torchrun, rank 0 alone."""
-    return os.environ.get("RANK", "0") == "0"
+    """Whether this process is the one that prints: under torchrun, rank 0 alone.
+
+    Raises: UsageError for an environment that isn't torchrun's.
+    """
+    return rank() == 0

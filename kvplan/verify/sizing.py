@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvplan.arch.model import Model
+from kvplan.arch.model import DESCRIBED, Model
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import DTYPES, Weights
 from kvplan.errors import Unsupported
@@ -38,7 +38,9 @@ def choose(model: Model, tp: int, budget: int | None, limit: int | None = None, 
     if not able:
         raise Unsupported(
             f"verify can't build any layer of {model.origin.id}", cause="; ".join(reasons),
-            hint="kvplan verify --meta compares it with transformers instead",
+            hint="kvplan verify --meta compares it with transformers instead"
+            if model.family != DESCRIBED
+            else "complete the description, or give a config.json, which --meta can compare",
         )  # fmt: skip
     keep = _within(model, _order(model, able), tp, budget, limit, beside)
     wanted = min(len(able), limit or len(able))

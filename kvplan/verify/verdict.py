@@ -12,7 +12,7 @@ class Row:
     """A prediction and its fate.
 
     rule: how far measured may be from predicted, in words; for `not run`, why not; for `reported`, why nothing is
-    claimed. rank: the tensor rank that measured it.
+    claimed. rank: the tensor rank that measured it. core: whether it is of a cache, without which a run confirms nothing.
     """
 
     check: Check
@@ -23,6 +23,7 @@ class Row:
     verdict: Verdict
     rule: str
     rank: int = 0
+    core: bool = False
 
     @property
     def error(self) -> float | None:
@@ -34,9 +35,9 @@ class Row:
         return (self.measured - self.predicted) / self.predicted
 
 
-def exact(check: Check, what: str, unit: Unit, predicted: int, measured: int) -> Row:
+def exact(check: Check, what: str, unit: Unit, predicted: int, measured: int, *, core: bool = False) -> Row:
     """Equal or refuted."""
-    return Row(check, what, unit, predicted, measured, _said(predicted == measured), "exactly equal")
+    return Row(check, what, unit, predicted, measured, _said(predicted == measured), "exactly equal", core=core)
 
 
 def within(check: Check, what: str, unit: Unit, predicted: float, measured: float, allowed: float, because: str) -> Row:
@@ -54,9 +55,11 @@ def reported(check: Check, what: str, unit: Unit, predicted: float | None, measu
     return Row(check, what, unit, predicted, measured, "reported", because)
 
 
-def not_run(check: Check, what: str, unit: Unit, because: str, predicted: float | None = None) -> Row:
+def not_run(
+    check: Check, what: str, unit: Unit, because: str, predicted: float | None = None, *, core: bool = False
+) -> Row:
     """Not measured, and why."""
-    return Row(check, what, unit, predicted, None, "not run", because)
+    return Row(check, what, unit, predicted, None, "not run", because, core=core)
 
 
 def _said(holds: bool) -> Verdict:  # noqa: FBT001 - the one place where a comparison becomes a word
@@ -76,6 +79,7 @@ def _badness(row: Row) -> tuple[int, float]:
 
 
 def outcome(rows: tuple[Row, ...]) -> Outcome | None:
-    """Of the whole run: refuted by one refuted row, confirmed if any is confirmed, None where nothing was judged."""
-    verdicts = {row.verdict for row in rows}
-    return "refuted" if "refuted" in verdicts else "confirmed" if "confirmed" in verdicts else None
+    """Of the whole run: refuted by one refuted row, confirmed if a cache is, None where no cache was compared."""
+    if any(row.verdict == "refuted" for row in rows):
+        return "refuted"
+    return "confirmed" if any(row.core and row.verdict == "confirmed" for row in rows) else None

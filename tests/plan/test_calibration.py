@@ -12,6 +12,7 @@ from plan.standins import GPU, LLAMA_70B, dense, textbook
 
 from kvplan import FitQuestion
 from kvplan import fit as ask
+from kvplan.arch.formats import FORMATS, KvFormat
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import Storage
 from kvplan.cli import main
@@ -25,9 +26,10 @@ from kvplan.report.schema import schema_id
 RECEIPT: dict[str, Any] = {
     "schema": SCHEMA, "verdict": "confirmed", "date": "2026-01-02T03:04:05+00:00",
     "machine": {"name": "NVIDIA Test 80", "gpu": "test-80", "driver": "570.86.15"},
-    "built": {"layers": 40},
+    "built": {"layers": 40}, "kv_dtype": {"k": "bf16", "v": "bf16"},
     "measured": {
         "copy_bytes_per_s": 2.01e12, "kv_bytes_per_s": 1.8e12, "weight_bytes_per_s": 1.6e12, "overhead_s": 0.0004,
+        "graphs": True,
     },
     "steps": [{"distinct_experts": None}],
 }  # fmt: skip
@@ -40,17 +42,18 @@ def changed(path: str, value: object) -> dict[str, Any]:
     return {**RECEIPT, part: {**RECEIPT[part], key: value} if key else value}
 
 
-def step(receipt: dict[str, Any] | None, **changes: Any) -> Decode:
+def step(receipt: dict[str, Any] | None, kv: KvFormat | None = None, **changes: Any) -> Decode:
     """A step of Llama-3-70B's 80 layers on one GPU, 2^30 parameters in 16 bit, ten sequences of 8,192 tokens."""
     given = {"model": replace(LLAMA_70B, weights=dense(80 * 2**24, 80)), "parallel": Parallel(), **changes}
     request = textbook(8192, options=Options(overhead=0), **given)
     if receipt is not None:
         request = replace(request, calibration=calibration(receipt, "r.json"))
-    found = decode(request, request.kv_format, 10)
+    found = decode(request, kv or request.kv_format, 10)
     assert found is not None
     return found
 
 
+BF16 = KvFormat(FORMATS["bf16"], FORMATS["bf16"])
 WEIGHTS, CACHE = 2 * 80 * 2**24, 10 * 8192 * 4096 * 80
 
 
@@ -68,9 +71,9 @@ def test_the_lower_bound_stays_the_datasheets():
 
 def test_speeds_that_no_line_gave_are_the_tables_but_no_faster_than_the_copy():
     # The table's 0.72 and 0.87 of 3.35 TB/s are more than the copy's 2.01 TB/s.
-    lineless = changed("measured", {"copy_bytes_per_s": 2.01e12, "overhead_s": 0.0})
+    lineless = changed("measured", {"copy_bytes_per_s": 2.01e12, "overhead_s": 0.0, "graphs": True})
     assert step(lineless).step_s_likely == pytest.approx((WEIGHTS + CACHE) / 2.01e12)
-    fast = changed("measured", {"copy_bytes_per_s": 3.2e12, "overhead_s": 0.0})
+    fast = changed("measured", {"copy_bytes_per_s": 3.2e12, "overhead_s": 0.0, "graphs": True})
     assert step(fast).step_s_likely == pytest.approx(WEIGHTS / (0.72 * 3.35e12) + CACHE / (0.87 * 3.35e12))
 
 
@@ -82,9 +85,39 @@ def test_weights_of_eight_bits_keep_the_tables_fraction():
 
 
 def test_launches_of_experts_are_counted_once():
-    terms = calibration({**RECEIPT, "steps": [{"distinct_experts": 7.5}]}, "r.json").achieved(CLASSES["hopper"], 1)
+    terms = calibration({**RECEIPT, "steps": [{"distinct_experts": 7.5}]}, "r.json").achieved(
+        CLASSES["hopper"], 1, BF16
+    )
     assert terms.expert_us == 0
-    assert calibration(RECEIPT, "r.json").achieved(CLASSES["hopper"], 1).expert_us == CLASSES["hopper"].expert_us
+    assert calibration(RECEIPT, "r.json").achieved(CLASSES["hopper"], 1, BF16).expert_us == CLASSES["hopper"].expert_us
+
+
+LAUNCHES = (300 + 80 * 55) * 1e-6
+"""The table's for Hopper: 300 us a step, 55 us for each of 80 layers."""
+
+
+@pytest.mark.parametrize(
+    "receipt",
+    [changed("measured.overhead_s", None), changed("measured.graphs", False)],
+    ids=["not counted", "no graph"],
+)
+def test_launches_that_nobody_counted_stay_the_tables(receipt: dict[str, Any]):
+    """And so does the weights' speed, which is an intercept without them: 0.72 of the datasheet, but at most the copy."""
+    found = step(receipt)
+    assert found.step_s_likely == pytest.approx(WEIGHTS / 2.01e12 + CACHE / 1.8e12 + LAUNCHES)
+    assert "nor launches" in found.achieved.source
+
+
+def test_another_cache_format_keeps_the_tables_cache_term():
+    """Half the bytes, read by another kernel: at the copy's speed, which is below the table's 0.87."""
+    fp8 = KvFormat(FORMATS["fp8"], FORMATS["fp8"])
+    found = step(RECEIPT, kv=fp8)
+    assert found.step_s_likely == pytest.approx(WEIGHTS / 1.6e12 + CACHE / 2 / 2.01e12 + 80 * 10e-6)
+    assert "its cache was in bf16, not in fp8" in found.achieved.source
+    own = step({**RECEIPT, "kv_dtype": {"k": "fp8", "v": "fp8"}}, kv=fp8)
+    assert own.step_s_likely == pytest.approx(WEIGHTS / 1.6e12 + CACHE / 2 / 1.8e12 + 80 * 10e-6)
+    mixed = step({**RECEIPT, "kv_dtype": {"k": "fp8", "v": "bf16"}})
+    assert "its cache was in fp8:bf16, not in bf16" in mixed.achieved.source
 
 
 def test_the_source_names_the_receipt():
@@ -124,7 +157,10 @@ def test_a_gpu_without_a_record_is_known_by_its_drivers_name():
         ("measured.kv_bytes_per_s", True, "kv_bytes_per_s"),
         ("measured.weight_bytes_per_s", 10**30, "weight_bytes_per_s"),
         ("measured.overhead_s", -1, "overhead_s"),
-        ("measured.overhead_s", None, "overhead_s"),
+        ("measured.graphs", None, "measured.graphs"),
+        ("measured.graphs", 1, "measured.graphs"),
+        ("kv_dtype", None, "kv_dtype.k"),
+        ("kv_dtype.v", 8, "kv_dtype.v"),
     ],
 )
 def test_what_is_no_receipt(path: str, value: object, said: str):

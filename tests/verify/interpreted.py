@@ -11,14 +11,16 @@ import os
 os.environ["TRITON_INTERPRET"] = "1"
 
 import torch
+from verify.mutants import both, concerning
 
 from kvplan.arch.formats import FORMATS
-from kvplan.verify.live import fused, triton_fused
+from kvplan.verify.live import check_kernels, fused, triton_fused
 from kvplan.verify.live.attend import Query, by_spans
 from kvplan.verify.live.fused import Heads
 from kvplan.verify.live.ledger import Ledger
 from kvplan.verify.live.rows import Layout, Rows
 from kvplan.verify.live.triton_attend import TUNINGS, by_triton, triton_can
+from kvplan.verify.parts import AttentionPart, LatentPart
 
 LEDGER = Ledger(torch.device("cpu"), None, seed=1)
 SHAPES = (
@@ -117,7 +119,22 @@ def gates() -> list[float]:
     return [float((fused.gated(both) - triton_fused.gated(both)).abs().max())]
 
 
+def noticed() -> list[float]:
+    """The device's own check of the kernels: 0 for each that is confirmed when right, and refuted with a fault, else 1."""
+    found = []
+    heads, latent = AttentionPart(8, 2, 32, 32, sink_logits=True), LatentPart(16, 64, 16, 16, 16)
+    for part, name in ((heads, "fp8"), (heads, "int8_per_token_head"), (latent, "fp16"), (latent, "fp8")):
+        layout = Layout(16 if name == "fp8" else None)
+        asked = list(check_kernels.questions(part, both(name), layout, LEDGER.device, torch.float16))
+        plain = [by_spans(query) for query in asked]
+        faults = {"none": lambda query: query} | concerning(asked[0])
+        for fault, change in faults.items():
+            row = check_kernels.compared(fault, plain, lambda: [by_triton(change(query)) for query in asked])  # noqa: B023
+            found.append(float(row.verdict != ("confirmed" if fault == "none" else "refuted")))
+    return found
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    sorts = {"attention": attention(), "stored": stored(), "states": states(), "gates": gates()}
+    sorts = {"attention": attention(), "stored": stored(), "states": states(), "gates": gates(), "noticed": noticed()}
     print(json.dumps({sort: [len(found), max(found)] for sort, found in sorts.items()}))  # noqa: T201 - a program

@@ -17,18 +17,21 @@ from kvplan.arch.formats import FORMATS, KvFormat
 from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.errors import CannotSplit, ConfigError, KvplanError
+from kvplan.verify import ladder
 from kvplan.verify.blueprint import blueprint
-from kvplan.verify.live import check_bytes
+from kvplan.verify.live import check_bytes, check_reads, feed_forward
+from kvplan.verify.live.attend import Query
 from kvplan.verify.live.decoder import Decoder
 from kvplan.verify.live.ledger import Ledger
 from kvplan.verify.live.mixer import Alone, Build, Caching
 from kvplan.verify.live.rows import Layout
 from kvplan.verify.predict import Predicted
-from kvplan.verify.reduce import reduced
+from kvplan.verify.reduce import read_by, reduced
 from kvplan.verify.sizing import choose
 from kvplan.verify.verdict import Row
 
 pytestmark = pytest.mark.torch
+META = torch.device("meta")
 FP8 = KvFormat(FORMATS["fp8"], FORMATS["fp8"])
 
 
@@ -37,11 +40,63 @@ def rows(model: Model, tp: int) -> list[Row]:
     model.check_split(Parallel(tp=tp))
     kept = reduced(model, choose(model, tp, None).keep)
     plan = blueprint(kept, tp)
-    decoder = Decoder(plan, Build(Ledger(torch.device("meta"), None), plan.hidden, torch.bfloat16, Alone()))
+    decoder = Decoder(plan, Build(Ledger(META, None), plan.hidden, torch.bfloat16, Alone()))
     predicted = Predicted(kept, tp, FP8)
     caching = Caching(3, 5000, FP8, Layout())
     decoder.allocate(caching)
     return [check_bytes.weights(predicted, decoder), *check_bytes.caches(predicted, decoder, caching)]
+
+
+def distinct(model: Model) -> tuple[int, ...]:
+    """One layer of each kind that can be built, with every layer that shares a cache and the one it shares with."""
+    kinds: dict[object, int] = {}
+    for index in choose(model, 1, None).keep:
+        layer, block = model.layers[index], None if model.weights is None else id(model.weights.layers[index])
+        kinds.setdefault((layer.caches, layer.shares_with, block), index)
+    sources = {model.layers[index].shares_with for index in kinds.values()}
+    return tuple(sorted({*kinds.values(), *(source for source in sources if source is not None)}))
+
+
+def reads(model: Model) -> list[Row]:
+    """What a step of each kind of layer reads, cache and weights, at real sizes and without memory."""
+    kept = reduced(model, distinct(model))
+    plan = blueprint(kept, 1)
+    decoder = Decoder(plan, Build(Ledger(META, None), plan.hidden, torch.bfloat16, Alone()))
+    inventory = None if kept.weights is None else read_by(kept.weights, plan)
+    tokens = 5000 if ladder.whole(plan, 5000) else 64
+    decoder.allocate(Caching(1, tokens, FP8, Layout()))
+    ids = torch.zeros(1, dtype=torch.int64, device=META)
+    ids = torch.zeros((1, plan.hidden), dtype=torch.bfloat16, device=META) if decoder.embedding is None else ids
+    return list(check_reads.step(Predicted(kept, 1, FP8, None, inventory), decoder, ids, tokens))
+
+
+def test_real_configs_read_what_was_predicted(corpus: Path, count_cases, monkeypatch):
+    """Tensors of the meta device have no contents and no address: storages are told apart as objects, experts are as picked."""
+
+    def touch(tokens: torch.Tensor, weights: torch.Tensor, _ends: torch.Tensor) -> torch.Tensor:
+        return tokens.new_empty((tokens.shape[0], weights.shape[1])) + weights[0, 0, 0]
+
+    def read(query: Query) -> torch.Tensor:
+        found = query.queries.new_empty((*query.queries.shape[:2], query.v_dim))
+        return found if query.sink is None else found + query.sink[0]
+
+    monkeypatch.setattr(check_reads, "by_spans", read)
+    monkeypatch.setattr(check_reads, "_place", lambda tensor: tensor.untyped_storage()._cdata)
+    monkeypatch.setattr(feed_forward, "_by_expert", touch)
+    monkeypatch.setattr(feed_forward.Experts, "distinct", lambda self: self.part.picked)
+    verdicts: Counter[str] = Counter()
+    wrong = []
+    for path in sorted((corpus / "configs").glob("*.json")):
+        try:
+            model = families.read(json.loads(path.read_text()), Origin(path.stem, "corpus"))
+            found = reads(model)
+        except ConfigError:
+            continue
+        verdicts.update(row.verdict for row in found)
+        wrong += [(path.stem, row.what, row.predicted, row.measured) for row in found if row.verdict == "refuted"]
+    count_cases("reads of real configs", verdicts.total())
+    assert not wrong
+    assert verdicts["confirmed"] > 300
 
 
 @pytest.mark.parametrize("tp", [1, 4])

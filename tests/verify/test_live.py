@@ -43,6 +43,7 @@ BYTES: list[tuple[Mixer, str, Layout, dict[str, int]]] = [
     (GQA, "fp16", CONTIGUOUS, {"full": 7_680}),
     (GQA, "fp32", CONTIGUOUS, {"full": 15_360}),
     (GQA, "fp8", CONTIGUOUS, {"full": 3_840}),
+    (GQA, "fp8_e5m2", CONTIGUOUS, {"full": 3_840}),
     (GQA, "int8", CONTIGUOUS, {"full": 3_840}),
     (GQA, "int8_per_token_head", CONTIGUOUS, {"full": 3 * 20 * 2 * 2 * (16 + 4)}),
     (GQA, "fp8_per_token_head", CONTIGUOUS, {"full": 4_800}),
@@ -106,7 +107,7 @@ KINDS: tuple[Mixer, ...] = (
     MambaPart(24, 64, 1, 128, 4),
     ConvPart(2048, 3),
 )
-CACHES = ("fp32", "bf16", "fp16", "fp8", "int8", "int8_per_token_head", "fp8_per_token_head", "q8_0")
+CACHES = ("fp32", "bf16", "fp16", "fp8", "fp8_e5m2", "int8", "int8_per_token_head", "fp8_per_token_head", "q8_0")
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda part: part.name)
@@ -173,5 +174,10 @@ def test_formats_without_a_dtype():
     from kvplan.verify.live.stored import stored
 
     assert stored(FORMATS["q4_0"], 64) is None
+    assert stored(FORMATS["turboquant_k8"], 64) is None  # eight bits, and no fp8
+    assert stored(FORMATS["fp8_ds_mla"], 576) is None
+    kept = stored(FORMATS["fp8_e5m2"], 64)
+    assert kept is not None
+    assert (kept.dtype, kept.largest) == (torch.float8_e5m2, 57_344.0)
     assert stored(FORMATS["mxfp8"], 48) is None  # 32 doesn't divide 48
     assert stored(Format("odd", 8, block=16, scale_bits=24), 64) is None

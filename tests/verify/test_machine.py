@@ -13,9 +13,10 @@ torch = pytest.importorskip("torch", reason="needs torch, the verify extra")
 from verify import tiny
 
 from kvplan.errors import UsageError
-from kvplan.verify import Options, verify
-from kvplan.verify.live import machine, procedure
+from kvplan.verify import Options, prints, verify, world
+from kvplan.verify.live import ledger, machine, procedure
 from kvplan.verify.live.ledger import Ledger
+from kvplan.verify.live.ranks import Together
 
 pytestmark = pytest.mark.torch
 GIB = 2**30
@@ -73,11 +74,73 @@ def test_what_a_container_caches_of_files_is_free(monkeypatch, tmp_path):
         ("memory.stat", "anon 300\nfile 600\nshmem 100\ninactive_file 350\nactive_file 150\n"),
     ):
         (tmp_path / name).write_text(text)
-    monkeypatch.setattr(machine, "_CONTAINER", tmp_path)
+    monkeypatch.setattr(machine, "_MOUNT", tmp_path)
+    monkeypatch.setattr(machine, "_GROUPS", tmp_path / "nothing")
     assert machine._container_room(10**6) == 1000 - 900 + 350 + 150
     assert machine._container_room(50) == 50
     (tmp_path / "memory.max").write_text("max\n")
     assert machine._container_room(10**6) == 10**6
+
+
+def test_a_container_within_a_container(monkeypatch, tmp_path):
+    """The tightest counts, wherever it stands: here the middle one of three has 300 left, and its child more."""
+    (tmp_path / "self").write_text("12:cpu,cpuacct:/x\n0::/slice/job/step\n")
+    for group, most, used in (("slice", "max", 900), ("slice/job", "1000", 700), ("slice/job/step", "900", 100)):
+        (tmp_path / group).mkdir()
+        (tmp_path / group / "memory.max").write_text(f"{most}\n")
+        (tmp_path / group / "memory.current").write_text(f"{used}\n")
+        (tmp_path / group / "memory.stat").write_text("inactive_file 0\n")
+    monkeypatch.setattr(machine, "_MOUNT", tmp_path)
+    monkeypatch.setattr(machine, "_GROUPS", tmp_path / "self")
+    assert machine._container_room(10**6) == 300
+
+
+def test_a_container_of_the_first_version(monkeypatch, tmp_path):
+    """Its files have other names, and without a limit it says nearly 2^63."""
+    (tmp_path / "self").write_text("4:memory:/docker/a\n3:cpuset:/\n0::/\n")
+    for group, most in (("memory/docker", 9223372036854771712), ("memory/docker/a", 5000)):
+        (tmp_path / group).mkdir(parents=True)
+        (tmp_path / group / "memory.limit_in_bytes").write_text(f"{most}\n")
+        (tmp_path / group / "memory.usage_in_bytes").write_text("4000\n")
+        (tmp_path / group / "memory.stat").write_text("inactive_file 1\ntotal_inactive_file 30\ntotal_active_file 20\n")
+    monkeypatch.setattr(machine, "_MOUNT", tmp_path)
+    monkeypatch.setattr(machine, "_GROUPS", tmp_path / "self")
+    assert machine._container_room(10**6) == 5000 - 4000 + 50
+
+
+def test_processes_of_one_machine_share_its_memory(monkeypatch):
+    alone = machine.open_device("cpu")[1].free
+    for name, value in {"WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "RANK": "5", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    assert 0 < machine.open_device("cpu")[1].free < alone / 3
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"WORLD_SIZE": "x"}, "WORLD_SIZE is 'x'"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE is '0'"),
+        ({"WORLD_SIZE": "2"}, "RANK isn't set"),
+        ({"WORLD_SIZE": "2", "RANK": "2"}, "RANK is 2"),
+        ({"WORLD_SIZE": "2", "RANK": "-1"}, "RANK is '-1'"),
+    ],
+)
+def test_an_environment_that_is_not_torchruns(environment, said, monkeypatch):
+    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=said) as refused:
+        world.rank()
+    assert "torchrun" in str(refused.value.problem.hint)
+
+
+def test_a_lone_process_is_the_one_that_prints(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    monkeypatch.setenv("RANK", "1")
+    assert prints()
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert not prints()
 
 
 def test_a_torch_that_is_too_old(monkeypatch):
@@ -95,6 +158,100 @@ def test_out_of_memory_is_a_sentence(monkeypatch):
         verify(tiny.model("gqa"), Options(device="cpu"))
     assert refused.value.problem.cause == "CUDA out of memory"
     assert "--memory" in str(refused.value.problem.hint)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: you tried ..."
+        ),
+        MemoryError(),
+        ledger.OutOfMemory("cache asks for 12 B, and the system has no more"),
+    ],
+)
+def test_a_cpu_without_memory_says_the_same(error, monkeypatch):
+    def full(*_, **__):
+        raise error
+
+    monkeypatch.setattr(procedure, "_run", full)
+    with pytest.raises(UsageError, match="ran out of memory"):
+        verify(tiny.model("gqa"), Options(device="cpu"))
+
+
+def test_an_error_of_another_kind_stays_what_it_is(monkeypatch):
+    def wrong(*_, **__):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(procedure, "_run", wrong)
+    with pytest.raises(RuntimeError, match="shapes"):
+        verify(tiny.model("gqa"), Options(device="cpu"))
+
+
+def test_the_ledger_says_what_the_system_refused(monkeypatch):
+    def empty(*_, **__):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(torch, "empty", empty)
+    with pytest.raises(ledger.OutOfMemory, match="cache asks for 40 B"):
+        Ledger(torch.device("cpu"), None).tensor((10,), torch.float32, "cache")
+
+
+def test_ranks_build_what_the_fullest_device_holds():
+    """Two ranks of which the other one has a third: both take 90 % of that, and choose the same layers."""
+
+    class Two(Together):
+        def __init__(self) -> None:
+            self.rank, self.size = 0, 2
+
+        def gather(self, mine):
+            return (mine, GIB)
+
+    here = machine.Machine("cuda:0", "NVIDIA Test", 4 * GIB, 3 * GIB)
+    known = procedure._prepare(tiny.model("gqa"), Options(device="cuda", tp=2), torch.device("cuda"), here, Two())
+    assert known.limit == GIB * 9 // 10
+    with pytest.raises(UsageError, match=r"2\.00 GiB is more than the 1\.00 GiB"):
+        procedure._prepare(
+            tiny.model("gqa"), Options(device="cuda", tp=2, memory=2 * GIB), torch.device("cuda"), here, Two()
+        )
+
+
+def test_ranks_have_talked_before_memory_is_looked_at(monkeypatch):
+    """NCCL takes its buffers with the first collective of each sort; later they would pass for the model's."""
+    from types import SimpleNamespace
+
+    from kvplan.verify.live import ranks
+
+    said: list[str] = []
+
+    def all_gather(found, mine):
+        said.append("all_gather")
+        for one in found:
+            one.copy_(mine)
+
+    fake = SimpleNamespace(
+        DistError=RuntimeError, get_rank=lambda: 0, get_world_size=lambda: 2, all_gather=all_gather,
+        init_process_group=lambda _: said.append("init"), all_reduce=lambda _: said.append("all_reduce"),
+        destroy_process_group=lambda: said.append("destroy"),
+    )  # fmt: skip
+    monkeypatch.setattr(ranks, "dist", fake)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with ranks.joined(2, None, torch.device("cpu")):
+        assert said[:2] == ["init", "all_reduce"]
+        assert "all_gather" in said
+        assert "destroy" not in said
+
+
+def test_ranks_that_cannot_meet(monkeypatch):
+    from kvplan.verify.live.ranks import joined
+
+    for name in ("MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"WORLD_SIZE": "2", "RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match="can't meet") as refused, joined(2, None, torch.device("cpu")):
+        pass
+    assert "MASTER_ADDR" in str(refused.value.problem.cause)
 
 
 def test_no_more_memory_than_asked(monkeypatch):

@@ -85,6 +85,7 @@ def test_a_shared_cache_names_the_layer_it_reads():
         (Layer((Attention(None, 2, 16, 16),)), "query heads"),
         (Layer((Attention(4, 2, 16, 16, topk=8),)), "block-sparse"),
         (Layer((Latent(None, 32, 16),)), "heads"),
+        (Layer((Latent(40, 256, 32, nope_dim=64),)), "the size of its value heads (v_head_dim"),
         (Layer((Recurrent("rwkv", (StateTensor("shift", 1, ((4, 8),)),), ""),)), "rwkv"),
     ],
 )
@@ -96,6 +97,22 @@ def test_what_has_no_module_is_refused_by_name(layer, reason):
         choose(plain(layer), 1, None)
     able = Layer((Attention(4, 2, 16, 16),))
     assert choose(plain(able, layer, able), 1, None).keep == (0, 2)
+
+
+def test_a_description_is_told_to_say_more_and_not_to_be_compared_with_transformers():
+    described = replace(plain(Layer((Attention(None, 2, 16, 16),))), family="kvplan")
+    for model, hint in ((described, "complete the description"), (replace(described, family="llama"), "--meta")):
+        with pytest.raises(Unsupported) as refused:
+            choose(model, 1, None)
+        assert hint in str(refused.value.problem.hint)
+
+
+def test_a_cache_that_is_shared_is_read_by_each_of_its_layers():
+    """Two layers of 2 x (16 + 16) elements, one of which a third and a fourth read as well."""
+    own = Layer((Attention(4, 2, 16, 16),))
+    model = plain(own, own, Layer((), 1), Layer((), 2))
+    assert Predicted(model, 1, BF16).cache_bytes(10) == 2 * 10 * 128
+    assert Predicted(model, 1, BF16).reads(10) == 4 * 10 * 128
 
 
 def test_a_model_that_keeps_its_hidden_size_to_itself():
@@ -218,10 +235,14 @@ def test_a_verdict_follows_from_the_error_and_its_bound():
     assert at_least("time", "x", "share", 0.85, 0.8, "").verdict == "refuted"
     assert within("time", "x", "s", 2.0, 1.5, 1, "").error == -0.25
     assert reported("time", "x", "s", None, 1.5, "").error is None
-    rows = (exact("bytes", "x", "B", 1, 1), not_run("time", "x", "s", ""))
+    rows = (exact("bytes", "x", "B", 1, 1, core=True), not_run("time", "x", "s", ""))
     assert outcome(rows) == "confirmed"
     assert outcome((*rows, exact("bytes", "x", "B", 1, 2))) == "refuted"
     assert outcome(rows[1:]) is None
+    # Without a cache that was compared nothing is confirmed, whatever else is.
+    weights = exact("bytes", "weights", "B", 1, 1)
+    assert outcome((weights, not_run("bytes", "cache", "B", "", core=True))) is None
+    assert outcome((exact("bytes", "weights", "B", 1, 2),)) == "refuted"
 
 
 def test_the_worst_rank_is_reported():

@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch", reason="needs torch, the verify extra")
 from cli.running import process, run
 from verify import tiny
 
+import kvplan
 from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
 from kvplan.arch.layers import Attention, Layer
 from kvplan.arch.model import map_caches
@@ -227,6 +228,7 @@ def test_wishes_that_cannot_be_granted(tmp_path, monkeypatch):
         (("--memory", "1MiB"), "too little"),
         (("--memory", "900000GiB"), "more than"),
         (("--kv-dtype", "nvfp4"), "nvfp4"),
+        (("--kv-dtype", "turboquant_k8v4"), "turboquant_k8"),
     ):  # fmt: skip
         given = words if "--device" in words else (*words, "--device", "cpu")
         result = run("verify", config, *given)
@@ -313,6 +315,34 @@ def test_a_model_without_weights_shows_its_cache():
 
 def test_without_a_model_it_is_llama():
     assert default_model(Options(device="cpu")).origin.id == "llama-3.1-8b"
+
+
+def test_without_a_cache_nothing_is_confirmed(tmp_path):
+    """A page of a million tokens is more than there is room for; weights alone are no confirmation."""
+    result = run("verify", write(tmp_path, "gqa"), "--device", "cpu", "--block-size", "1000000000", "--ctx", "64")
+    assert (result.code, result.out) == (2, "")
+    assert "no cache was compared" in result.err
+    assert "--block-size" in result.err
+
+
+def test_a_receipt_says_what_nobody_measured(tmp_path):
+    """A CPU has no launches to count and no graphs; null, not zero."""
+    words = ("verify", write(tmp_path, "gqa"), "--device", "cpu", "--batch", "1", "--ctx", "64, 128", "--json")
+    receipt = run(*words).document
+    measured = receipt["measured"]
+    assert [measured[name] for name in ("launch_floor_s", "kernels", "overhead_s")] == [None, None, None]
+    assert measured["graphs"] is False
+    assert receipt["versions"]["kvplan"] == kvplan.__version__
+
+
+def test_a_lone_process_prints_whatever_its_rank_is_said_to_be(tmp_path, monkeypatch):
+    config = write(tmp_path, "gqa")
+    monkeypatch.setenv("RANK", "1")
+    assert "confirmed" in run("verify", config, "--device", "cpu", "--batch", "1", "--ctx", "64, 128").out
+    monkeypatch.setenv("WORLD_SIZE", "x")
+    result = run("verify", config, "--device", "cpu")
+    assert result.code == 2
+    assert "WORLD_SIZE is 'x'" in result.err
 
 
 def test_the_default_format_is_the_checkpoints():

@@ -27,7 +27,13 @@ def _numbers(text: str) -> tuple[int, ...]:
 DEVICE = Option("device", "auto, cpu, cuda or cuda:1", str, "DEVICE", "a GPU where there is one")
 RANK = Option("rank", "which rank's share of --tp, with one process", natural, "N", "0; torchrun's under torchrun")
 LAYERS = Option("layers", "build at most so many layers", parse_whole, "N", "as many as fit")
-MEMORY = Option("memory", "most bytes to take on the device", parse_some_bytes, "40GiB", "90 % of what a GPU has free")
+MEMORY = Option(
+    "memory",
+    "most bytes to take on the device",
+    parse_some_bytes,
+    "40GiB",
+    "90 % of a GPU's free memory; a third of a CPU's, at most 1.5 GiB",
+)
 BATCHES = Option("batch", "batches to time", _numbers, "N,N", "a ladder that fits")
 CONTEXTS = Option("ctx", "contexts to time: 8k, 8k,32k or 8k..128k", parse_token_list, "TOKENS", "a ladder that fits")
 BUDGET_S = Option("budget_s", "about how many seconds it may take", parse_whole, "S", "60")

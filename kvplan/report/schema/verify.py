@@ -25,19 +25,19 @@ class Built:
     indices: tuple[int, ...]
     """Which were built."""
     vocabulary: int
-    """Rows of the embedding."""
+    """Rows of the embedding on the rank; fewer than the model has where a CPU built them."""
     dtype: str
     """Of the weights here, whatever the checkpoint's."""
     weights_bytes: int
     """Of everything built."""
     memory_limit_bytes: int
-    """What the run was allowed."""
+    """What the run was allowed on each rank's device: weights, caches and page tables stay within it."""
     page: int | None
     """Tokens of a cache page; null for contiguous caches."""
     left_out: tuple[str, ...]
     """What wasn't built, in words."""
     held: tuple[str, ...]
-    """Tensors that take memory but that no step reads."""
+    """Tensors that take memory and that no module here reads: they count as weights, and as nothing that a step reads."""
 
 
 @dataclass
@@ -53,9 +53,9 @@ class Place:
     memory_bytes: int
     """The device's."""
     free_bytes: int
-    """When the run began."""
+    """When the run began; of a CPU's, this process's part."""
     cores: int | None
-    """Of a CPU; null on a GPU."""
+    """A GPU's multiprocessors; of a CPU, the threads that torch uses."""
     capability: str | None
     """The GPU's compute capability."""
     driver: str | None
@@ -77,11 +77,11 @@ class Checked:
     unit: Unit
     """Of predicted and measured."""
     predicted: float | None
-    """Before the run."""
+    """Before the run; of a step that is judged, by the line through the other steps."""
     measured: float | None
     """In the run."""
     error: float | None
-    """(measured - predicted) / predicted, signed."""
+    """(measured - predicted) / predicted, signed; for a difference, the difference itself."""
     verdict: Verdict
     """What came of it; `reported` claims nothing."""
     rule: str
@@ -99,11 +99,11 @@ class Timed:
     context: int
     """Tokens of each."""
     weight_bytes: int
-    """Of weights that it reads, by prediction."""
+    """Of weights that it reads, by prediction, without what is only held."""
     kv_bytes: int
     """Of cache that it reads, by prediction."""
     predicted_s: float
-    """With the speeds measured in this run."""
+    """Those bytes at the copy's speed, and launches where they are known. A step's row may predict otherwise."""
     measured_s: float
     """Median."""
     distinct_experts: float | None
@@ -112,24 +112,24 @@ class Timed:
 
 @dataclass
 class Measured:
-    """Speeds; null where nothing was timed."""
+    """Speeds; null for what wasn't timed or couldn't be counted."""
 
     copy_bytes_per_s: float | None = None
-    """Of a copy in device memory, read and written bytes together."""
+    """Of a copy in device memory: the bytes read plus the bytes written, so twice what is copied."""
     kv_bytes_per_s: float | None = None
     """Of cache, from the line's slope."""
     weight_bytes_per_s: float | None = None
-    """Of weights, from the line's intercept with launches taken off."""
-    launch_floor_s: float = 0.0
-    """What an empty kernel takes."""
-    kernels: int = 0
-    """Of one step."""
-    overhead_s: float = 0.0
-    """`kernels` times `launch_floor_s`."""
+    """Of weights, from the line's intercept at the smallest batch, launches taken off where they are known."""
+    launch_floor_s: float | None = None
+    """What a kernel with next to nothing to do takes in a graph; null on a CPU, or where none was captured."""
+    kernels: int | None = None
+    """Launched by one step of the first batch and context; null where nobody can count them."""
+    overhead_s: float | None = None
+    """`kernels` times `launch_floor_s`; null where either is."""
     runtime_bytes: int | None = None
     """What the process holds on the device besides its tensors."""
     graphs: bool = False
-    """Whether steps were replayed as CUDA graphs."""
+    """Whether all steps were replayed as CUDA graphs; false on a CPU."""
 
 
 @dataclass
@@ -139,7 +139,7 @@ class VerifyReport:
     schema: str
     """`kvplan.verify/1`."""
     verdict: Outcome
-    """`refuted` by at least one row."""
+    """`refuted` by at least one row; `confirmed` where none is and a cache's bytes were compared."""
     model: ModelInfo
     """Which model."""
     kv_dtype: KvDtype
@@ -165,6 +165,6 @@ class VerifyReport:
     measured: Measured
     """Speeds."""
     readers: Mapping[str, str]
-    """Which attention kernel read which cache."""
+    """Which kernel read which cache: by kv or latent, sequences x query heads / KV heads, key + value size, dtype, page, about how many slots, sink, chosen; or `indexer`."""
     notes: tuple[str, ...]
     """What else to know."""

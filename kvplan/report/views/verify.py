@@ -119,4 +119,4 @@ _SAID: dict[str, Callable[[float], str]] = {
 def _notes(report: schema.VerifyReport) -> Iterator[str]:
     yield from report.notes
     if report.built is not None and report.built.held:
-        yield "Held in memory, not read by a step: " + ", ".join(report.built.held)
+        yield "Held in memory, read by no module here: " + ", ".join(report.built.held)

@@ -38,6 +38,12 @@ class Query:
     sink: Tensor | None = None
     chosen: Tensor | None = None
 
+    @property
+    def bytes(self) -> int:
+        """Bytes of cache that an answer has to read: the slots asked for, whole rows of them."""
+        each = self.keys.slot_bytes + (0 if self.values is None else self.values.slot_bytes)
+        return self.queries.shape[0] * self.slots * each
+
 
 Reader = Callable[[Query], Tensor]
 

@@ -92,7 +92,7 @@ class Attention(Mixer):
         else:
             queries = rotate(qkv.unflatten(-1, (self.part.heads, self.part.k_dim)), turn)
         query = Query(queries, keys, values, self.seen(at.position), self.part.v_dim, self.part.k_dim**-0.5, self.sink)
-        return self.joined(self._gated(at.reader(query).flatten(1), projected), residual)
+        return self.joined(self._gated(at.attend(query).flatten(1), projected), residual)
 
     def full(self, hidden: Tensor) -> Tensor:
         """Every pair of tokens under a mask, K and V repeated for each query head: the textbook, in no hurry."""

@@ -46,13 +46,18 @@ class Taken:
 def weights(predicted: Predicted, decoder: Decoder) -> Row:
     """Parameters of the rank against the inventory."""
     measured = bytes_of(decoder.build.ledger.tensors("weights"))
-    expected = predicted.weights_bytes()
-    if expected is None:
-        return not_run("bytes", "weights", "B", "the model has no inventory of weights; its attention alone was built")
-    missing = predicted.model.weights.missing if predicted.model.weights is not None else ()
-    if missing:
-        return not_run("bytes", "weights", "B", f"the inventory lacks {', '.join(missing)}", expected)
+    expected, reason = predicted.weights_bytes(), lacking(predicted)
+    if expected is None or reason is not None:
+        return not_run("bytes", "weights", "B", reason or "", expected)
     return exact("bytes", f"weights in {predicted.model.dtype.name}", "B", expected, measured)
+
+
+def lacking(predicted: Predicted) -> str | None:
+    """Why nothing exact can be said about weights; None where all of them are listed."""
+    if predicted.model.weights is None:
+        return "the model has no inventory of weights; its attention alone was built"
+    missing = predicted.model.weights.missing
+    return f"the inventory lacks {', '.join(missing)}" if missing else None
 
 
 def caches(predicted: Predicted, decoder: Decoder, caching: Caching) -> Iterator[Row]:
@@ -62,9 +67,11 @@ def caches(predicted: Predicted, decoder: Decoder, caching: Caching) -> Iterator
     what = f"{caching.batch} x {caching.tokens:,} tokens"
     for kind in dict.fromkeys((*expected, *held)):
         measured = bytes_of(held.get(kind, ()))
-        yield exact("bytes", f"cache, {kind}, {what}", "B", caching.batch * expected.get(kind, 0), measured)
+        size = caching.batch * expected.get(kind, 0)
+        yield exact("bytes", f"cache, {kind}, {what}", "B", size, measured, core=True)
     every = tuple(tensor for tensors in held.values() for tensor in tensors)
-    yield exact("bytes", f"cache, {what}", "B", caching.batch * predicted.cache_bytes(caching.tokens), bytes_of(every))
+    size = caching.batch * predicted.cache_bytes(caching.tokens)
+    yield exact("bytes", f"cache, {what}", "B", size, bytes_of(every), core=True)
 
 
 def allocator(ledger: Ledger, before: Taken, expected: int) -> Iterator[Row]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kvplan.verify.live.attend import Reader
 from kvplan.verify.live.decoder import Decoder
-from kvplan.verify.live.ledger import NoRoom
+from kvplan.verify.live.ledger import OUT_OF_ROOM
 from kvplan.verify.live.mixer import Caching
 from kvplan.verify.live.rows import Layout
 from kvplan.verify.predict import Predicted
@@ -74,7 +74,7 @@ def _decodes(decoder: Decoder, caching: Caching, reader: Reader, ids: Tensor) ->
         decoder.allocate(caching)
         decoder.fill()
         decoder.step(ids[: caching.batch], decoder.at(caching.tokens - 1, reader))
-    except (NoRoom, torch.OutOfMemoryError):
+    except OUT_OF_ROOM:
         return False
     return True
 
@@ -86,7 +86,7 @@ def _accepts(decoder: Decoder, caching: Caching, *, accounted: bool = True) -> b
     ledger.limit = limit if accounted else None
     try:
         decoder.allocate(caching)
-    except (NoRoom, torch.OutOfMemoryError):
+    except OUT_OF_ROOM:
         return False
     finally:
         ledger.limit = limit

@@ -1,9 +1,16 @@
-"""Part of check a on a GPU: our kernels and torch's give what plain torch gives, on the very shapes of the model."""
+"""Part of check a on a GPU: our kernels and torch's give what plain torch gives, on the very shapes of the model.
+
+Caches are made up so that a wrong answer shows: both signs, a scale of its own for each row, queries long enough that some
+slots weigh more than others, sinks that take a part of the sum, and besides a long cache a short one of which every slot
+counts. tests/verify/mutants.py has the faults that are noticed.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -17,30 +24,40 @@ from kvplan.verify.live.rows import Layout, Rows
 from kvplan.verify.parts import AttentionPart, Blueprint, DeltaPart, LatentPart, MambaPart
 from kvplan.verify.verdict import Row, not_run, within
 
-BATCH, SLOTS = 3, 1000
+BATCH, LENGTHS = 3, (1000, 37)
+"""No multiple of a block or a page. One of 37 slots left out is seen, one of 1000 isn't."""
+_SCORES, _SINKS = 1.7, 6.0
+"""Spread of the scores, whatever the format; logit of a sink that then takes about a tenth of the long cache's sum."""
 _ALLOWED = 0.02
 """Of the largest value, in 16 bit: eight steps of bf16's last place."""
+_FLOAT8_STEP = 0.13
+"""Values that fall between two steps of fp8 may go either way: a step is an eighth of the value."""
 
 
 def kernels_agree(
-    plan: Blueprint, kv: KvFormat, layout: Layout, device: torch.device, why_not: str | None
+    plan: Blueprint, kv: KvFormat, layout: Layout, device: torch.device, why_not: str | None, deadline: float
 ) -> Iterator[Row]:
-    """A row for each kernel and shape; on a CPU, where there are none, one row that says so."""
+    """A row for each kernel and shape; on a CPU, where there are none, one row that says so.
+
+    deadline: time.monotonic() after which no more kernels are compiled.
+    """
     if device.type != "cuda":
         yield not_run("recompute", "GPU kernels against plain torch", "difference", why_not or "no GPU")
         return
     for part in plan.mixers:
         if isinstance(part, AttentionPart | LatentPart):
-            yield from _readers(part, kv, layout, device, triton=why_not is None)
+            yield from _readers(part, kv, layout, device, deadline, triton=why_not is None)
         if why_not is None and isinstance(part, AttentionPart) and part.shares is None:
-            yield _store(part, kv, layout, device)
+            yield stores(part, kv, layout, device)
         if why_not is None and isinstance(part, DeltaPart | MambaPart):
-            yield _advance(part, device)
+            yield advances(part, device)
 
 
-def _rows(ledger: Ledger, part: AttentionPart | LatentPart, kv: KvFormat, layout: Layout) -> tuple[Rows, Rows | None]:
-    table = layout.table(ledger, BATCH, SLOTS)
-    make = functools.partial(Rows, ledger, batch=BATCH, slots=SLOTS, dtype=torch.bfloat16, layout=layout, table=table)
+def _rows(
+    ledger: Ledger, part: AttentionPart | LatentPart, kv: KvFormat, layout: Layout, slots: int, dtype: torch.dtype
+) -> tuple[Rows, Rows | None]:
+    table = layout.table(ledger, BATCH, slots)
+    make = functools.partial(Rows, ledger, batch=BATCH, slots=slots, dtype=dtype, layout=layout, table=table)
     if isinstance(part, LatentPart):
         return make(heads=1, dim=part.rank + part.rope_dim, format_=kv.k), None
     return make(heads=part.kv_heads, dim=part.k_dim, format_=kv.k), make(
@@ -48,71 +65,102 @@ def _rows(ledger: Ledger, part: AttentionPart | LatentPart, kv: KvFormat, layout
     )
 
 
+def questions(
+    part: AttentionPart | LatentPart, kv: KvFormat, layout: Layout, device: torch.device, dtype: torch.dtype
+) -> Iterator[Query]:
+    """Queries of a part's shape to caches of each length."""
+    ledger = Ledger(device, None, seed=3)
+    for length in LENGTHS:
+        keys, values = _rows(ledger, part, kv, layout, length, dtype)
+        for rows in (keys, values):
+            if rows is not None:
+                rows.fill(ledger)
+        spread = float(keys.read(0, length).float().std())
+        made = functools.partial(torch.randn, device=device, generator=ledger.random)
+        chosen = sink = None
+        if isinstance(part, LatentPart) and part.topk is not None:
+            chosen = torch.stack([torch.randperm(length, device=device)[: length // 2] for _ in range(BATCH)])
+        if isinstance(part, AttentionPart) and part.sink_logits:
+            sink = (_SINKS + math.log(length / LENGTHS[0]) + made(part.heads)).to(dtype)
+        yield Query(
+            (_SCORES / spread * made((BATCH, part.heads, keys.dim))).to(dtype), keys, values,
+            length if chosen is None else chosen.shape[1], part.rank if isinstance(part, LatentPart) else part.v_dim,
+            keys.dim**-0.5, sink, chosen,
+        )  # fmt: skip
+
+
 def _readers(
-    part: AttentionPart | LatentPart, kv: KvFormat, layout: Layout, device: torch.device, *, triton: bool
+    part: AttentionPart | LatentPart,
+    kv: KvFormat,
+    layout: Layout,
+    device: torch.device,
+    deadline: float,
+    *,
+    triton: bool,
 ) -> Iterator[Row]:
-    ledger = Ledger(device, None, seed=3)
-    keys, values = _rows(ledger, part, kv, layout)
-    for rows in (keys, values):
-        if rows is not None:
-            rows.fill(ledger)
-    queries = torch.randn((BATCH, part.heads, keys.dim), device=device, generator=ledger.random).bfloat16()
-    v_dim = part.rank if isinstance(part, LatentPart) else part.v_dim
-    chosen = None
-    if isinstance(part, LatentPart) and part.topk is not None:
-        chosen = torch.stack([torch.randperm(SLOTS, device=device)[: SLOTS // 2] for _ in range(BATCH)])
-    sink = None
-    if isinstance(part, AttentionPart) and part.sink_logits:
-        sink = torch.randn(part.heads, device=device, generator=ledger.random).bfloat16()
-    slots = SLOTS if chosen is None else SLOTS // 2
-    query = Query(queries, keys, values, slots, v_dim, keys.dim**-0.5, sink, chosen)
-    plain = by_spans(query)
-    for named in candidates(query, triton=triton)[:-1]:
+    asked = tuple(questions(part, kv, layout, device, torch.bfloat16))
+    plain = tuple(by_spans(query) for query in asked)
+    for named in candidates(asked[0], triton=triton)[:-1]:
         what = f"{part.name}, {named.name} against plain torch"
-        yield _compared(what, plain, functools.partial(named.read, query))
+        if time.monotonic() > deadline:
+            yield not_run("recompute", what, "difference", "out of time: a larger --budget-s compiles it")
+            continue
+        yield compared(what, plain, lambda read=named.read: [read(query) for query in asked])  # type: ignore[misc]
 
 
-def _compared(what: str, plain: Tensor, work: Callable[[], Tensor]) -> Row:
-    scale = max(float(plain.float().abs().max()), 1e-3)
+def compared(
+    what: str,
+    plain: Sequence[Tensor],
+    work: Callable[[], Sequence[Tensor]],
+    allowed: float = _ALLOWED,
+    why: str = "16-bit",
+) -> Row:
+    """The largest difference as a part of the largest value, of all answers."""
     try:
-        difference = float((work().float() - plain.float()).abs().max())
+        differences = [_apart(right, found) for right, found in zip(plain, work(), strict=True)]
     except Exception as error:
-        return not_run("recompute", what, "difference", f"{type(error).__name__}: {str(error).splitlines()[0]}")
-    because = f"16-bit results within {_ALLOWED:.0%} of the largest"
-    return within("recompute", what, "difference", 0.0, difference, _ALLOWED * scale, because)
+        reason = next(iter(str(error).splitlines()), "")
+        return not_run("recompute", what, "difference", f"{type(error).__name__}: {reason}")
+    because = f"{why} results within {allowed:.1%} of the largest"
+    return within("recompute", what, "difference", 0.0, max(differences), allowed, because)
 
 
-def _store(part: AttentionPart, kv: KvFormat, layout: Layout, device: torch.device) -> Row:
-    """Rotated, normed, encoded and stored by one kernel, or step by step."""
-    ledger = Ledger(device, None, seed=3)
+def _apart(right: Tensor, found: Tensor) -> float:
+    scale = max(float(right.float().abs().max()), 1e-3)
+    difference = float((found.float() - right.float()).abs().max()) / scale
+    return difference if difference == difference else float("inf")  # noqa: PLR0124 - NaN
+
+
+def stores(part: AttentionPart, kv: KvFormat, layout: Layout, device: torch.device) -> Row:
+    """Rotated, normed, encoded and stored by one kernel, or step by step. A kernel that doesn't run is left out from now on."""
+    ledger, slots, slot = Ledger(device, None, seed=3), LENGTHS[-1], LENGTHS[-1] - 1
+    what = f"{part.name}, stored in {kv.k.name} by our kernel against plain torch"
+    probe = _rows(ledger, part, kv, layout, slots, torch.bfloat16)
+    if not fused.kernel_stores(*probe):
+        return not_run("recompute", what, "difference", "it doesn't convert to this format here: plain torch stores")
     heads = fused.Heads(part.heads, part.kv_heads, part.k_dim, part.v_dim)
     norms = None
     if part.norms:
         norms = (ledger.weight((part.k_dim,), torch.bfloat16), ledger.weight((part.k_dim,), torch.bfloat16))
     projected = torch.randn((BATCH, heads.width), device=device, generator=ledger.random).bfloat16()
-    turn = fused.angles(77, part.k_dim // 2 * 2, device)
-    found = []
-    for on in (False, True):
-        keys, values = _rows(ledger, part, kv, layout)
+    turn = fused.angles(slot, part.k_dim // 2 * 2, device)
+    tables = ledger.random.get_state()
+
+    def work() -> list[Tensor]:
+        ledger.random.set_state(tables)
+        keys, values = _rows(ledger, part, kv, layout, slots, torch.bfloat16)
         assert values is not None  # noqa: S101 - attention has values
-        for rows in (keys, values):
-            for tensor in rows.tensors():
-                tensor.view(torch.uint8).zero_()
-        fused.use_triton(on=on)
-        query = fused.store(projected, heads, turn, norms, keys, values, 77)
-        found.append(torch.cat([one.float().flatten() for one in (query, keys.read(77, 78), values.read(77, 78))]))
-    fused.use_triton(on=True)
-    # Values that fall between two steps of an eight-bit format may go either way: a step is an eighth of the value.
-    scale = float(found[0].abs().max())
-    allowed = _ALLOWED if kv.k.bits + kv.v.bits == 32 else 0.13
-    because = f"within {allowed:.0%} of the largest: one step of the format"
-    what = f"{part.name}, stored in {kv.k.name} by our kernel against plain torch"
-    return within(
-        "recompute", what, "difference", 0.0, float((found[0] - found[1]).abs().max()), allowed * scale, because
-    )
+        for tensor in (*keys.tensors(), *values.tensors()):
+            tensor.view(torch.uint8).zero_()
+        query = fused.store(projected, heads, turn, norms, keys, values, slot)
+        return [query, keys.read(0, slots), values.read(0, slots)]
+
+    float8 = any(rows is not None and rows.how.dtype == torch.float8_e4m3fn for rows in probe)
+    return _fused("store", what, work, _FLOAT8_STEP if float8 else _ALLOWED, "stored")
 
 
-def _advance(part: DeltaPart | MambaPart, device: torch.device) -> Row:
+def advances(part: DeltaPart | MambaPart, device: torch.device) -> Row:
+    """A state moved on by one kernel, or step by step. A kernel that doesn't run is left out from now on."""
     random = torch.Generator(device=device).manual_seed(3)
     if isinstance(part, DeltaPart):
         heads, k_dim, v_dim = part.v_heads, part.k_dim, part.v_dim
@@ -124,13 +172,19 @@ def _advance(part: DeltaPart | MambaPart, device: torch.device) -> Row:
 
     start, key, value, query = made(k_dim, v_dim), made(k_dim), made(v_dim), made(k_dim)
     decay, write = made() + 0.5, made() + 0.5
-    erase, found = isinstance(part, DeltaPart), []
-    for on in (False, True):
-        fused.use_triton(on=on)
+
+    def work() -> list[Tensor]:
         state = start.clone()
-        read = fused.advance(state, key * k_dim**-0.5, value, query, decay, write, erase=erase)
-        found.append(torch.cat((state.flatten(), read.flatten())))
-    fused.use_triton(on=True)
-    what = f"{part.name}, state moved on by our kernel against plain torch"
-    difference = float((found[0] - found[1]).abs().max())
-    return within("recompute", what, "difference", 0.0, difference, 1e-3, "32-bit results within 0.001")
+        erase = isinstance(part, DeltaPart)
+        return [state, fused.advance(state, key * k_dim**-0.5, value, query, decay, write, erase=erase)]
+
+    return _fused("advance", f"{part.name}, state moved on by our kernel against plain torch", work, 1e-3, "32-bit")
+
+
+def _fused(kernel: str, what: str, work: Callable[[], list[Tensor]], allowed: float, why: str) -> Row:
+    with fused.plain():
+        right = work()
+    row = compared(what, right, work, allowed, why)
+    if row.measured is None:
+        fused.leave_out(kernel)
+    return row

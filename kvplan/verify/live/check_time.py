@@ -12,13 +12,15 @@ from kvplan.hardware.gpu import Gpu
 from kvplan.units import format_seconds
 from kvplan.verify.ladder import Rung
 from kvplan.verify.line import Line, Point, fit, held_out
+from kvplan.verify.live import fused
 from kvplan.verify.live.check_capacity import clean
 from kvplan.verify.live.clock import copy_bandwidth, graphed, kernels, launch_floor, median, once, wait
 from kvplan.verify.live.decoder import Decoder
-from kvplan.verify.live.ledger import NoRoom
+from kvplan.verify.live.latent import Latent
+from kvplan.verify.live.ledger import OUT_OF_ROOM
 from kvplan.verify.live.mixer import Caching
 from kvplan.verify.live.ranks import Together, everybody
-from kvplan.verify.live.readers import Fastest
+from kvplan.verify.live.readers import FAST, PLAIN, Fastest
 from kvplan.verify.live.rows import Layout
 from kvplan.verify.predict import Predicted
 from kvplan.verify.verdict import Row, at_least, not_run, reported, within
@@ -37,11 +39,11 @@ _NO_LINE = "no line: no batch was timed at two lengths, or its steps took no lon
 
 @dataclass(slots=True)
 class Times:
-    """Everything that was timed. Bytes per second and seconds; share: of the rank's time, 0 to 1."""
+    """Everything that was timed, in bytes per second and seconds; None for what nobody could measure."""
 
     copy: float
-    floor_s: float = 0.0
-    kernels: int = 0
+    floor_s: float | None = None
+    kernels: int | None = None
     graphs: bool = True
     points: list[Point] = field(default_factory=list)
     line: Line | None = None
@@ -49,9 +51,19 @@ class Times:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def overhead_s(self) -> float:
+    def overhead_s(self) -> float | None:
         """What launching a step's kernels takes, whatever they read."""
-        return self.kernels * self.floor_s
+        return None if self.kernels is None or self.floor_s is None else self.kernels * self.floor_s
+
+    @property
+    def launches_s(self) -> float:
+        """The same to take off or add; nothing where it is unknown."""
+        return self.overhead_s or 0.0
+
+    @property
+    def readers_are_fast(self) -> bool:
+        """Whether every cache was read by a kernel that is made for it, none by plain torch."""
+        return bool(self.readers) and all(name.startswith(FAST) for name in self.readers.values())
 
     @property
     def weight_bytes_per_s(self) -> float | None:
@@ -60,12 +72,12 @@ class Times:
             return None
         batch, intercept = self.line.intercepts[0]
         size = next(point.weight_bytes for point in self.points if point.batch == batch)
-        left = intercept - self.overhead_s
+        left = intercept - self.launches_s
         return size / left if left > 0 else None
 
     def predicted_s(self, point: Point) -> float:
         """Bytes over the copy's bandwidth, plus launches."""
-        return (point.weight_bytes + point.kv_bytes) / self.copy + self.overhead_s
+        return (point.weight_bytes + point.kv_bytes) / self.copy + self.launches_s
 
 
 def time_ladder(
@@ -75,7 +87,7 @@ def time_ladder(
     ledger, device = decoder.build.ledger, decoder.build.ledger.device
     room = (ledger.limit or 2**40) - ledger.taken()
     times = Times(copy_bandwidth(device, room // 2), launch_floor(device))
-    reader = Fastest(device, triton=_triton_is_on())
+    reader = Fastest(device, triton=fused.uses_triton(), deadline=deadline)
     for rung in ladder:
         if not _everybody_has_time(decoder, deadline, times, len(rung.contexts)):
             break
@@ -87,20 +99,16 @@ def time_ladder(
                 if not _everybody_has_time(decoder, deadline, times, 1):
                     break
                 times.points.append(_time(predicted, decoder, rung.batch, context, reader, times))
-        except (NoRoom, torch.OutOfMemoryError):
+        except OUT_OF_ROOM:
             times.notes.append(f"a batch of {rung.batch} ran out of memory and was left out")
         finally:
             clean(decoder)
     times.line = fit(times.points)
     times.readers = reader.chosen
+    if any(isinstance(one, Latent) and one.indexer is not None for one in decoder.mixers):
+        times.readers["indexer"] = PLAIN
     wait(device)
     return times
-
-
-def _triton_is_on() -> bool:
-    from kvplan.verify.live.fused import uses_triton
-
-    return uses_triton()
 
 
 def _everybody_has_time(decoder: Decoder, deadline: float, times: Times, points: int) -> bool:
@@ -123,6 +131,7 @@ def _time(predicted: Predicted, decoder: Decoder, batch: int, context: int, read
         return decoder.step(ids, at)
 
     work()
+    asked = at.cache_bytes
     wait(device)
     first = once(work, device)
     if not times.points:
@@ -135,7 +144,8 @@ def _time(predicted: Predicted, decoder: Decoder, batch: int, context: int, read
     touched = [experts.distinct() for experts in decoder.experts]
     mean = sum(touched) / len(touched) if touched else None
     del run
-    return Point(batch, context, predicted.weights_read(batch) or 0, batch * predicted.reads(context), seconds, mean)
+    reads = batch * predicted.reads(context)
+    return Point(batch, context, predicted.weights_read(batch) or 0, reads, seconds, mean, asked)
 
 
 def tokens(decoder: Decoder, batch: int) -> torch.Tensor:
@@ -155,7 +165,7 @@ def judged(predicted: Predicted, times: Times, gpu: Gpu | None, *, cuda: bool) -
     yield reported(
         "time", "copy, read and written", "B/s", datasheet, times.copy, "every other bandwidth is a share of this one"
     )
-    yield _cache_share(times, claimed=cuda and gpu is not None)
+    yield _cache_share(times, known=cuda and gpu is not None)
     yield _weight_share(times)
     for point in times.points:
         yield _step(times, point, cuda=cuda)
@@ -165,14 +175,17 @@ def judged(predicted: Predicted, times: Times, gpu: Gpu | None, *, cuda: bool) -
     yield from _experts(predicted, times)
 
 
-def _cache_share(times: Times, *, claimed: bool) -> Row:
+def _cache_share(times: Times, *, known: bool) -> Row:
     what = "reading the cache, share of the copy"
     if times.line is None:
         return not_run("time", what, "share", _NO_LINE)
     share = times.line.kv_bytes_per_s / times.copy
     most = max(point.batch * point.context for point in times.points)
-    if not claimed:
+    if not known:
         return reported("time", what, "share", None, share, "claimed for GPUs that kvplan knows")
+    if not times.readers_are_fast:
+        because = "read by plain torch, no kernel here reads this format and shape: says nothing of the cache"
+        return reported("time", what, "share", None, share, because)
     if most <= LONG:
         return reported("time", what, "share", None, share, f"claimed above {LONG:,} tokens in all; here {most:,}")
     return at_least("time", what, "share", KV_SHARE, share, f"at least {KV_SHARE} above {LONG:,} tokens in all")
@@ -183,7 +196,8 @@ def _weight_share(times: Times) -> Row:
     speed = times.weight_bytes_per_s
     if times.line is None or speed is None:
         return not_run("time", what, "share", f"{_NO_LINE}, or too little of weights to tell apart")
-    because = f"from the line at batch {times.line.intercepts[0][0]}, launches taken off"
+    launches = "nobody counted the launches" if times.overhead_s is None else "launches taken off"
+    because = f"from the line at batch {times.line.intercepts[0][0]}, {launches}"
     return reported("time", what, "share", None, speed / times.copy, because)
 
 
@@ -193,12 +207,13 @@ def _step(times: Times, point: Point, *, cuda: bool) -> Row:
     at_copy = times.predicted_s(point)
     if not cuda:
         return reported("time", what, "s", at_copy, point.seconds, _CPU)
-    reading = at_copy - times.overhead_s
     if not times.graphs:
         return reported(
             "time", what, "s", at_copy, point.seconds, "no graph could be captured: Python launches its kernels"
         )
-    if not point.weight_bytes or reading < BOUND_BY_MEMORY * at_copy:
+    if times.overhead_s is None:
+        return reported("time", what, "s", at_copy, point.seconds, "nobody could count its launches")
+    if not point.weight_bytes or at_copy - times.overhead_s < BOUND_BY_MEMORY * at_copy:
         return reported("time", what, "s", at_copy, point.seconds, "launches, not memory, take most of it")
     expected = held_out(times.points, point)
     if expected is None:
@@ -248,7 +263,7 @@ def _crossover(predicted: Predicted, times: Times, *, cuda: bool) -> Row:
 
 def _crossing(predicted: Predicted, times: Times, batch: int, intercept: float) -> int | None:
     """Context at which reading the cache takes as long as the intercept, launches taken off; None if those are all of it."""
-    left = intercept - times.overhead_s
+    left = intercept - times.launches_s
     if times.line is None or left <= 0:
         return None
     return predicted.reads_curve.tokens_that_fit(int(left * times.line.kv_bytes_per_s) // batch) + 1
@@ -262,7 +277,7 @@ def _by_another_batch(predicted: Predicted, times: Times, batch: int) -> int | N
         return None
     other, intercept = max(smaller)
     share = weights / (predicted.weights_read(other) or weights)
-    return _crossing(predicted, times, batch, times.overhead_s + share * (intercept - times.overhead_s))
+    return _crossing(predicted, times, batch, times.launches_s + share * (intercept - times.launches_s))
 
 
 def _experts(predicted: Predicted, times: Times) -> Iterator[Row]:

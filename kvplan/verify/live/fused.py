@@ -1,12 +1,16 @@
 """The small steps between matrix products: plain torch, or one Triton kernel each where Triton runs.
 
 A decode step reads gigabytes in milliseconds; a dozen tiny kernels a layer would cost as much again, so on a GPU
-they are joined. `use_triton` says once which set is used; both compute the same.
+they are joined. `use_triton` says once which set is used; both compute the same. A kernel that turns out not to run here is
+left out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -15,17 +19,47 @@ from torch.nn import functional
 from kvplan.verify.live.rows import Rows
 
 EPS = 1e-6
-_state = {"triton": False}
+
+
+@dataclass(slots=True)
+class _Kernels:
+    """Whether Triton's are in use, and which of them aren't."""
+
+    on: bool = False
+    left_out: set[str] = field(default_factory=set)
+
+
+_kernels = _Kernels()
 
 
 def use_triton(*, on: bool) -> None:
-    """Choose the Triton kernels (a GPU where Triton compiles) or plain torch."""
-    _state["triton"] = on
+    """Choose the Triton kernels (a GPU where Triton compiles), all of them, or plain torch."""
+    _kernels.on = on
+    _kernels.left_out.clear()
 
 
 def uses_triton() -> bool:
     """Whether the Triton kernels are in use."""
-    return _state["triton"]
+    return _kernels.on
+
+
+def leave_out(name: str) -> None:
+    """Use plain torch for what one kernel ("store", "advance") does, until `use_triton` is called again."""
+    _kernels.left_out.add(name)
+
+
+@contextmanager
+def plain() -> Iterator[None]:
+    """Plain torch within."""
+    before, _kernels.on = _kernels.on, False
+    try:
+        yield
+    finally:
+        _kernels.on = before
+
+
+def _uses(name: str) -> bool:
+    return _kernels.on and name not in _kernels.left_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +138,7 @@ def store(
     slot: int,
 ) -> Tensor:
     """Rotate, write K and V of this token into the cache, give the queries [batch, heads, k_dim]."""
-    if uses_triton() and _kernel_stores(keys) and _kernel_stores(values):
+    if _uses("store") and kernel_stores(keys, values):
         from kvplan.verify.live.triton_fused import store as store_kernel
 
         return store_kernel(projected, heads, turn, norms, keys, values, slot)
@@ -114,13 +148,31 @@ def store(
     return query
 
 
+_NEEDS = {torch.float8_e4m3fn: (8, 9)}
+"""Compute capability from which on Triton converts to a dtype: Ada. Source: Triton 3.6, min_dot_size and fp8 of its compiler."""
+
+
+def kernel_stores(*kept: Rows | None) -> bool:
+    """Whether the kernel writes such rows on their device: dtypes that it converts to, one scale a row or none."""
+    return all(rows is None or _kernel_stores(rows) for rows in kept)
+
+
 def _kernel_stores(rows: Rows) -> bool:
+    dtype, capability = rows.elements.dtype, _capability(rows.elements.device)
+    if dtype == torch.float8_e5m2 or (capability is not None and capability < _NEEDS.get(dtype, (0, 0))):
+        return False
     return rows.how.group in (None, rows.dim) and rows.how.scale in (None, torch.float32)
+
+
+@functools.cache
+def _capability(device: torch.device) -> tuple[int, int] | None:
+    """Of a GPU; None for what is none."""
+    return torch.cuda.get_device_capability(device) if device.type == "cuda" else None
 
 
 def gated(both: Tensor) -> Tensor:
     """silu(gate) * up of [..., gate and up side by side]."""
-    if uses_triton():
+    if _uses("gated"):
         from kvplan.verify.live.triton_fused import gated as gated_kernel
 
         return gated_kernel(both)
@@ -137,7 +189,7 @@ def advance(
     erase False (Mamba-2, arXiv:2405.21060): S = decay S + write k v'.
     erase True (gated delta rule, arXiv:2412.06464): S = decay S + write k (v - (decay S)' k)'.
     """
-    if uses_triton():
+    if _uses("advance"):
         from kvplan.verify.live.triton_fused import advance as advance_kernel
 
         return advance_kernel(state, key, value, query, decay, write, erase=erase)

@@ -137,7 +137,7 @@ class Latent(Mixer):
             part.slots(at.position + 1) if chosen is None else chosen.shape[1],
             part.rank, self.scale, chosen=chosen,
         )  # fmt: skip
-        mixed = torch.bmm(at.reader(query).transpose(0, 1), out_of.transpose(1, 2)).transpose(0, 1)
+        mixed = torch.bmm(at.attend(query).transpose(0, 1), out_of.transpose(1, 2)).transpose(0, 1)
         return self.joined(mixed.flatten(1), residual)
 
     def full(self, hidden: Tensor) -> Tensor:
@@ -178,13 +178,14 @@ class Latent(Mixer):
         return up[:, : self.part.nope_dim], up[:, self.part.nope_dim :]
 
     def _choose(self, hidden: Tensor, compressed: Tensor, at: Step) -> Tensor | None:
-        """Top k tokens [batch, k], None while there are no more than that."""
+        """Top k tokens [batch, k], None while there are no more than that: scored all the same, as engines do."""
         assert self.indexer is not None and self.indexer.keys is not None  # noqa: S101, PT018
         query, weights, key = self.indexer.own(hidden, compressed, at.turn(self.indexer.rotary))
         self.indexer.keys.write(at.position, key.unsqueeze(1))
-        if self.part.topk is None or at.position + 1 <= self.part.topk:
-            return None
-        return self.indexer.scores(query, weights, at.position + 1).topk(self.part.topk).indices
+        at.cache_bytes += hidden.shape[0] * (at.position + 1) * self.indexer.keys.slot_bytes
+        scores = self.indexer.scores(query, weights, at.position + 1)
+        every = self.part.topk is None or at.position + 1 <= self.part.topk
+        return None if every else scores.topk(self.part.topk or 0).indices
 
     def _choose_all(self, hidden: Tensor, compressed: Tensor) -> Tensor:
         """Which tokens each token reads, [batch, query, key], from all scores at once."""

@@ -21,6 +21,19 @@ class NoRoom(Exception):
         return self.asked - self.room
 
 
+class OutOfMemory(Exception):
+    """The system gave a CPU no memory, which torch says in a RuntimeError like any other."""
+
+
+OUT_OF_ROOM = (NoRoom, OutOfMemory, torch.OutOfMemoryError)
+"""What it means that something doesn't fit."""
+
+
+def no_memory(error: BaseException) -> bool:
+    """Whether an error of a CPU's is for want of memory. Source: torch 2.13 c10/core/impl/alloc_cpu.cpp."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error))
+
+
 class Ledger:
     """Tensors of one device by account ("weights", "cache", ...), together never above `limit` bytes.
 
@@ -37,14 +50,19 @@ class Ledger:
     def tensor(self, shape: Sequence[int], dtype: torch.dtype, account: str) -> Tensor:
         """An uninitialised tensor.
 
-        Raises: NoRoom, before anything is allocated.
+        Raises: NoRoom, before anything is allocated; OutOfMemory, torch.OutOfMemoryError.
         """
         size = dtype.itemsize
         for extent in shape:
             size *= extent
         if self.limit is not None and size > self.limit - self.taken():
             raise NoRoom(account, size, self.limit - self.taken())
-        made = torch.empty(tuple(shape), dtype=dtype, device=self.device)
+        try:
+            made = torch.empty(tuple(shape), dtype=dtype, device=self.device)
+        except (MemoryError, RuntimeError) as error:
+            if no_memory(error):
+                raise OutOfMemory(f"{account} asks for {size} B, and the system has no more") from error
+            raise
         self._tensors.setdefault(account, []).append(made)
         return made
 

@@ -7,15 +7,18 @@ import ctypes
 import os
 import platform
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import torch
 
 from kvplan.errors import UsageError
+from kvplan.verify.world import local_rank, local_size
 
 OLDEST_TORCH = (2, 7)
-_CONTAINER = Path("/sys/fs/cgroup")
+_MOUNT, _GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 OLDEST_CAPABILITY = (7, 0)
 """Volta: the oldest that torch's attention and Triton both run on."""
 
@@ -24,7 +27,7 @@ OLDEST_CAPABILITY = (7, 0)
 class Machine:
     """Where a verification runs. Bytes; None where a device doesn't say.
 
-    free: before anything was taken. driver: NVIDIA's version. mig: whether it is a slice of a GPU.
+    free: before anything was taken; of a CPU's memory, this process's part of it. driver: NVIDIA's version. mig: whether it is a slice of a GPU.
     """
 
     device: str
@@ -71,7 +74,7 @@ def open_device(asked: str) -> tuple[torch.device, Machine]:
 
 
 def _cuda(asked: str) -> tuple[torch.device, Machine]:
-    number = int(asked.partition(":")[2] or os.environ.get("LOCAL_RANK", "0"))
+    number = int(asked.partition(":")[2] or local_rank())
     if number >= torch.cuda.device_count():
         raise UsageError(f"there is no {asked}", hint=f"CUDA devices here: {torch.cuda.device_count()}")
     device = torch.device("cuda", number)
@@ -115,7 +118,7 @@ def _cpu() -> Machine:
         name = models[0] if models else name
     except OSError:
         pass
-    free = _container_room(facts.get("MemAvailable", 4 * 2**30))
+    free = _container_room(facts.get("MemAvailable", 4 * 2**30)) // local_size()
     return Machine("cpu", name, facts.get("MemTotal", free), free, cores=torch.get_num_threads())
 
 
@@ -128,14 +131,49 @@ def _meminfo() -> dict[str, int]:
 
 
 def _container_room(free: int) -> int:
-    """No more than the container still has, where there is one. What it caches of files is given back when it is needed."""
+    """No more than the container still has, where there is one, and every group that it lies in.
+
+    What it caches of files is given back when it is needed.
+    """
+    for folder, files in _containers():
+        with contextlib.suppress(OSError, ValueError):
+            most, used = (int((folder / name).read_text()) for name in (files.most, files.used))
+            lines = (folder / "memory.stat").read_text(encoding="utf-8").splitlines()
+            cached = sum(int(line.split()[1]) for line in lines if line.startswith(files.cached))
+            free = min(free, max(0, most - used + cached))
+    return free
+
+
+class _Files(NamedTuple):
+    """Files of a control group: its limit, what it uses; lines of memory.stat that say what of that are cached files."""
+
+    most: str
+    used: str
+    cached: tuple[str, ...]
+
+
+_TWO = _Files("memory.max", "memory.current", ("active_file ", "inactive_file "))
+_ONE = _Files("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file ", "total_inactive_file "))
+"""Source: Linux Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst."""
+
+
+def _containers() -> Iterator[tuple[Path, _Files]]:
+    """The control group of this process and those above it; the mount itself, which is a container's own view of it."""
     try:
-        most, used = (int((_CONTAINER / name).read_text()) for name in ("memory.max", "memory.current"))
-        lines = (_CONTAINER / "memory.stat").read_text(encoding="utf-8").splitlines()
-        cached = sum(int(line.split()[1]) for line in lines if line.startswith(("active_file ", "inactive_file ")))
-    except (OSError, ValueError):
-        return free
-    return max(0, min(free, most - used + cached))
+        lines = _GROUPS.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    paths: dict[tuple[Path, _Files], str] = {(_MOUNT, _TWO): "", (_MOUNT / "memory", _ONE): ""}
+    for line in lines:
+        number, controllers, path = line.split(":", 2)
+        if number == "0":
+            paths[_MOUNT, _TWO] = path
+        elif "memory" in controllers.split(","):
+            paths[_MOUNT / "memory", _ONE] = path
+    for (mount, files), path in paths.items():
+        inside = PurePosixPath("/") / path
+        for group in (inside, *inside.parents):
+            yield mount / group.relative_to("/"), files
 
 
 def resident() -> int | None:

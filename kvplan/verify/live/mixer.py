@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from kvplan.arch.formats import Format, KvFormat
-from kvplan.verify.live.attend import Reader
+from kvplan.verify.live.attend import Query, Reader
 from kvplan.verify.live.fused import Angles, angles
 from kvplan.verify.live.ledger import Ledger
 from kvplan.verify.live.rows import Layout
@@ -78,6 +78,7 @@ class Step:
     """One decode step: every sequence's token is number `position`.
 
     chosen: tokens that the last sparse indexer picked, for layers without one. turns: rotary angles by width.
+    cache_bytes: bytes of cache that the step has asked for so far.
     """
 
     position: int
@@ -85,6 +86,12 @@ class Step:
     device: torch.device
     chosen: Tensor | None = None
     turns: dict[int, Angles] = field(default_factory=dict)
+    cache_bytes: int = 0
+
+    def attend(self, query: Query) -> Tensor:
+        """Ask a cache."""
+        self.cache_bytes += query.bytes
+        return self.reader(query)
 
     def turn(self, rotary: int) -> Angles:
         """Angles of this position."""

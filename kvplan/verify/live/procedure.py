@@ -10,29 +10,31 @@ from dataclasses import dataclass, field
 
 import torch
 
+from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.errors import Unsupported, UsageError
 from kvplan.hardware.gpu import Gpu
 from kvplan.units import format_bytes
 from kvplan.verify import ladder
 from kvplan.verify.blueprint import blueprint
-from kvplan.verify.live import check_bytes, check_capacity, check_recompute, check_time, fused
+from kvplan.verify.live import check_bytes, check_capacity, check_reads, check_recompute, check_time, fused
 from kvplan.verify.live.check_bytes import Taken
 from kvplan.verify.live.check_kernels import kernels_agree
 from kvplan.verify.live.decoder import Decoder
-from kvplan.verify.live.ledger import Ledger, NoRoom
+from kvplan.verify.live.ledger import Ledger, NoRoom, OutOfMemory, no_memory
 from kvplan.verify.live.machine import Machine, open_device
 from kvplan.verify.live.mixer import Alone, Build, Caching
-from kvplan.verify.live.ranks import Together, everybody, joined, world_size
+from kvplan.verify.live.ranks import Together, everybody, joined
 from kvplan.verify.live.readers import Fastest, triton_works
 from kvplan.verify.live.rows import Layout
-from kvplan.verify.live.stored import stored
+from kvplan.verify.live.stored import HELD_FORMATS, stored
 from kvplan.verify.options import Options, Progress
 from kvplan.verify.parts import Blueprint
 from kvplan.verify.predict import MIB, Predicted, workspace_bytes
-from kvplan.verify.reduce import reduced
+from kvplan.verify.reduce import read_by, reduced
 from kvplan.verify.sizing import Sizing, choose
 from kvplan.verify.verdict import Row, not_run, worst
+from kvplan.verify.world import world_size
 
 _CPU_VOCABULARY = 4096
 _ROUND_UP = 2 * MIB
@@ -41,6 +43,8 @@ _CPU_MEMORY = 3 * 2**29
 _CPU_POOL = 32 * MIB
 _GPU_BATCH, _CPU_BATCH = 16, 8
 _SMALL_BATCH, _SMALL_TOKENS = 2, 37
+_KEPT_BACK = 0.6
+"""Share of the time that checking kernels leaves to everything else."""
 
 
 @dataclass(slots=True)
@@ -71,7 +75,7 @@ def run(model: Model, options: Options, progress: Progress) -> Found:
     device, machine = open_device(options.device)
     _single_rank(options)
     with joined(options.tp, options.rank, device) as ranks, _manners(device):
-        known = _prepare(model, options, device, machine)
+        known = _prepare(model, options, device, machine, ranks)
         known.rank = None if isinstance(ranks, Together) else options.rank or 0
         _run(known, options, device, ranks, progress, began + options.budget_s)
         known.rows = worst(everybody(ranks, known.rows))
@@ -92,12 +96,12 @@ def _manners(device: torch.device) -> Iterator[None]:
     torch.set_float32_matmul_precision("highest")  # an environment may ask for TF32, which is off by 0.001
     try:
         yield
-    except torch.OutOfMemoryError as error:
-        raise UsageError(
-            "the device ran out of memory",
-            cause=str(error).split(". ")[0],
-            hint="another process may be using it; ask for less with --memory",
-        ) from error
+    except (torch.OutOfMemoryError, OutOfMemory, MemoryError) as error:
+        raise _ran_out(error) from error
+    except RuntimeError as error:
+        if no_memory(error):
+            raise _ran_out(error) from error
+        raise
     finally:
         fused.use_triton(on=False)
         torch.set_num_threads(threads)
@@ -108,15 +112,24 @@ def _manners(device: torch.device) -> Iterator[None]:
             torch.cuda.set_per_process_memory_fraction(1.0, device)
 
 
-def _prepare(model: Model, options: Options, device: torch.device, machine: Machine) -> Found:
-    """Choose the layers that fit, and everything that follows from that."""
+def _ran_out(error: BaseException) -> UsageError:
+    return UsageError(
+        "the device ran out of memory", cause=str(error).split(". ")[0] or None,
+        hint="another process may be using it, or a limit (ulimit -v) is set; ask for less with --memory",
+    )  # fmt: skip
+
+
+def _prepare(model: Model, options: Options, device: torch.device, machine: Machine, ranks: Alone | Together) -> Found:
+    """Choose the layers that fit, and everything that follows from that: the same on all ranks, so by the fullest device."""
     cuda = device.type == "cuda"
+    free = min(everybody(ranks, machine.free))
     if model.dtype.name not in ("bf16", "fp16", "fp32"):
         raise Unsupported(f"verify can't compute in {model.dtype.name}", hint="it computes in bf16, fp16 and fp32")
-    limit = options.memory or (machine.free * 9 // 10 if cuda else min(machine.free // 3, _CPU_MEMORY))
-    if limit > machine.free:
+    limit = options.memory or (free * 9 // 10 if cuda else min(free // 3, _CPU_MEMORY))
+    if limit > free:
+        has = "has free" if world_size() == 1 else "has free for each rank"
         raise UsageError(
-            f"--memory {format_bytes(limit)} is more than the {format_bytes(machine.free)} that {machine.name} has free",
+            f"--memory {format_bytes(limit)} is more than the {format_bytes(free)} that {machine.name} {has}",
             hint="another process may be using it" if cuda else None,
         )
     vocab = None if cuda else _CPU_VOCABULARY * options.tp
@@ -133,9 +146,10 @@ def _prepare(model: Model, options: Options, device: torch.device, machine: Mach
     kept = reduced(whole, sizing.keep, vocab)
     kv = options.kv or model.kv_auto
     plan = blueprint(kept, options.tp)
-    _check_format(kv.k.name, stored(kv.k, 32) is None or stored(kv.v, 32) is None)
+    _check_format(kv)
+    read = None if kept.weights is None else read_by(kept.weights, plan)
     found = Found(
-        machine, _gpu(machine), kept, plan, sizing, limit, None, Predicted(kept, options.tp, kv, options.page)
+        machine, _gpu(machine), kept, plan, sizing, limit, None, Predicted(kept, options.tp, kv, options.page, read)
     )
     if vocab is not None and model.vocab_size and vocab < model.vocab_size:
         found.notes.append(f"a CPU takes {vocab:,} rows of the vocabulary, not {model.vocab_size:,}")
@@ -144,12 +158,13 @@ def _prepare(model: Model, options: Options, device: torch.device, machine: Mach
     return found
 
 
-def _check_format(name: str, refused: bool) -> None:  # noqa: FBT001 - the answer to a question asked where it is called
-    if refused:
-        raise Unsupported(
-            f"verify can't store a cache in {name}", cause="no torch dtype holds its elements and scales",
-            hint="formats it can store: bf16, fp16, fp32, fp8, int8, fp8_per_token_head, int8_per_token_head, q8_0, mxfp8",
-        )  # fmt: skip
+def _check_format(kv: KvFormat) -> None:
+    for one in (kv.k, kv.v):
+        if stored(one, 32) is None:
+            raise Unsupported(
+                f"verify can't store a cache in {one.name}", cause="no torch dtype holds its elements and scales",
+                hint=f"--kv-dtype with one that it can: {', '.join(HELD_FORMATS)}",
+            )  # fmt: skip
 
 
 def _ends_bytes(model: Model, tp: int) -> int:
@@ -184,7 +199,7 @@ def _run(
     rows += check_recompute.recompute(plan, predicted.kv, layout, device)
     why_not = triton_works(device)
     fused.use_triton(on=why_not is None)
-    rows += kernels_agree(plan, predicted.kv, layout, device, why_not)
+    rows += kernels_agree(plan, predicted.kv, layout, device, why_not, deadline - _KEPT_BACK * options.budget_s)
     if why_not is not None and device.type == "cuda":
         known.notes.append(f"Triton kernels were not used: {why_not}")
 
@@ -230,14 +245,19 @@ def _after_weights(
     most = ladder.limit(predicted, plan, room - rounding, _GPU_BATCH if cuda else _CPU_BATCH, least)
     progress(0.3, "comparing bytes")
     try:
-        rows += _bytes(predicted, decoder, Caching(_SMALL_BATCH, _SMALL_TOKENS, predicted.kv, Layout(options.page)))
+        layout = Layout(options.page)
+        rows += _bytes(predicted, decoder, Caching(_SMALL_BATCH, _SMALL_TOKENS, predicted.kv, layout))
+        small = Caching(1, _SMALL_TOKENS, predicted.kv, layout)
         if most is None:
+            rows += _reads(predicted, decoder, small)
             rows.append(not_run("capacity", "most sequences", "sequences", "no room for a cache beside the weights"))
             return
-        caching = Caching(most.batch, most.tokens, predicted.kv, Layout(options.page))
+        caching = Caching(most.batch, most.tokens, predicted.kv, layout)
         rows += _bytes(predicted, decoder, caching, before)
+        # After what is resident was compared: the first step leaves libraries with workspaces of their own.
+        rows += _reads(predicted, decoder, small)
         progress(0.45, f"filling {format_bytes(most.pool)} with {most.batch} sequences")
-        rows += _capacity(known, decoder, most, rounding)
+        rows += _capacity(known, decoder, most, rounding, deadline)
         progress(0.6, "timing")
         steps = ladder.rungs(
             predicted, plan, room, options.batches or (() if cuda else (1, 4)), options.contexts, 4 if cuda else 3
@@ -248,6 +268,7 @@ def _after_weights(
         times = check_time.time_ladder(predicted, decoder, steps, deadline, lambda what: progress(0.7, what))
         known.times = times
         known.notes += times.notes
+        rows.append(check_reads.timed(plan, times.points))
         rows += check_time.judged(predicted, times, known.gpu, cuda=cuda)
     finally:
         check_capacity.clean(decoder)
@@ -266,11 +287,25 @@ def _bytes(predicted: Predicted, decoder: Decoder, caching: Caching, before: Tak
                 ledger.taken("weights") + caching.batch * predicted.cache_bytes(caching.tokens) + ledger.taken("tables")
             )
             found += check_bytes.allocator(ledger, before, expected)
-    except NoRoom as refused:
-        return [not_run("bytes", f"cache, {caching.batch} x {caching.tokens:,} tokens", "B", str(refused))]
+    except (NoRoom, OutOfMemory) as refused:
+        what = f"cache, {caching.batch} x {caching.tokens:,} tokens"
+        return [not_run("bytes", what, "B", str(refused), core=True)]
     finally:
         check_capacity.clean(decoder)
     return found
+
+
+def _reads(predicted: Predicted, decoder: Decoder, caching: Caching) -> list[Row]:
+    """What one small step reads, of cache and of weights."""
+    try:
+        decoder.allocate(caching)
+        decoder.fill()
+        ids = check_time.tokens(decoder, caching.batch)
+        return list(check_reads.step(predicted, decoder, ids, caching.tokens))
+    except (NoRoom, OutOfMemory) as refused:
+        return [not_run("bytes", f"a step of {caching.batch} x {caching.tokens} tokens", "B", str(refused))]
+    finally:
+        check_capacity.clean(decoder)
 
 
 def _tensors_of_cache(plan: Blueprint) -> int:
@@ -278,13 +313,13 @@ def _tensors_of_cache(plan: Blueprint) -> int:
     return 4 * sum(len(layer.mixers) for layer in plan.layers)
 
 
-def _capacity(known: Found, decoder: Decoder, most: ladder.Limit, rounding: int) -> list[Row]:
+def _capacity(known: Found, decoder: Decoder, most: ladder.Limit, rounding: int, deadline: float) -> list[Row]:
     """Check c, with the memory cut to exactly what the plan says."""
     predicted, ledger = known.kv, decoder.build.ledger
     tables = ladder.table_bytes(known.plan, most.tokens, most.batch + 1, predicted.page)
     asked = check_capacity.Plan(most.batch, most.tokens, ledger.taken() + most.pool + tables)
     ids = check_time.tokens(decoder, most.batch)
-    reader = Fastest(ledger.device, triton=fused.uses_triton())
+    reader = Fastest(ledger.device, triton=fused.uses_triton(), deadline=deadline)
     kept, ledger.limit = ledger.limit, asked.limit
     try:
         extra = workspace_bytes(known.plan, most.batch) + rounding

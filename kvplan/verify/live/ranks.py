@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from kvplan.errors import UsageError
 from kvplan.verify.live.mixer import Alone
+from kvplan.verify.world import world_size
 
 Any_ = TypeVar("Any_")
 
@@ -46,16 +46,11 @@ class Together:
         return found
 
 
-def world_size() -> int:
-    """Processes that torchrun started; 1 without it."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
-
-
 @contextmanager
 def joined(tp: int, rank: int | None, device: torch.device) -> Iterator[Alone | Together]:
     """The ranks of this run: torchrun's, or a lone process that plays one of `tp`.
 
-    Raises: UsageError when torchrun's processes aren't the ranks asked for.
+    Raises: UsageError when torchrun's processes aren't the ranks asked for, or don't find each other.
     """
     if world_size() == 1:
         yield Alone(rank or 0)
@@ -69,9 +64,19 @@ def joined(tp: int, rank: int | None, device: torch.device) -> Iterator[Alone | 
         raise UsageError(
             "--rank can't be given under torchrun", cause="every process is a rank of its own", hint="leave --rank out"
         )
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
-        yield Together(device)
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    except (ValueError, dist.DistError) as error:
+        raise UsageError(
+            "the ranks can't meet", cause=str(error).splitlines()[0],
+            hint=f"torchrun --nproc-per-node {tp} -m kvplan verify --tp {tp} sets what they need",
+        ) from error  # fmt: skip
+    try:
+        ranks = Together(device)
+        # NCCL takes its buffers with the first of each: here, so that no row counts them as the model's.
+        ranks.add_up(torch.zeros(1, device=device))
+        ranks.gather(0)
+        yield ranks
     finally:
         dist.destroy_process_group()
 

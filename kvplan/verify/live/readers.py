@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import time
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +14,10 @@ from kvplan.verify.live.attend import Query, Reader, by_sdpa, by_spans, sdpa_can
 from kvplan.verify.live.clock import graphed, median, wait
 
 _SPEED_TRIES = 5
+PLAIN = "torch spans"
+FLASH = "torch sdpa"
+FAST = (FLASH, "triton")
+"""How the names of kernels begin that read a cache at memory speed; on a GPU torch's is flash attention or fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +51,18 @@ def candidates(query: Query, *, triton: bool) -> list[Named]:
         if triton_can(query):
             found += [Named(f"triton {tuning}", functools.partial(by_triton, tuning=tuning)) for tuning in TUNINGS]
     if sdpa_can(query):
-        found.append(Named("torch sdpa", by_sdpa))
-    return [*found, Named("torch spans", by_spans)]
+        found.append(Named(FLASH, by_sdpa))
+    return [*found, Named(PLAIN, by_spans)]
 
 
 class Fastest:
     """A reader that tries the candidates on the first large query of each kind, and keeps to the fastest.
 
-    `chosen` says which, by kind.
+    `chosen` says which, by kind. deadline (time.monotonic): when no more are tried, for compiling each takes seconds.
     """
 
-    def __init__(self, device: torch.device, *, triton: bool) -> None:
-        self.device, self.triton = device, triton
+    def __init__(self, device: torch.device, *, triton: bool, deadline: float = math.inf) -> None:
+        self.device, self.triton, self.deadline = device, triton, deadline
         self._by_kind: dict[tuple[object, ...], Reader] = {}
         self.chosen: dict[str, str] = {}
 
@@ -79,6 +85,8 @@ class Fastest:
             able = able[:-1]  # plain torch converts everything to 32 bit: never the fastest on a GPU
         times: list[tuple[float, int]] = []
         for place, named in enumerate(able):
+            if times and time.monotonic() > self.deadline:
+                break
             try:
                 times.append((self._seconds(named, query), place))
             except torch.OutOfMemoryError:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from kvplan.verify.live.fused import EPS, advance, normed
-from kvplan.verify.live.ledger import Ledger
+from kvplan.verify.live.ledger import Ledger, bytes_of
 from kvplan.verify.live.mixer import Build, Caching, Mixer, Step, Stored, state
 from kvplan.verify.live.rows import fill
 from kvplan.verify.parts import ConvPart, DeltaPart, MambaPart
@@ -56,16 +56,19 @@ class Stateful(Mixer):
         """Forget the state."""
         self.conv.inputs = self.matrix = None
 
+    @property
+    def kept(self) -> tuple[Tensor, ...]:
+        """The convolution's inputs and the state, all of which a step reads."""
+        return tuple(tensor for tensor in (self.conv.inputs, self.matrix) if tensor is not None)
+
     def stored(self) -> Stored:
-        """The convolution's inputs and the state."""
-        kept = tuple(tensor for tensor in (self.conv.inputs, self.matrix) if tensor is not None)
-        return {self.law: kept} if kept else {}
+        """The same by law."""
+        return {self.law: self.kept} if self.kept else {}
 
     def fill(self) -> None:
         """Random state."""
-        for tensor in (self.conv.inputs, self.matrix):
-            if tensor is not None:
-                fill(tensor, self.ledger.random)
+        for tensor in self.kept:
+            fill(tensor, self.ledger.random)
 
 
 class DeltaNet(Stateful):
@@ -107,6 +110,7 @@ class DeltaNet(Stateful):
     def step(self, hidden: Tensor, at: Step, residual: Tensor) -> Tensor:
         """Move the state on by one token and read it."""
         assert self.matrix is not None  # noqa: S101
+        at.cache_bytes += bytes_of(self.kept)
         mixed, gate, write, decay = functional.linear(hidden, self.inward).split(self.sizes, -1)
         query, key, value, fading, strength = self._split(self.conv.step(mixed), write, decay)
         found = advance(self.matrix, key, value, query, fading, strength, erase=True)
@@ -167,6 +171,7 @@ class Mamba2(Stateful):
     def step(self, hidden: Tensor, at: Step, residual: Tensor) -> Tensor:
         """Move the state on by one token and read it."""
         assert self.matrix is not None  # noqa: S101
+        at.cache_bytes += bytes_of(self.kept)
         gate, mixed, decay = functional.linear(hidden, self.inward).split(self.sizes, -1)
         b, c, x, fading, dt = self._split(self.conv.step(mixed), decay)
         found = advance(self.matrix, b, x, c, fading, dt, erase=False)
@@ -208,6 +213,7 @@ class ShortConvolution(Stateful):
 
     def step(self, hidden: Tensor, at: Step, residual: Tensor) -> Tensor:
         """One token through the convolution."""
+        at.cache_bytes += bytes_of(self.kept)
         before, after, inputs = functional.linear(hidden, self.inward).chunk(3, -1)
         return self.joined(after * self.conv.step(before * inputs), residual)
 

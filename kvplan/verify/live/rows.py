@@ -10,10 +10,14 @@ from torch import Tensor
 from kvplan.arch.formats import Format
 from kvplan.errors import Unsupported
 from kvplan.verify.live.ledger import Ledger
-from kvplan.verify.live.stored import Stored, stored
+from kvplan.verify.live.stored import HELD_FORMATS, Stored, stored
 
-_TWO_TO_MINUS_7 = 120
-"""In float8_e8m0fnu, whose value is 2^(byte - 127)."""
+_SCALES = (2.0**-8, 2.0**-6)
+"""Of rows made up: a reader that takes one row's scale for another's must not come out right."""
+_BYTES_OF_SCALES = (119, 122)
+"""The same in float8_e8m0fnu, whose value is 2^(byte - 127); without the last."""
+_BELOW_TWO, _UP_TO_448 = 0xBF, 0xFE
+"""Of an eight-bit float, the first clears the exponent's first bit, the second the last bit of all: no infinity, no NaN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class Rows:
             raise Unsupported(
                 f"verify can't store rows of {dim} elements in {format_.name}",
                 cause="no torch dtype holds its elements and scales",
-                hint="cache formats it can hold: fp32, bf16, fp16, fp8, int8, fp8_per_token_head, int8_per_token_head, q8_0, mxfp8",
+                hint=f"cache formats it can hold: {', '.join(HELD_FORMATS)}",
             )
         self.batch, self.heads, self.dim, self.dtype, self.layout = batch, heads, dim, dtype, layout
         self.how: Stored = how
@@ -79,6 +83,14 @@ class Rows:
     def tensors(self) -> tuple[Tensor, ...]:
         """What is stored, page tables aside."""
         return (self.elements,) if self.scales is None else (self.elements, self.scales)
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of one slot of one sequence: the vectors of all heads, and their scales."""
+        each = self.dim * self.elements.element_size()
+        if self.scales is not None:
+            each += self.scales.shape[-1] * self.scales.element_size()
+        return self.heads * each
 
     def write(self, slot: int, vectors: Tensor) -> None:
         """Store one vector [batch, heads, dim] per sequence and head."""
@@ -99,12 +111,12 @@ class Rows:
         return self.how.decode(elements, scales, self.dtype)
 
     def fill(self, ledger: Ledger) -> None:
-        """Random contents, as if every slot had been written."""
-        fill(self.elements, ledger.random)
+        """Random contents, as if every slot had been written: with scales, elements use all of their range."""
+        fill(self.elements, ledger.random, _BELOW_TWO if self.scales is None else _UP_TO_448)
         if self.scales is not None and self.scales.dtype == torch.float8_e8m0fnu:
-            self.scales.view(torch.uint8).fill_(_TWO_TO_MINUS_7)
+            self.scales.view(torch.uint8).random_(*_BYTES_OF_SCALES, generator=ledger.random)
         elif self.scales is not None:
-            self.scales.fill_(2.0**-7)
+            self.scales.uniform_(*_SCALES, generator=ledger.random)
 
 
 def _raw(tensor: Tensor) -> Tensor:
@@ -128,9 +140,11 @@ def _get(kept: Tensor, start: int, stop: int, table: Tensor | None, page: int | 
     return runs.view(kept.dtype)
 
 
-def fill(tensor: Tensor, random: torch.Generator) -> None:
-    """Finite random numbers in any dtype; bytes below 64 are small positive numbers in every eight-bit format."""
+def fill(tensor: Tensor, random: torch.Generator, mask: int = _BELOW_TWO) -> None:
+    """Finite random numbers of both signs in any dtype. mask: bits that an eight-bit float may have."""
     if tensor.dtype.itemsize == 1:
-        tensor.view(torch.uint8).random_(0, 64, generator=random)
+        raw = tensor.view(torch.uint8).random_(0, 256, generator=random)
+        if tensor.dtype.is_floating_point:
+            raw.bitwise_and_(mask)
     else:
         tensor.uniform_(-1, 1, generator=random)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from kvplan.arch.formats import Format
+from kvplan.arch.formats import FORMATS, Format
 
-_FP8_MAX, _INT8_MAX = 448.0, 127.0
 _SCALE = {32: torch.float32, 16: torch.float16, 8: torch.float8_e8m0fnu}
 _FIXED_INT8 = 1 / 16
 """Per-tensor scale of plain int8: the values written here stay below 8 in magnitude."""
@@ -69,16 +68,25 @@ class Stored:
 
 
 _NATIVE = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+_E4M3, _INT8 = (torch.float8_e4m3fn, 448.0), (torch.int8, 127.0)
+_EIGHT_BITS = {
+    "fp8": _E4M3, "fp8_per_token_head": _E4M3, "mxfp8": _E4M3, "fp8 with scale": _E4M3,
+    "fp8_e5m2": (torch.float8_e5m2, 57_344.0),
+    "int8": _INT8, "int8_per_token_head": _INT8, "q8_0": _INT8,
+}  # fmt: skip
+"""Elements of formats with eight bits, and the largest of them. Others have eight bits as well that are packed otherwise."""
+
+HELD_FORMATS = tuple(name for name in FORMATS if name in _NATIVE or name in _EIGHT_BITS)
+"""What a person may ask for."""
 
 
 def stored(format_: Format, dim: int) -> Stored | None:
     """How torch keeps rows of `dim` elements in that format; None for formats that no torch dtype can hold."""
     if format_.name in _NATIVE:
         return Stored(_NATIVE[format_.name])
-    if format_.bits != 8 or format_.scale_bits + format_.row_bits not in (0, *_SCALE):
+    if format_.name not in _EIGHT_BITS or format_.scale_bits + format_.row_bits not in (0, *_SCALE):
         return None
-    integers = format_.name.startswith(("int8", "q8"))
-    dtype, largest = (torch.int8, _INT8_MAX) if integers else (torch.float8_e4m3fn, _FP8_MAX)
+    dtype, largest = _EIGHT_BITS[format_.name]
     if format_.row_bits:
         return Stored(dtype, dim, _SCALE[format_.row_bits], largest)
     if format_.scale_bits:

@@ -1,0 +1,99 @@
+"""The script for a lent GPU: it fits its time, shows what it is for, and says why a receipt is missing."""
+
+# ruff: noqa: E402 - nothing of this can be imported without torch
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch, the verify extra")
+
+from kvplan.api import load_model
+from kvplan.arch.formats import parse_kv_format
+from kvplan.verify import Options, ladder
+from kvplan.verify.live import procedure
+from kvplan.verify.live.check_time import LONG
+from kvplan.verify.live.machine import Machine
+from kvplan.verify.live.mixer import Alone
+
+pytestmark = pytest.mark.torch
+H200_FREE = 139 * 2**30
+
+
+def script() -> ModuleType:
+    """bench/verify_gpu.py."""
+    path = Path(__file__).parents[2] / "bench" / "verify_gpu.py"
+    spec = importlib.util.spec_from_file_location("verify_gpu", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["verify_gpu"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+BENCH = script()
+
+
+def most_tokens(words: tuple[str, ...]) -> int:
+    """Of the ladder of a run on an empty H200, all sequences together."""
+    given = dict(zip(words[1::2], words[2::2], strict=True))
+    model = load_model(words[0], offline=True)
+    kv, page = given.get("--kv-dtype"), given.get("--block-size")
+    options = Options(
+        device="cuda", tp=int(given.get("--tp", 1)), layers=int(given.get("--layers", 0)) or None,
+        kv=None if kv is None else parse_kv_format(kv), page=None if page is None else int(page),
+        batches=tuple(map(int, given.get("--batch", "").split(","))) if "--batch" in given else (),
+    )  # fmt: skip
+    machine = Machine("cuda:0", "NVIDIA H200", 140 * 2**30, H200_FREE, capability=(9, 0))
+    known = procedure._prepare(model, options, torch.device("cuda"), machine, Alone())
+    room = known.limit - (known.kv.weights_bytes() or 0)
+    steps = ladder.rungs(known.kv, known.plan, room, options.batches, (), 4)
+    return max(rung.batch * rung.contexts[-1] for rung in steps)
+
+
+def test_every_model_is_read_beyond_a_million_tokens():
+    """Where whole models leave less room, a run with fewer layers is there for that."""
+    most: dict[tuple[str, bool], int] = {}
+    for run in BENCH.RUNS:
+        key = run.words[0], "--kv-dtype" in run.words
+        most[key] = max(most.get(key, 0), most_tokens(run.words))
+    assert len({name for name, _ in most}) == 6
+    assert all(tokens > 1.03 * LONG for tokens in most.values()), most
+
+
+def test_everything_fits_into_the_time():
+    assert sum(run.seconds for run in BENCH.RUNS) + BENCH.KERNEL_SECONDS <= BENCH.SECONDS <= 345
+    assert len({run.name for run in BENCH.RUNS}) == len(BENCH.RUNS)
+
+
+@pytest.mark.parametrize(
+    ("done", "said"),
+    [
+        (SimpleNamespace(returncode=2, stdout="", stderr="error: no CUDA device can be used\n"), "exit 2 and no receipt: error: no CUDA"),
+        (SimpleNamespace(returncode=0, stdout="{half a", stderr=""), "no receipt: {half a"),
+        (subprocess.TimeoutExpired("kvplan", 9, stderr=b"timing a batch"), "stopped after 0 s: timing a batch"),
+        (subprocess.TimeoutExpired("kvplan", 9), "stopped after 0 s"),
+    ],
+)  # fmt: skip
+def test_a_missing_receipt_has_a_reason(done, said, monkeypatch):
+    def run(*_: object, **__: object) -> SimpleNamespace:
+        if isinstance(done, Exception):
+            raise done
+        return done
+
+    monkeypatch.setattr(subprocess, "run", run)
+    document, reason = BENCH.verify(BENCH.RUNS[0], "cuda", 9.0)
+    assert document is None
+    assert said in reason
+
+
+def test_launches_that_nobody_counted_are_a_dash():
+    assert BENCH.launches({"kernels": None, "launch_floor_s": None}) == "-"
+    assert BENCH.launches({"kernels": 700, "launch_floor_s": 1.2e-6}) == "700 x 1.20 us"
