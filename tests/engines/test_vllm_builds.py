@@ -14,7 +14,7 @@ from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.errors import KvplanError, Unsupported, UsageError
 from kvplan.families import read
-from kvplan.sources.models import load_model
+from kvplan.sources.models import load_document, load_model
 
 LLAMA = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "hidden_size": 512, "num_attention_heads": 4,
@@ -164,3 +164,18 @@ GEMMA2 = {
 def test_a_window_of_minus_one(config, window, refused):
     error = refusal(read({**config, "sliding_window": window}, Origin("test", "test")))
     assert isinstance(error, Unsupported) if refused else error is None
+
+
+SCHEME = {
+    "quant_method": "compressed-tensors", "format": "float-quantized", "ignore": ["lm_head"],
+    "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float", "strategy": "channel"}}},
+    "kv_cache_scheme": {"num_bits": 8, "type": "float", "strategy": "tensor", "dynamic": False, "symmetric": True},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "kept"), [("jamba-1.5-mini", "bf16"), ("zamba2-7b", "bf16"), ("qwen3-8b", "fp8")])
+def test_a_scheme_for_the_cache_reaches_attention_that_is_built_with_it(name, kept):
+    """vLLM 0.33's planner: a small Jamba with this scheme has pages of 16-bit keys: 1,747,626 blocks in 40 GiB."""
+    config = load_document(name).config
+    model = read({**config, "quantization_config": SCHEME}, Origin(name, "test"))
+    assert Vllm().kv_format(model, None, GPUS["h100"]).k.name == kept

@@ -7,7 +7,7 @@ from kvplan.arch.model import DESCRIBED, Model
 from kvplan.engines.vllm.blocks.backends import BLACKWELL, HOPPER, capability
 from kvplan.engines.vllm.blocks.cells import run_in
 from kvplan.engines.vllm.starts import quantizers
-from kvplan.engines.vllm.tables.architectures import FP8_ON_BLACKWELL, compresses, named, sparse_latents
+from kvplan.engines.vllm.tables.architectures import FP8_ON_BLACKWELL, SCHEMELESS, compresses, named, sparse_latents
 from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu
 
@@ -37,7 +37,13 @@ def chosen_format(model: Model, gpu: Gpu | None) -> KvFormat | None:
     major = None if gpu is None else capability(gpu)[0]
     if compresses(model) or (model.kv_hint is None and named(model, FP8_ON_BLACKWELL) and major == BLACKWELL):
         return KvFormat(FORMATS["fp8"], FORMATS["fp8"])
-    if quantizers.caches(model) and model.kv_hint is not None:
+    if quantizers.caches(model) and model.kv_hint is not None and not _schemeless(model):
         return None if major == HOPPER[0] and sparse_latents(model) else model.kv_hint
     own = run_in(model.dtype, None if gpu is None else capability(gpu))
     return KvFormat(own, own)
+
+
+def _schemeless(model: Model) -> bool:
+    """Whether the checkpoint's scheme for the cache doesn't reach the class's attention."""
+    method = "" if model.quantized is None else model.quantized.method
+    return method == "compressed-tensors" and named(model, SCHEMELESS)

@@ -39,6 +39,15 @@ WIDER_WINDOW = {
 }
 """Tokens that a window holds beyond the config's number. Source: models/commandr.py, models/cohere2_moe.py."""
 
+SCHEMELESS = (
+    "BailingMoeForCausalLM", "BailingMoeV2ForCausalLM", "JambaForCausalLM", "JambaForSequenceClassification",
+    "Lfm2MoeForCausalLM", "Plamo3ForCausalLM", "Step3TextForCausalLM", "Step3VLForConditionalGeneration", "Zamba2ForCausalLM",
+)  # fmt: skip
+"""Attention built without the quantization's settings: a compressed-tensors kv_cache_scheme doesn't reach it.
+
+Source: models/bailing_moe.py, jamba.py, lfm2_moe.py, plamo3.py, step3_text.py, zamba2.py; layers/attention/attention.py.
+"""
+
 OWN_FORMAT = ("FalconForCausalLM", "RWForCausalLM")
 """Attention built without the cache's settings: --kv-cache-dtype doesn't reach it. Source: models/falcon.py."""
 
