@@ -26,10 +26,16 @@ def adapters(
     Source: LoRA, arXiv:2106.09685; vLLM 0.33 lora/layers, without fully_sharded_loras; its vocab_parallel_embedding.py
     and logits_processor.py.
 
-    Raises: UsageError for a rank or a number below 1, UnknownName for targets that the model doesn't have.
+    Raises: UsageError for a rank or a number below 1 or a model whose matrices nobody states, UnknownName for targets that the model doesn't have.
     """
     if rank < 1 or resident < 1:
         raise UsageError(f"{resident} adapters of rank {rank}", cause="there is at least one, of rank 1 or more")
+    if any(len(weight.shape) == 1 for layer in weights.layers for weight in layer if _is_target(weight)):
+        raise UsageError(
+            "adapters can't be counted",
+            cause="the model's description counts its parameters without the matrices that they belong to",
+            hint="give the model's config.json",
+        )
     known = adaptable(weights)
     wanted = known if targets is None else set(targets)
     unknown = sorted(wanted - known - set(adaptable_ends(weights)))

@@ -168,3 +168,12 @@ def test_the_schema_describes_every_key(name):
 def test_the_schema_lists_the_words_of_a_verdict():
     verdict = json.loads(run("schema", "verify").out)["$defs"]["Checked"]["properties"]["verdict"]
     assert verdict["enum"] == ["confirmed", "refuted", "reported", "not run"]
+
+
+def test_a_limit_on_sequences_is_in_what_is_admitted():
+    """The formula's own number stays: 64 are run, whatever there is room for."""
+    words = ("fit", "llama-3-8b", "--gpu", "h100", "--engine", "ideal", "--ctx", "1k", "--max-num-seqs", "64")
+    report = run_json(*words)
+    assert (report["binding"], report["max_sequences"]) == ("max_num_seqs", 64)
+    assert report["ideal"]["max_sequences"] > 64
+    assert "Fits: 64 sequences of 1,024 tokens by the formula" in " ".join(run(*words).out.split())

@@ -90,3 +90,8 @@ def test_prediction_layers_use_the_model_s_tables():
 def test_a_model_without_prediction_layers_has_no_draft():
     model = described(LLAMA_8B)
     assert (model.draft_layers, model.weights.draft) == ((), ())
+
+
+def test_adapters_need_matrices():
+    with pytest.raises(UsageError, match="adapters can't be counted"):
+        adapters(bundled("gpt-3-175b").weights, rank=8)

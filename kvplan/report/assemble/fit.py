@@ -47,6 +47,7 @@ def fit_report(
         ideal=_ideal(plan),
         reserved=None if plan.reserved is None else _reserved(plan.reserved, request.parallel.dp),
         context=request.context,
+        max_sequences=plan.max_sequences,
         max_context=plan.max_context,
         concurrency=request.concurrency,
         decode=None if plan.decode is None else _decode(plan.decode),

@@ -198,6 +198,8 @@ class FitReport:
     """What the engine holds; null where it wouldn't start."""
     context: int
     """Tokens of one sequence."""
+    max_sequences: int
+    """Sequences of the context that are admitted at once, the engine's own limit included; 0 where not one fits."""
     max_context: int | None
     """Longest single sequence that fits; null where nothing limits it. vLLM's rules look no further than the longer of
     context and the model's own maximum; where that doesn't fit, it is vLLM's estimated maximum model length."""

@@ -56,8 +56,7 @@ def _question(report: schema.FitReport) -> str:
 def _answer(report: schema.FitReport) -> str:
     holder = words.engine_text(report.engine) + ("" if report.verified else " (unverified)")
     if report.verdict == "fits":
-        admitted = report.reserved.max_sequences if report.reserved is not None else report.ideal.max_sequences
-        sequences = plural(admitted, "sequence")
+        sequences = plural(report.max_sequences, "sequence")
         own = "" if report.exceeded is None else f" Beyond the model's own maximum of {report.exceeded:,} tokens."
         return f"Fits: {sequences} of {report.context:,} tokens by {holder}; {BINDING[report.binding]}.{own}"
     short = f" by {format_bytes(report.short_by_bytes)} per GPU" if report.short_by_bytes else ""

@@ -59,7 +59,6 @@ def _usual(report: schema.FitTable) -> EngineInfo:
 
 
 def _row(row: schema.FitReport) -> tuple[str, ...]:
-    admitted = row.reserved.max_sequences if row.reserved is not None else row.ideal.max_sequences
     memory = row.per_gpu
     kept = (memory.low if memory.decides == "low" else memory).kv_bytes
     return (
@@ -67,7 +66,7 @@ def _row(row: schema.FitReport) -> tuple[str, ...]:
         f"{row.context:,}{MARK if row.exceeded is not None else ''}",
         words.size(memory.weights_bytes),
         format_bytes(max(kept, 0)),
-        f"{admitted:,}" if row.verdict == "fits" else f"no: {REASONS.get(row.binding, row.binding)}",
+        f"{row.max_sequences:,}" if row.verdict == "fits" else f"no: {REASONS.get(row.binding, row.binding)}",
         "no limit" if row.max_context is None else f"{row.max_context:,}",
         "-" if row.decode is None else words.seconds(row.decode.step_s_likely),
     )
