@@ -24,6 +24,7 @@ from kvplan.report.schema.check import Subject
 if TYPE_CHECKING:
     from kvplan.api.question import FitQuestion
     from kvplan.arch.formats import KvFormat
+    from kvplan.arch.model import Model
     from kvplan.engines.registry import Found
 
 MOST_SUGGESTIONS = 3
@@ -79,7 +80,7 @@ class CachingPlanner:
         with _about("parallel"):
             known.model.check_split(question.parallel)
         with _about("draft", "parallel"):
-            request = asked(known.model, gpu, self._as_of_fit(question, kv))
+            request = asked(_drafting(known.model, question), gpu, self._as_of_fit(question, kv))
         work = Work(_endless(request) if question.context == ENDLESS else request, question)
         if question.context == ENDLESS:
             work = work.at_its_longest()
@@ -132,6 +133,13 @@ class CachingPlanner:
         self.suggested += 1
         changes = (found.change for found in suggest(plan, ()))
         return next((change for change in changes if not change.startswith("--ctx")), None)
+
+
+def _drafting(model: Model, question: Question) -> Model:
+    """The model, without layers of its own to draft with where tokens are guessed."""
+    from kvplan.arch.extras import without_draft
+
+    return without_draft(model) if question.guessed else model
 
 
 def _endless(request: Request) -> Request:

@@ -114,9 +114,10 @@ class Ideal:
             need = self.reserved(model, gpu, parallel, kv, options, context)
             said = f"one sequence of {context:,} tokens needs {format_bytes(need)} on the fullest GPU"
             return Refusal("longest_request", said, need, kv_bytes, found.max_context)
-        if options.max_num_seqs is None or found.max_sequences <= options.max_num_seqs * parallel.dp:
+        most = options.most_running
+        if most is None or found.max_sequences <= most * parallel.dp:
             return found
-        return replace(found, max_sequences=options.max_num_seqs * parallel.dp, binding="max_num_seqs")
+        return replace(found, max_sequences=most * parallel.dp, binding="max_num_seqs")
 
     def reserved(
         self,

@@ -5,6 +5,9 @@ from __future__ import annotations
 STRETCHED = "allow_long_max_model_len"
 """vLLM's leave to serve more tokens than the model's config says; it takes it from the environment."""
 
+GUESSED = "guessed"
+"""That tokens are drafted by no layers that are planned: from the text itself, or by what isn't counted."""
+
 QUANTIZATION, DTYPE = "quantization", "dtype"
 """What a command says of the checkpoint, to be held against it."""
 

@@ -335,6 +335,7 @@ def test_the_production_stacks_shortest_form_and_its_operator():
         "sample": {
             "model": "Qwen/Qwen3-8B", "context": 4096, "flags.max_num_seqs": "32", "parallel.tp": 1,
             "flags.gpu_memory_utilization": "0.8", "flags.enable_prefix_caching": False,
+            "flags.enable_chunked_prefill": False,
         }
     }  # fmt: skip
 

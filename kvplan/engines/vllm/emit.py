@@ -304,6 +304,8 @@ def _cache(told: Launch) -> Iterator[Flag]:
 def _scheduler(told: Launch) -> Iterator[Flag]:
     yield "--max-num-batched-tokens", str(told.chosen.tokens)
     yield "--max-num-seqs", str(told.chosen.sequences)
+    if told.options.max_num_active_seqs is not None:
+        yield "--max-num-active-seqs", str(told.options.max_num_active_seqs)
     if not told.options.async_scheduling:
         yield "--no-async-scheduling", None
     if told.options.max_loras:

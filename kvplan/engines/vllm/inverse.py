@@ -62,7 +62,7 @@ def utilization(
     )
     needed = spent + cache_bytes(made, replica)
     found = ceil(Fraction(needed * STEP, gpu.memory.value))
-    if found > STEP:
+    if found >= STEP:
         raise UsageError(
             f"{concurrency:,} requests of {context:,} tokens need {format_bytes(needed)} on each GPU",
             cause=f"it has {format_bytes(gpu.memory.value)}",

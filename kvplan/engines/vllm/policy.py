@@ -19,7 +19,7 @@ from kvplan.engines.vllm.itself import Itself
 from kvplan.engines.vllm.memory import adapters
 from kvplan.engines.vllm.memory import budget as budgets
 from kvplan.engines.vllm.settings import settings
-from kvplan.engines.vllm.starts import lengths, quantizers, served
+from kvplan.engines.vllm.starts import lengths, quantizers, served, shares
 from kvplan.engines.vllm.starts.cautions import cautions
 from kvplan.engines.vllm.starts.devices import platform_of
 from kvplan.engines.vllm.tables.architectures import FP8_ON_BLACKWELL, compresses, named, sparse_latents
@@ -138,7 +138,7 @@ class Vllm:
         if isinstance(found, Refusal):
             return found
         together = int(found.concurrency)
-        allowed = min(together, made.settings.sequences)
+        allowed = min(together, made.settings.running)
         notes = self._difference(model, parallel, kv, options, made)
         return Capacity(
             kv_bytes=kv_bytes,
@@ -195,6 +195,7 @@ def _planned(
         platform_of(gpu, engine.release)
     served.check(model, engine.release, verified=engine.verified)
     adapters.check(model, options, engine.release)
+    shares.check(options, engine.release)
     held = rules(engine.release)
     return allocate.plan(model, gpu, kv, settings(model, gpu, parallel, options, context, held), held)
 

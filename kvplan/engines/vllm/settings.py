@@ -34,7 +34,8 @@ LONG = 32768
 class Settings:
     """Every flag resolved.
 
-    length: max_model_len. tokens, sequences: max_num_batched_tokens, max_num_seqs. batches: steps in flight. aligned:
+    length: max_model_len. tokens, sequences: max_num_batched_tokens, max_num_seqs. running: of the latter, those that are
+    admitted at once. batches: steps in flight. aligned:
     whether recurrent state is kept at block boundaries too, for prefix caching. block: --block-size, None for vLLM's
     own. drafted: speculative tokens.
     """
@@ -42,6 +43,7 @@ class Settings:
     length: int
     tokens: int
     sequences: int
+    running: int
     batches: int
     aligned: bool
     hybrid_manager: bool
@@ -64,12 +66,13 @@ def settings(
     Raises: UsageError for batch sizes that vLLM refuses, and for prefix caching where it does; Unsupported where states
     would be kept at every block.
     """
-    batches = default_batches(gpu, rules)
+    batches = _asked_for(default_batches(gpu, rules), parallel, options, rules)
     stateful = has_state(model)
     aligned = stateful and _caches_prefixes(model, options, rules) and keeps_ends(model, rules)
     pooling = is_pooling(model)
+    whole = rules.unchunked and not options.chunked_prefill
     sequences = options.max_num_seqs or _few(model) or batches.sequences
-    tokens = options.max_num_batched_tokens or _default_tokens(model, batches, sequences, context, rules)
+    tokens = options.max_num_batched_tokens or _default_tokens(model, batches, sequences, context, rules, whole=whole)
     if options.max_num_seqs is None:
         sequences = min(sequences, tokens)
     elif tokens < sequences:
@@ -78,10 +81,24 @@ def settings(
             cause="vLLM refuses to start: each running sequence takes at least one token of a step",
             hint=f"--max-num-batched-tokens {sequences}, or --max-num-seqs {tokens}",
         )
+    if whole and tokens < context:
+        raise UsageError(
+            f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({context})",
+            cause="vLLM refuses to start without chunked prefill: a step must hold the longest prompt whole",
+            hint=f"--max-num-batched-tokens {context}, or leave --no-enable-chunked-prefill out",
+        )
+    running = options.max_num_active_seqs or sequences
+    if running > sequences:
+        raise UsageError(
+            f"max_num_active_seqs ({running}) cannot be greater than max_num_seqs ({sequences})",
+            cause="vLLM refuses to start: the one picks from the other",
+            hint=f"--max-num-active-seqs {sequences} or less",
+        )
     return Settings(
         length=context,
         tokens=tokens,
         sequences=sequences,
+        running=running,
         batches=rules.steps_in_flight(parallel.pp, options.async_scheduling and not pooling, lambda: _is_dense(model)),
         aligned=aligned,
         hybrid_manager=options.hybrid_manager,
@@ -92,10 +109,23 @@ def settings(
     )
 
 
-def _default_tokens(model: Model, batches: Batches, sequences: int, context: int, rules: Rules) -> int:
-    if _crosses(model) or not (rules.always_chunked or context > LONG):
+BATCHED = 256
+"""Tokens of a step where experts exchange them in batches. Source: DEFAULT_MAX_NUM_BATCHED_TOKENS_FOR_BATCHED_DP."""
+
+
+def _asked_for(usual: Batches, parallel: Parallel, options: Options, rules: Rules) -> Batches:
+    """The defaults with what other flags make of them. Source: config/parallel.py use_batched_dp_moe; get_batch_defaults."""
+    batched = rules.batched_experts and options.batched_experts and parallel.dp > 1 and parallel.ep > 1
+    tokens = BATCHED if batched else usual.tokens
+    return Batches(2 * tokens, 2 * usual.sequences) if options.throughput else Batches(tokens, usual.sequences)
+
+
+def _default_tokens(model: Model, batches: Batches, sequences: int, context: int, rules: Rules, *, whole: bool) -> int:
+    """whole: whether prompts may not be cut into steps."""
+    if _crosses(model) or not (rules.always_chunked or (context > LONG and not whole)):
         return max(batches.tokens, context)
     usual = batches.tokens if rules.always_chunked else rules.long_prompt_steps
+    usual = max(usual, context) if whole else usual
     item = longest_item(model) if rules.items_raise_steps else 0
     return min(max(usual, item), sequences * context)
 

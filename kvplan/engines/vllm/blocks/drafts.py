@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kvplan.arch.extras import DRAFT_MODEL, LISTED_DRAFT
+from kvplan.arch.extras import DRAFT_MODEL, LISTED_DRAFT, UNDRAFTED
 from kvplan.arch.layers import Attention, Cache, Compressed, Indexer, Latent, Layer
 from kvplan.arch.model import Model
 from kvplan.engines.vllm.blocks.built import uniform_window, with_window
@@ -18,6 +18,8 @@ from kvplan.engines.vllm.tables.architectures import DRAFT_LIKE_FIRST, DRAFT_UNS
 def draft_layers(model: Model) -> tuple[Layer, ...]:
     """Layers of the draft model, or of the checkpoint's own draft modules; empty when it has none."""
     stated = model.draft_layers
+    if UNDRAFTED in model.traits:
+        return ()
     if DRAFT_MODEL in model.traits:
         return stated if LISTED_DRAFT in model.traits else _as_target(model, stated)
     if not stated and model.family.startswith(DRAFT_UNSTATED):

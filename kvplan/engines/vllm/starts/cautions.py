@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import floor
 
+from kvplan.arch.extras import UNDRAFTED
 from kvplan.arch.model import Model
 from kvplan.engines.base import Options
 from kvplan.engines.vllm.blocks.drafts import draft_layers
@@ -45,7 +46,7 @@ def _crowded(model: Model, gpu: Gpu | None, settings: Settings, rules: Rules, op
 
 
 def _guesses(model: Model, settings: Settings) -> str | None:
-    if not settings.drafted or draft_layers(model):
+    if not settings.drafted or draft_layers(model) or UNDRAFTED in model.traits:
         return None
     return (
         f"{model.origin.id} has no prediction layers and no draft model was given: tokens are guessed by n-grams of the text, "
