@@ -13,7 +13,7 @@ from kvplan.check.messages import fault
 from kvplan.check.metrics import METRICS
 from kvplan.engines.base import Options
 from kvplan.errors import KvplanError, UnknownName
-from kvplan.manifests.keys import CONNECTORS, DTYPE, EVENTS, EVERY_RANK, GUESSED, QUANTIZATION, STRETCHED
+from kvplan.manifests.keys import CONNECTORS, DEVICES, DTYPE, EVENTS, EVERY_RANK, GUESSED, QUANTIZATION, STRETCHED
 from kvplan.manifests.said import Given, Key, Place, Placed, Remark
 from kvplan.manifests.tree import Tree, beside, nameable
 from kvplan.manifests.values import switch
@@ -63,6 +63,7 @@ def deployment(
         quantization=stated.get(QUANTIZATION),
         dtype=stated.get(DTYPE),
         stretched=stretched is not None and _on(stretched.place, partial(switch, stretched.value)),
+        devices=_value(layer, DEVICES) or (),
         guessed=guessed is not None and ("draft",) not in layer,
     )
     return Deployment(
@@ -211,4 +212,6 @@ def _limit(name: str, bound: Bound, place: Place, placed: Placed) -> Limit:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

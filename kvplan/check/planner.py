@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kvplan.arch.formats import parse_kv_format
+from kvplan.check import devices
 from kvplan.check.budget import ENDS, Question
 from kvplan.check.flags import changed_options
 from kvplan.check.lookup import Known, Lookup
@@ -72,7 +73,8 @@ class CachingPlanner:
         with _about("revision", "model"):
             known = self.lookup.model(question.model, question.revision)
         with _about("gpu", "gpu_memory"):
-            gpu = self.lookup.gpu(question.gpu, question.gpu_memory)
+            gpu = self.lookup.gpu(devices.named(question.gpu, question.devices), question.gpu_memory)
+            devices.check(gpu, question.gpu, question.devices, sized=question.gpu_memory is not None)
         with _about("engine"):
             found = self.lookup.engine(question.engine)
         with _about("kv_dtype"):

@@ -14,6 +14,9 @@ QUANTIZATION, DTYPE = "quantization", "dtype"
 CONNECTORS, EVENTS = "kv_connector", "kv_events"
 """KV connectors by their names, and whether KV events are published: either may turn the hybrid KV cache manager off."""
 
+DEVICES = "devices"
+"""What is said of the accelerator beside its name."""
+
 EVERY_RANK = -1
 """An expert parallel size that means all tensor and data ranks, as vLLM's switch does."""
 

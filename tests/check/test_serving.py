@@ -11,6 +11,7 @@ import pytest
 from kvplan import manifests
 from kvplan.errors import BadFile
 from kvplan.manifests import Served
+from kvplan.manifests.keys import DEVICES
 from kvplan.manifests.tree import WorkingTree
 
 
@@ -19,8 +20,13 @@ def read(text: str, name: str = "f.yaml") -> Served:
 
 
 def layers(served: Served) -> dict[str, dict[str, Any]]:
+    """What each command says, and on which line; not of whose devices, which tests/check/test_devices.py looks at."""
     return {
-        command.name: {".".join(key): (placed.value, placed.place.line) for key, placed in command.layer.items()}
+        command.name: {
+            ".".join(key): (placed.value, placed.place.line)
+            for key, placed in command.layer.items()
+            if key != (DEVICES,)
+        }
         for command in served.commands
     }
 

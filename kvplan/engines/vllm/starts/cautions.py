@@ -48,9 +48,10 @@ def _crowded(model: Model, gpu: Gpu | None, settings: Settings, rules: Rules, op
 def _guesses(model: Model, settings: Settings) -> str | None:
     if not settings.drafted or draft_layers(model) or UNDRAFTED in model.traits:
         return None
+    cost = "a state for each of them" if has_state(model) else "no memory"
     return (
         f"{model.origin.id} has no prediction layers and no draft model was given: tokens are guessed by n-grams of the text, "
-        "which takes no memory; --draft names a model that guesses better"
+        f"which takes {cost}; --draft names a model that guesses better"
     )
 
 
