@@ -31,7 +31,7 @@ def check(gpu: Gpu, called: str, devices: Iterable[Device], *, sized: bool) -> N
     Raises: UsageError for a GPU of another vendor, another slice, or a whole one in place of a part.
     """
     for device in devices:
-        if device.vendor in _CALLED and device.vendor != gpu.vendor:
+        if device.vendor in _CALLED and device.vendor != gpu.vendor.lower():
             raise UsageError(
                 f"it asks for {device}, and {called} is not {_of(device.vendor)}",
                 hint=f"name {_of(device.vendor)}",

@@ -44,8 +44,8 @@ _BY_REASON: Mapping[str, str] = {
         enable-mamba-cache-stochastic-rounding mamba-cache-philox-rounds calculate-kv-scales quantization-param-path rope-theta
         mm-encoder-fp8-scale-path mm-encoder-fp8-scale-save-path mm-encoder-fp8-scale-save-margin""",
     "memory of the host": """
-        swap-space mm-processor-cache-gb mm-processor-cache-type mm-shm-cache-max-object-size-mb mm-hasher-algorithm media-io-kwargs
-        disable-mm-preprocessor-cache mm-cache-preprocessor enable-shm-tensor-arena max-cpu-loras prefix-caching-hash-algo
+        swap-space mm-processor-cache-gb mm-processor-cache-type mm-shm-cache-max-object-size-mb mm-hasher-algorithm
+        disable-mm-preprocessor-cache mm-cache-preprocessor enable-shm-tensor-arena max-cpu-loras prefix-caching-hash-algo prefix-match-unit
         preemption-mode block-manager-cls use-v2-block-manager""",
     "in what order requests are served, within the same steps": """
         scheduling-policy stream-interval long-prefill-token-threshold long-prefill-token-threshold-adaptive prefill-schedule-interval

@@ -74,7 +74,6 @@ _FLAGS: Mapping[str, tuple[str, str]] = {
     "worker-extension-cls": (_CUSTOM, ""),
     # the cache
     "prefix-cache-retention-interval": (_KEPT, "0"),
-    "prefix-match-unit": (_KEPT, ""),
     "enable-mamba-shared-prefix-checkpoint": (_KEPT, ""),
     "enable-mamba-fine-grained-prefix-cache": (_KEPT, ""),
     "kv-sharing-fast-prefill": ("its buffers are not counted", ""),
@@ -93,6 +92,7 @@ _FLAGS: Mapping[str, tuple[str, str]] = {
     "video-pruning-method": (_TOWERS, ""),
     "mm-processor-device": (_FRONT, "auto cpu"),
     "mm-ipc-gpu-memory-gb": ("vLLM takes it off the cache's memory, and the plan doesn't", "0 0.0"),
+    "media-io-kwargs": (_FRONT, ""),
     "mm-device-do-normalize": (_FRONT, ""),
     "mm-tensor-ipc": (_FRONT, "direct_rpc"),
     "ec-transfer-config": (_TOWERS, ""),

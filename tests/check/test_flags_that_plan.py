@@ -88,6 +88,7 @@ def test_running_sequences_are_capped():
     ("flags", "said"),
     [
         (f"{GEMMA} --no-enable-chunked-prefill --max-num-batched-tokens 8192", "is smaller than max_model_len (65536)"),
+        (f"{GRANITE} --no-enable-chunked-prefill", "Chunked prefill is required for Mamba prefix caching."),
         ("Qwen/Qwen3-8B --max-num-seqs 16 --max-num-active-seqs 32", "cannot be greater than max_num_seqs (16)"),
         ("Qwen/Qwen3-8B --gpu-memory-utilization 1.0", "doesn't start with gpu_memory_utilization 1"),
     ],
@@ -106,3 +107,9 @@ def test_the_formula_takes_the_most_sequences_as_fit_does():
     )
     (found,) = check("--json").document["results"]
     assert found["numbers"]["max_sequences"]["safe"] == 3
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_hybrid_takes_whole_prompts_without_prefix_caching():
+    whole = f"{GRANITE} --no-enable-prefix-caching --no-enable-chunked-prefill"
+    assert result(whole, "h800")["status"] == "pass"

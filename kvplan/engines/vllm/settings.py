@@ -81,12 +81,6 @@ def settings(
             cause="vLLM refuses to start: each running sequence takes at least one token of a step",
             hint=f"--max-num-batched-tokens {sequences}, or --max-num-seqs {tokens}",
         )
-    if whole and tokens < context:
-        raise UsageError(
-            f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({context})",
-            cause="vLLM refuses to start without chunked prefill: a step must hold the longest prompt whole",
-            hint=f"--max-num-batched-tokens {context}, or leave --no-enable-chunked-prefill out",
-        )
     running = options.max_num_active_seqs or sequences
     if running > sequences:
         raise UsageError(
@@ -94,6 +88,8 @@ def settings(
             cause="vLLM refuses to start: the one picks from the other",
             hint=f"--max-num-active-seqs {sequences} or less",
         )
+    if whole:
+        _check_whole(model, tokens, context, aligned=aligned)
     return Settings(
         length=context,
         tokens=tokens,
@@ -107,6 +103,27 @@ def settings(
         parallel=parallel,
         assumed=_assumed(options, tokens, sequences, aligned=aligned if stateful else None),
     )
+
+
+def _check_whole(model: Model, tokens: int, context: int, *, aligned: bool) -> None:
+    """What vLLM doesn't start where prompts may not be cut into steps.
+
+    Source: vLLM 0.33 config/scheduler.py verify_max_model_len, model_executor/models/config.py MambaModelConfig.
+
+    Raises: UsageError.
+    """
+    if tokens < context:
+        raise UsageError(
+            f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({context})",
+            cause="vLLM refuses to start without chunked prefill: a step must hold the longest prompt whole",
+            hint=f"--max-num-batched-tokens {context}, or leave --no-enable-chunked-prefill out",
+        )
+    if aligned:
+        raise UsageError(
+            f"vLLM doesn't start {model.origin.id} with prefix caching and without chunked prefill",
+            cause="Chunked prefill is required for Mamba prefix caching.",
+            hint="--no-enable-prefix-caching too, or leave --no-enable-chunked-prefill out",
+        )
 
 
 BATCHED = 256
