@@ -95,6 +95,23 @@ DRAFT_MODEL = "draft_model"
 """Trait of a model whose drafts another model makes."""
 
 
+UNDRAFTED = "undrafted"
+"""Trait of a model whose tokens are drafted by no layers: not by another model's, nor by its own."""
+
+
+def without_draft(model: Model) -> Model:
+    """The model without its own prediction layers, for tokens that are guessed from the text."""
+    weights = model.weights
+    return replace(
+        model,
+        draft_layers=(),
+        weights=None if weights is None else replace(weights, draft=()),
+        traits=(*model.traits, UNDRAFTED),
+        drafter=None,
+        draft_longest=None,
+    )
+
+
 def with_draft(model: Model, draft: Model, called: str | None = None) -> Model:
     """The model with another one to draft for it: its layers keep a cache, all its weights are the draft's.
 

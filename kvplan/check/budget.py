@@ -8,6 +8,7 @@ from typing import Literal
 
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
+from kvplan.manifests.accelerators import Device
 from kvplan.manifests.said import Place, Remark, Unread
 from kvplan.report.schema.check import End, Level
 
@@ -51,7 +52,8 @@ class Question:
     tokens: of the sequences that are counted, None for `context`. batch: sequences of the timed step.
     kv_dtype: `auto` or a format. concurrency: sequences that headroom is left beside. stretched: whether the context may
     be longer than the model's own maximum. quantization, dtype: what a serve command says of the checkpoint. draft: a model
-    that drafts for it. experts: whether expert parallelism is switched on, on however many ranks.
+    that drafts for it. guessed: whether tokens are drafted without any layers. devices: what a manifest says of its
+    accelerator. experts: whether expert parallelism is switched on, on however many ranks.
     """
 
     model: str
@@ -71,6 +73,8 @@ class Question:
     quantization: str | None = None
     dtype: str | None = None
     experts: bool = False
+    guessed: bool = False
+    devices: tuple[Device, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

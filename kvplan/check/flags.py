@@ -8,7 +8,8 @@ from typing import Any
 
 from kvplan.engines.base import Options
 from kvplan.errors import KvplanError, UnknownName
-from kvplan.manifests.meanings import MEANINGS, FlagMeaning
+from kvplan.manifests.flag_meaning import FlagMeaning
+from kvplan.manifests.meanings import MEANINGS
 from kvplan.manifests.said import Key
 from kvplan.manifests.values import share
 from kvplan.plan.request import DEFAULT_ENGINE
@@ -29,8 +30,9 @@ COMMON: Mapping[str, FlagMeaning] = {
     "kv_memory": FlagMeaning(read=_size, option="kv_memory"),
     "weights": FlagMeaning(read=_size, option="weights_per_gpu"),
     "overhead": FlagMeaning(read=_size_or_none, option="overhead"),
+    "max_num_seqs": MEANINGS["max-num-seqs"],
 }
-"""kvplan's own names, for every engine."""
+"""Flags of every engine, the formula included: kvplan's own names, and sequences that run at once at most."""
 
 VLLM: Mapping[str, FlagMeaning] = {
     name.replace("-", "_"): meaning for name, meaning in MEANINGS.items() if meaning.option is not None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kvplan.arch.formats import parse_kv_format
+from kvplan.check import devices
 from kvplan.check.budget import ENDS, Question
 from kvplan.check.flags import changed_options
 from kvplan.check.lookup import Known, Lookup
@@ -24,6 +25,7 @@ from kvplan.report.schema.check import Subject
 if TYPE_CHECKING:
     from kvplan.api.question import FitQuestion
     from kvplan.arch.formats import KvFormat
+    from kvplan.arch.model import Model
     from kvplan.engines.registry import Found
 
 MOST_SUGGESTIONS = 3
@@ -71,7 +73,8 @@ class CachingPlanner:
         with _about("revision", "model"):
             known = self.lookup.model(question.model, question.revision)
         with _about("gpu", "gpu_memory"):
-            gpu = self.lookup.gpu(question.gpu, question.gpu_memory)
+            gpu = self.lookup.gpu(devices.named(question.gpu, question.devices), question.gpu_memory)
+            devices.check(gpu, question.gpu, question.devices, sized=question.gpu_memory is not None)
         with _about("engine"):
             found = self.lookup.engine(question.engine)
         with _about("kv_dtype"):
@@ -79,7 +82,7 @@ class CachingPlanner:
         with _about("parallel"):
             known.model.check_split(question.parallel)
         with _about("draft", "parallel"):
-            request = asked(cast(known.model, question.dtype), gpu, self._as_of_fit(question, kv))
+            request = asked(_as_served(known.model, question), gpu, self._as_of_fit(question, kv))
         work = Work(_endless(request) if question.context == ENDLESS else request, question)
         if question.context == ENDLESS:
             work = work.at_its_longest()
@@ -132,6 +135,14 @@ class CachingPlanner:
         self.suggested += 1
         changes = (found.change for found in suggest(plan, ()))
         return next((change for change in changes if not change.startswith("--ctx")), None)
+
+
+def _as_served(model: Model, question: Question) -> Model:
+    """The model in the dtype asked for, and without layers of its own to draft with where tokens are guessed."""
+    from kvplan.arch.extras import without_draft
+
+    served = cast(model, question.dtype)
+    return without_draft(served) if question.guessed else served
 
 
 def _endless(request: Request) -> Request:

@@ -17,6 +17,7 @@ from kvplan.report.schema.check import End, Three
 
 if TYPE_CHECKING:
     from kvplan.engines.protocol import Started
+    from kvplan.plan.roofline import Decode
 
 
 def _plans(request: Request) -> dict[Literal["safe", "likely"], Plan]:
@@ -142,14 +143,21 @@ class Work:
         return Three(*(None if found[end] >= LONGEST else found[end] for end in ENDS))
 
     def step(self) -> Three:
-        """Seconds of a decode step: the estimate, and the datasheet's bound as the ideal."""
+        """Seconds of a decode step: the estimate by each end's batch, and the datasheet's bound of the safe one as the ideal."""
+        batches = {end: self.question.batch or _sequences(self.counted[end]) for end in ENDS[:2]}
+        timed = {batch: self._decode(batch) for batch in set(batches.values())}
+        safe, likely = timed[batches["safe"]], timed[batches["likely"]]
+        return Three(
+            None if safe is None else safe.step_s_likely,
+            None if likely is None else likely.step_s_likely,
+            None if safe is None else safe.step_s_low,
+        )
+
+    def _decode(self, batch: int) -> Decode | None:
+        """The step of a batch; None for an empty one, and where nothing is known of it."""
         from kvplan.plan.roofline import decode
 
-        batch = self.question.batch or _sequences(self.counted["safe"])
-        timed = decode(replace(self.request, context=self.tokens), self.kv, batch) if batch else None
-        if timed is None:
-            return Three.exactly(None)
-        return Three(timed.step_s_likely, timed.step_s_likely, timed.step_s_low)
+        return decode(replace(self.request, context=self.tokens), self.kv, batch) if batch else None
 
     def headroom(self) -> Three:
         """Cache bytes of the fullest GPU that are left when `concurrency` sequences of the context are held."""

@@ -50,7 +50,7 @@ LORA_RANK = 16
 _COUNTED = (
     ("kv_memory", 1, units.LARGEST), ("weights_per_gpu", 1, units.LARGEST), ("overhead", 0, units.LARGEST),
     ("block_size", 1, units.MOST), ("max_num_batched_tokens", 1, units.LARGEST), ("max_num_seqs", 1, units.MOST),
-    ("speculative_tokens", 0, units.MOST), ("max_loras", 0, units.MOST), ("max_lora_rank", 1, units.MOST),
+    ("max_num_active_seqs", 1, units.MOST), ("speculative_tokens", 0, units.MOST), ("max_loras", 0, units.MOST), ("max_lora_rank", 1, units.MOST),
 )  # fmt: skip
 """Fields of Options that are whole numbers, with their least and their most."""
 
@@ -64,7 +64,9 @@ class Options:
     captured. speculative_tokens: drafted each step by the model's own multi-token-prediction layers, or by the model that
     drafts for it (kvplan.arch.extras.with_draft); 0 leaves those layers out.
     max_loras, max_lora_rank: LoRA adapters resident at once, 0 for none, and the rank that each may have. lora_targets:
-    last steps of the modules they adapt, None for every linear layer.
+    last steps of the modules they adapt, None for every linear layer. max_num_active_seqs: of max_num_seqs, those that run
+    at once. chunked_prefill: whether a prompt may be cut into steps. throughput: whether defaults of steps are doubled.
+    batched_experts: whether experts exchange tokens in batches of a fixed size.
     """
 
     utilization: float | None = None
@@ -82,6 +84,15 @@ class Options:
     max_loras: int = 0
     max_lora_rank: int = LORA_RANK
     lora_targets: tuple[str, ...] | None = None
+    max_num_active_seqs: int | None = None
+    chunked_prefill: bool = True
+    throughput: bool = False
+    batched_experts: bool = False
+
+    @property
+    def most_running(self) -> int | None:
+        """Sequences that may run at once by what was asked for; None where nothing says so."""
+        return min(filter(None, (self.max_num_seqs, self.max_num_active_seqs)), default=None)
 
     def __post_init__(self) -> None:
         """Raises: BadSize, naming the field."""

@@ -121,7 +121,7 @@ class Formula:
 
     def capacity(self, kv_bytes: int) -> Capacity | Refusal:
         """Whole sequences of the setup's length in `kv_bytes` on each GPU: the least of all stages, times the replicas."""
-        context, replicas, most = self.setup.context, self.setup.parallel.dp, self.setup.options.max_num_seqs
+        context, replicas, most = self.setup.context, self.setup.parallel.dp, self.setup.options.most_running
         found = formula(self.setup.curves(self.kv), replicas, context, kv_bytes)
         if found.max_sequences == 0:
             need = self.reserved()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from kvplan.engines.vllm.tables.variables import LONGER
-from kvplan.manifests import environment
+from kvplan.manifests import accelerators, environment
+from kvplan.manifests.accelerators import Device
 from kvplan.manifests.command import Arguments
 from kvplan.manifests.container import Container
-from kvplan.manifests.images import DEVICES, foreign_number, image_device, image_version
-from kvplan.manifests.keys import STRETCHED
+from kvplan.manifests.images import DEVICES as KINDS
+from kvplan.manifests.images import foreign_number, image_device, image_version
+from kvplan.manifests.keys import DEVICES, STRETCHED
 from kvplan.manifests.said import Given, Key, Placed
 
 UNSAID_VERSION = "engine-version"
@@ -27,7 +29,7 @@ def device(container: Container, found: Arguments) -> str | None:
     return container.device or image_device(container.image or "") or _device(found)
 
 
-def layer(container: Container) -> dict[Key, Placed]:
+def layer(container: Container, found: Arguments) -> dict[Key, Placed]:
     """What the container says beside the command: the engine's version and the accelerator."""
     said: dict[Key, Placed] = {}
     version = image_version(container.image) if container.image else None
@@ -35,15 +37,29 @@ def layer(container: Container) -> dict[Key, Placed]:
         said[("engine",)] = Given(f"vllm@{version}", container.place)
     if container.gpu is not None:
         said[("gpu",)] = container.gpu
+    if devices := tuple(_devices(container, found)):
+        said[(DEVICES,)] = Given(devices, container.place)
     if container.variables.get(LONGER, "0").lower() in {"1", "true"}:
         said[("flags", STRETCHED)] = Given("true", container.place)
     return said
 
 
+def _devices(container: Container, found: Arguments) -> Iterator[Device]:
+    """Everything that is said of the accelerator: by whoever describes the container, its image, its environment."""
+    yield from container.devices
+    if container.image and (device := accelerators.of_image(container.image)) is not None:
+        yield device
+    for name in environment.VISIBLE:
+        yield from accelerators.of_ids(name, container.variables.get(name, ""))
+    picked = found.flags.get("device-ids")
+    if picked is not None and picked.text:
+        yield from accelerators.of_ids("--device-ids", picked.text)
+
+
 def _device(found: Arguments) -> str | None:
     """What --device of earlier releases names."""
     value = found.flags.get("device")
-    return DEVICES.get(value.text) if value is not None and value.text is not None else None
+    return KINDS.get(value.text) if value is not None and value.text is not None else None
 
 
 def _check_environment(container: Container, found: Arguments) -> None:
@@ -59,7 +75,7 @@ def _check_environment(container: Container, found: Arguments) -> None:
 def _check_gpus(container: Container, found: Arguments, layer: Mapping[Key, Placed]) -> None:
     """Whether the container has the GPUs that tensor parallelism needs; pipelines may reach over several nodes."""
     tp = layer.get(("parallel", "tp"))
-    given, whose = _given_gpus(container)
+    given, whose = _given_gpus(container, found)
     nodes = _nodes(container, found)
     if given is None or nodes is None:
         return
@@ -71,14 +87,17 @@ def _check_gpus(container: Container, found: Arguments, layer: Mapping[Key, Plac
         found.remark("gpu-count", text, place, "error")
 
 
-def _given_gpus(container: Container) -> tuple[int | None, str]:
+def _given_gpus(container: Container, found: Arguments) -> tuple[int | None, str]:
     """How many GPUs a container has, and who says so; None where nobody does."""
     asked = container.gpus
     count = int(str(asked.value)) if asked is not None and str(asked.value).isdigit() else None
+    whose = "the container asks for" if container.image is not None else "its job asks for"
     seen = environment.visible(container.variables)
     if seen is not None and (count is None or seen[1] < count):
-        return seen[1], f"{seen[0]} shows it"
-    return count, "the container asks for"
+        count, whose = seen[1], f"{seen[0]} shows it"
+    picked = found.flags.get("device-ids")
+    ids = [each for each in (picked.text or "").split(",") if each.strip()] if picked is not None else []
+    return (len(ids), "--device-ids picks") if ids and (count is None or len(ids) < count) else (count, whose)
 
 
 def _nodes(container: Container, found: Arguments) -> int | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
 from kvplan.errors import BadFile
+from kvplan.manifests.accelerators import AMD, AMD_DEVICE, Device, of_ids
 from kvplan.manifests.command import Configured, FindConfig
 from kvplan.manifests.container import Container, Served, nothing
 from kvplan.manifests.containers import served_by
@@ -97,6 +98,7 @@ def _container(name: str, service: Node, file: str, known: Mapping[str, str], do
         variables=_environment(service, known),
         find=_configs(service, document, file, tree),
         gpus=_gpus(service, file),
+        devices=tuple(_devices(service)),
     )
 
 
@@ -205,11 +207,25 @@ def _items(node: Node, key: str) -> Sequence[Node]:
     return found.items if found is not None else ()
 
 
+def _devices(service: Node) -> Iterator[Device]:
+    """Device files of AMD's GPUs, and slices among the GPUs that are reserved."""
+    if any((item.text or "").startswith(AMD_DEVICE) for item in _items(service, "devices")):
+        yield Device(AMD_DEVICE, AMD)
+    for device in _reserved(service):
+        ids = device.get("device_ids")
+        for item in ids.items if ids is not None else ():
+            yield from of_ids("device_ids", item.text or "")
+
+
+def _reserved(service: Node) -> list[Node]:
+    """GPUs that a service reserves, by either way of saying so."""
+    reserved = service.get("deploy", "resources", "reservations", "devices")
+    return [*(reserved.items if reserved is not None else ()), *_items(service, "gpus")]
+
+
 def _gpus(service: Node, file: str) -> Placed | None:
     """How many GPUs the reservation asks for; None for `all`."""
-    reserved = service.get("deploy", "resources", "reservations", "devices")
-    devices = [*(reserved.items if reserved is not None else ()), *_items(service, "gpus")]
-    for device in devices:
+    for device in _reserved(service):
         ids, count = device.get("device_ids"), device.get("count")
         if ids is not None and ids.items:
             return Given(str(len(ids.items)), Place(file, ids.key_line))

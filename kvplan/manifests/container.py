@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kvplan.manifests.accelerators import Device
 from kvplan.manifests.command import Command, FindConfig
 from kvplan.manifests.said import Place, Placed, Unread
 from kvplan.manifests.words import Word
@@ -20,7 +21,7 @@ class Container:
 
     entrypoint: whether `words` begin with a program, or continue the image's own entry point. variables: what is known
     of its environment. gpu: the accelerator its node is chosen by. gpus: how many it asks for. nodes: how many containers
-    like it serve together, None where that isn't known. device: what it asks for that is no GPU of NVIDIA's or AMD's.
+    like it serve together, None where that isn't known. devices: what else is said of its accelerator. device: what it asks for that is no GPU of NVIDIA's or AMD's.
     inner: its own name beside others of the same object.
     """
 
@@ -36,6 +37,7 @@ class Container:
     gpus: Placed | None = None
     nodes: int | None = 1
     device: str | None = None
+    devices: tuple[Device, ...] = ()
     inner: str = ""
 
     @property

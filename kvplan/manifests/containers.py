@@ -13,7 +13,7 @@ from kvplan.manifests.container import Container, Served
 from kvplan.manifests.images import image_version, is_vllm_image
 from kvplan.manifests.meaning import layer_of
 from kvplan.manifests.releases import known_release
-from kvplan.manifests.runners import TELLING, docker, kubectl, program, starts_unknown
+from kvplan.manifests.runners import TELLING, docker, kubectl, program, srun, starts_unknown
 from kvplan.manifests.said import Place, Unread
 from kvplan.manifests.words import Word, commands, surrounded
 
@@ -41,7 +41,7 @@ def served_by(container: Container, depth: int = 0) -> Served:
     for words, variables in script:
         if program(words[0]) in _QUOTING:
             continue
-        here = replace(container, variables={**container.variables, **variables})
+        here = srun(words, replace(container, variables={**container.variables, **variables}))
         where = docker(words, here) or kubectl(words, here) or container
         if (rest := serve_arguments(words)) is not None and where is container:
             found += _read(here, rest[0], positional=rest[1])
@@ -194,5 +194,5 @@ def _read(container: Container, words: list[Word], *, positional: bool) -> Serve
         line = words[0].line if words else container.line
         return Served(unread=(Unread(container.name, why, Place(container.file, line)),))
     around.check(container, found, layer)
-    said = {**around.layer(container), **layer}
+    said = {**around.layer(container, found), **layer}
     return Served((Command(container.name, container.place, said, tuple(found.remarks), found.given),))

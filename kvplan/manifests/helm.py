@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from kvplan.manifests import names, stack
+from kvplan.manifests.accelerators import of_resource
 from kvplan.manifests.container import Container, Served
 from kvplan.manifests.containers import served_by
 from kvplan.manifests.images import is_vllm_image
 from kvplan.manifests.nodes import Node, plain
-from kvplan.manifests.pods import device_of, pod_gpu, resource_gpus
+from kvplan.manifests.pods import device_of, devices_of, foreign, pod_gpu, resource_gpus
 from kvplan.manifests.said import Given, Place, Placed, Remark, Unread
 from kvplan.manifests.words import Word, listed
 
@@ -122,6 +123,8 @@ def _served(found: _Found, file: str) -> Served:
     words = [word for key in _ARGUMENTS if key != "command" for word in _listed(node, key)]
     of_chart = stack.is_model(node) and not stack.spread(node)
     extra, model = stack.settings(node) if of_chart else _settings(node), _model(found)
+    kind = node.said("requestGPUType") or ""
+    asked = of_resource(kind)
     container = Container(
         name=found.name,
         file=file,
@@ -131,7 +134,8 @@ def _served(found: _Found, file: str) -> Served:
         entrypoint=bool(command),
         gpu=pod_gpu((*found.around, node), file, node),
         gpus=resource_gpus(node, file) or _requested(node, file),
-        device=device_of(node),
+        device=device_of(node) or foreign(kind),
+        devices=(*devices_of((*found.around, node), file, node), *((asked,) if asked is not None else ())),
         nodes=None if stack.spread(node) else 1,
         variables=stack.variables(node, found.around) if of_chart else {},
     )

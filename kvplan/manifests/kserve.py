@@ -54,6 +54,7 @@ def served_by_runtime(
         yield replace(
             whole, words=tuple(words), line=item.line, variables={**whole.variables, **own.variables},
             gpu=own.gpu or whole.gpu, gpus=own.gpus or whole.gpus, device=own.device or whole.device,
+            devices=own.devices or whole.devices,
         )  # fmt: skip
 
 

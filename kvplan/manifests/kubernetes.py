@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from kvplan.manifests.accelerators import AMD, NVIDIA, Device
 from kvplan.manifests.container import Container, Served
 from kvplan.manifests.containers import served_by
 from kvplan.manifests.images import DEVICES as IMAGE_DEVICES
@@ -114,6 +115,11 @@ def _kubeai(item: Node, file: str) -> Iterator[Container]:
         image="vllm",
         entrypoint=False,
         variables={key: node.text or "" for key, node in env.keys.items()} if env is not None else {},
+        devices=tuple(
+            Device(profile.text or "", vendor)
+            for vendor in (NVIDIA, AMD)
+            if profile and f"{vendor}-" in (profile.text or "")
+        ),
         gpus=Given(count, Place(file, profile.key_line)) if profile is not None and count.isdigit() else None,
         device=next(
             (device for word, device in IMAGE_DEVICES.items() if profile and f"{word}-" in (profile.text or "")), None

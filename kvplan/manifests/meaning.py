@@ -8,14 +8,18 @@ from kvplan.engines.vllm.tables.steps import too_few_tokens
 from kvplan.errors import KvplanError
 from kvplan.manifests import speculative, transfer
 from kvplan.manifests.command import Arguments, Value
-from kvplan.manifests.keys import STRETCHED
-from kvplan.manifests.meanings import MEANINGS, FlagMeaning
+from kvplan.manifests.flag_meaning import FlagMeaning
+from kvplan.manifests.keys import ENDLESS, STRETCHED
+from kvplan.manifests.meanings import MEANINGS
 from kvplan.manifests.said import Given, Key, Placed
 from kvplan.manifests.values import human, whole
 from kvplan.text import nearest
 
 COUNTED = frozenset({*MEANINGS, *speculative.FLAGS})
 """Flags whose value matters: one that only the shell knows leaves the command unread."""
+
+
+LONGER = "long-prefill-token-threshold"
 
 
 def layer_of(found: Arguments) -> dict[Key, Placed]:
@@ -40,11 +44,14 @@ def _say(name: str, value: Value, meaning: FlagMeaning, found: Arguments, layer:
     if not _listed(name, value):
         text = f"vLLM refuses --{name} {value.text}: no release has it"
         found.remark("bad-argument", text + _near(name, value), value.place, "error", about=name)
-    elif meaning.remarked(said):
+        return
+    if meaning.remarked(said):
         found.remark("not-counted", f"--{name}: {meaning.uncounted}", value.place, about=name)
         if meaning.stretches:
             layer[("flags", STRETCHED)] = Given("true", value.place)
-    elif meaning.key is not None and (read := _read(name, value, meaning, found)) is not None:
+        if not meaning.partly:
+            return
+    if meaning.key is not None and (read := _read(name, value, meaning, found)) is not None:
         layer[meaning.key] = Given(read, value.place)
 
 
@@ -90,15 +97,14 @@ def _order(word: str) -> tuple[int, str]:
 
 def _check_tokens(found: Arguments, layer: Mapping[Key, Placed]) -> None:
     """Batches that vLLM refuses. Source: vLLM 0.33 config/scheduler.py verify_max_model_len."""
-    batched = layer.get(("flags", "max_num_batched_tokens"))
-    if batched is None:
+    batched, sequences = (layer.get(("flags", name)) for name in ("max_num_batched_tokens", "max_num_seqs"))
+    if batched is not None and sequences is not None and too_few_tokens(human(batched.value), whole(sequences.value)):
+        text = f"vLLM refuses --max-num-batched-tokens {human(batched.value):,}, which is less than --max-num-seqs {sequences.value}"
+        found.remark("bad-argument", text, batched.place, "error")
+    longer, context = found.flags.get(LONGER), layer.get(("context",))
+    threshold = longer.text if longer is not None else None
+    if longer is None or threshold is None or not threshold.isdigit() or context is None or context.value == ENDLESS:
         return
-    tokens = human(batched.value)
-    sequences, context = layer.get(("flags", "max_num_seqs")), layer.get(("context",))
-    chunked = found.flags.get("enable-chunked-prefill")
-    if sequences is not None and too_few_tokens(tokens, whole(sequences.value)):
-        text = f"vLLM refuses --max-num-batched-tokens {tokens:,}, which is less than --max-num-seqs {sequences.value}"
-        found.remark("bad-argument", text, batched.place, "error")
-    if chunked is not None and not chunked.on and context is not None and tokens < int(context.value):
-        text = f"vLLM refuses --max-num-batched-tokens {tokens:,} without chunked prefill, as a prompt may have {context.value:,}"
-        found.remark("bad-argument", text, batched.place, "error")
+    if int(threshold) > int(context.value):
+        text = f"vLLM refuses --{LONGER} {int(threshold):,}, which is more than --max-model-len {context.value:,}"
+        found.remark("bad-argument", text, longer.place, "error", about=LONGER)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kvplan.manifests.accelerators import Device, of_labels, of_resource
 from kvplan.manifests.command import Configured
 from kvplan.manifests.container import Container
 from kvplan.manifests.nodes import Node
@@ -28,12 +29,11 @@ INSTANCES = {
 _INSTANCE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 _COUNTED = re.compile(r"(nvidia|amd)\.com/(gpu|mig-(?P<profile>\d+g\.\d+gb))")
 DEVICES = {
-    "google.com/tpu": "a TPU", "cloud-tpus.google.com/v2": "a TPU", "cloud-tpus.google.com/v3": "a TPU", "habana.ai/gaudi": "Gaudi",
-    "aws.amazon.com/neuron": "Neuron", "aws.amazon.com/neuroncore": "Neuron", "aws.amazon.com/neurondevice": "Neuron",
-    "gpu.intel.com/i915": "an Intel GPU", "gpu.intel.com/xe": "an Intel GPU", "huawei.com/Ascend910": "Ascend",
-    "huawei.com/Ascend310P": "Ascend", "huawei.com/ascend-1980": "Ascend", "rebellions.ai/ATOM": "an NPU", "furiosa.ai/rngd": "an NPU",
+    "google.com/tpu": "a TPU", "cloud-tpus.google.com/": "a TPU", "habana.ai/": "Gaudi", "aws.amazon.com/neuron": "Neuron",
+    "gpu.intel.com/": "an Intel GPU", "huawei.com/Ascend": "Ascend", "huawei.com/ascend": "Ascend", "rebellions.ai/": "an NPU",
+    "furiosa.ai/": "an NPU",
 }  # fmt: skip
-"""Resources that stand for devices whose memory vLLM plans by other rules."""
+"""Beginnings of resources that stand for devices whose memory vLLM plans by other rules."""
 
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
@@ -103,6 +103,7 @@ def container_of(item: Node, pod: Node, node: Node, maps: ConfigMaps, file: str,
         gpu=pod_gpu((pod,), file, node),
         gpus=resource_gpus(node, file),
         device=device_of(node),
+        devices=tuple(devices_of((pod,), file, node)),
         nodes=nodes,
     )
 
@@ -156,9 +157,26 @@ def device_of(container: Node) -> str | None:
     for kind in ("limits", "requests"):
         resources = container.get("resources", kind)
         for key in resources.keys if resources is not None else ():
-            if key in DEVICES:
-                return DEVICES[key]
+            if (kind_of := foreign(key)) is not None:
+                return kind_of
     return None
+
+
+def foreign(resource: str) -> str | None:
+    """The kind of device that a resource stands for, where that is no GPU of NVIDIA's or AMD's."""
+    return next((kind for start, kind in DEVICES.items() if resource.startswith(start)), None)
+
+
+def devices_of(pods: Sequence[Node], file: str, container: Node) -> Iterator[Device]:
+    """What a container asks for in GPUs, and what its pods say of their nodes'."""
+    for kind in ("limits", "requests"):
+        resources = container.get("resources", kind)
+        found = [(key, node.text or "") for key, node in (resources.keys if resources is not None else {}).items()]
+        asked = [device for key, amount in found if (device := of_resource(key, amount)) is not None]
+        if asked:
+            yield from asked
+            break
+    yield from of_labels((key, value) for pod in pods for key, value, _ in _selectors(pod, file))
 
 
 def _resources(container: Node, file: str) -> tuple[Placed | None, str | None]:

@@ -11,27 +11,31 @@ from kvplan.manifests.said import Level, Remark
 from kvplan.text import meant
 
 ENGINE = "vllm"
+WARN: Level = "warn"
+ERROR: Level = "error"
 
 
 def remarks(flags: Iterable[GivenFlag], version: str | None) -> Iterator[Remark]:
     """What a release says to the flags. version: as whoever asked for it wrote it; None where nobody did."""
     from kvplan.engines.vllm.tables.versions import NEWEST, text
 
-    release = known_release(version)
-    # Only the newest release's server was read whole: of another one, a flag that nobody knows may be its own.
-    level: Level = "error" if release is not None and names.newest(release) else "warn"
+    release, called = known_release(version), f"vLLM {version or text(NEWEST)}"
+    # Where nobody names a release it is planned as the newest, and may be run by one that still has the flag.
+    planned, level = (NEWEST, WARN) if version is None else (release, ERROR)
     for flag in flags:
         if not names.has(flag.name):
             hint = meant(flag.name, names.KNOWN, dashes="--", cutoff=0.8)
-            what = f"vLLM {version or text(NEWEST)} has no flag --{flag.name}" + (f"; {hint}" if hint else "")
-            yield Remark("unknown-flag", what, flag.place, level)
-        elif release is None:
+            what = f"{called} has no flag --{flag.name}" + (f"; {hint}" if hint else "")
+            # Only the newest release's server was read whole: of another one, a flag that nobody knows may be its own.
+            surely = release is not None and names.newest(release)
+            yield Remark("unknown-flag", what, flag.place, ERROR if surely else WARN)
+        elif planned is None:
             continue
-        elif names.lacks(release, flag.name):
-            what = f"vLLM {version} has no flag --{flag.name}{names.having(release, flag.name)}"
-            yield Remark("unknown-flag", what, flag.place, "error")
-        elif flag.text is not None and names.refuses(release, flag.name, flag.text):
-            yield Remark("bad-argument", f"vLLM {version} refuses --{flag.name} {flag.text}", flag.place, "error")
+        elif names.lacks(planned, flag.name):
+            what = f"{called} has no flag --{flag.name}{names.having(planned, flag.name)}"
+            yield Remark("unknown-flag", what, flag.place, level)
+        elif flag.text is not None and names.refuses(planned, flag.name, flag.text):
+            yield Remark("bad-argument", f"{called} refuses --{flag.name} {flag.text}", flag.place, level)
 
 
 def lacked(flags: Iterable[GivenFlag], version: str | None) -> frozenset[str]:

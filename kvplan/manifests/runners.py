@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from kvplan.manifests.accelerators import AMD, AMD_DEVICE, Device, of_ids
 from kvplan.manifests.container import Container
 from kvplan.manifests.images import is_vllm_image
 from kvplan.manifests.said import Given, Place, Placed
@@ -56,7 +58,9 @@ def docker(words: Sequence[Word], outer: Container) -> Container | None:
                 entrypoint=entry is not None,
                 variables={**outer.variables, **dict(_given_variables(before))},
                 line=words[0].line,
-                gpus=_gpu_count(gpus, outer.file) if gpus is not None else None,
+                gpus=_gpu_count(gpus, outer.file) if gpus is not None else _handed(before, outer.file),
+                devices=tuple(_devices(before)),
+                nodes=1,
             )
     return None
 
@@ -88,6 +92,61 @@ def _gpu_count(word: Word, file: str) -> Placed | None:
     if text.startswith("device="):
         return Given(str(len(text.removeprefix("device=").split(","))), Place(file, word.line))
     return Given(text, Place(file, word.line)) if text.isdigit() else None
+
+
+def _options(words: Sequence[Word], name: str) -> Iterator[Word]:
+    """Every value of an option that may be given several times."""
+    for index, word in enumerate(words):
+        if word.text == name and index + 1 < len(words):
+            yield words[index + 1]
+        elif word.text.startswith(f"{name}="):
+            yield replace(word, text=word.text.partition("=")[2])
+
+
+_CDI = "nvidia.com/gpu="
+"""How `--device` names a GPU of NVIDIA's by the Container Device Interface: `nvidia.com/gpu=0`, or `=all`."""
+
+
+def _handed(words: Sequence[Word], file: str) -> Placed | None:
+    """How many GPUs `--device nvidia.com/gpu=N` gives; None for all, and where none is given so."""
+    given = [word for word in _options(words, "--device") if word.text.startswith(_CDI)]
+    if not given or any(word.text == f"{_CDI}all" for word in given):
+        return None
+    return Given(str(len(given)), Place(file, given[0].line))
+
+
+def _devices(words: Sequence[Word]) -> Iterator[Device]:
+    """What is said of the accelerator: AMD's device file, and slices among the GPUs that are given."""
+    for word in _options(words, "--device"):
+        if word.text.startswith(AMD_DEVICE):
+            yield Device(AMD_DEVICE, AMD)
+        elif word.text.startswith(_CDI):
+            yield from of_ids("--device nvidia.com/gpu", word.text.removeprefix(_CDI))
+    for word in _options(words, "--gpus"):
+        yield from of_ids("--gpus device", word.text.strip("\"'").removeprefix("device="))
+
+
+_ALLOTTED = ("--gpus", "-G", "--gpus-per-node", "--gpus-per-task", "--gres")
+"""Options of srun that say how many GPUs a job, a node or a task gets."""
+
+
+def srun(words: Sequence[Word], outer: Container) -> Container:
+    """The process with the GPUs that `srun --gpus=1 COMMAND` gives it; as it is for another command, or on several nodes."""
+    if not words or program(words[0]) != "srun":
+        return outer
+    nodes = next((word.text for name in ("-N", "--nodes") for word in _options(words, name)), "1")
+    given = [word for name in _ALLOTTED for word in _options(words, name)]
+    counts = [(int(match[1]), word) for word in given if (match := _COUNT.search(word.text)) is not None]
+    if nodes != "1":
+        return replace(outer, nodes=None)
+    if not counts:
+        return outer
+    count, word = min(counts, key=lambda entry: entry[0])
+    return replace(outer, gpus=Given(str(count), Place(outer.file, word.line)))
+
+
+_COUNT = re.compile(r"(?:^|:)(\d+)$", re.ASCII)
+"""The number at the end of `1`, `h100:1` and `gpu:h100:1`."""
 
 
 def kubectl(words: Sequence[Word], outer: Container) -> Container | None:

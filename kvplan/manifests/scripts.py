@@ -23,9 +23,11 @@ def served(text: str, file: str, tree: Tree, known: Mapping[str, str] | None = N
     """What the script serves: one command a line, called by its line. known: variables that it starts with."""
     script = surrounded(text, 1, known)
     held = holders(text)
-    nodes = None if any(gathers(words) for words, _ in script.commands) else 1
+    nodes: int | None = 1
     found: list[Served] = []
     for words, variables in script.commands:
+        if gathers(words):  # from here on
+            nodes = None
         process = replace(_process(words, file, tree, {**(known or {}), **variables}), nodes=nodes)
         each = served_by(process)
         if each == Served() and held and (source := _run(words)) is not None and _names(source) & held:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.manifests.command import Arguments, CantRead, Value, tree_of
+from kvplan.manifests.keys import GUESSED
 from kvplan.manifests.said import Given, Key, Place, Placed
 
 CONFIG = "speculative-config"
@@ -23,8 +24,11 @@ APART = {
 
 FLAGS = frozenset({CONFIG, *APART})
 
-GUESSED = frozenset({"ngram", "[ngram]", "suffix"})
+FROM_TEXT = frozenset({"ngram", "[ngram]", "suffix"})
 """Methods, and models, that stand for no model at all: tokens are guessed from the text, on the host."""
+
+SUFFIX_DEPTH = 24
+"""Tokens that suffix decoding guesses at most unless somebody says. Source: suffix_decoding_max_tree_depth."""
 
 DRAFTS = frozenset({"", "draft_model", "eagle", "eagle3"})
 """Methods whose model is loaded whole beside the other; one that isn't named is found by the model."""
@@ -58,16 +62,33 @@ def read(found: Arguments, layer: dict[Key, Placed]) -> None:
     Raises: CantRead for a configuration that isn't an object.
     """
     asked = _asked(found)
-    if asked is None or asked.method in GUESSED or asked.model in GUESSED:
+    if asked is None:
         return
     own = asked.model is None or asked.model == _text(layer.get(("model",)))
     if asked.method.endswith("mtp") and own:
         _tokens(asked, found, layer)
+    elif asked.method in FROM_TEXT or asked.model in FROM_TEXT:
+        _guesses(asked, found, layer)
     elif asked.model is not None and asked.method in DRAFTS:
         _drafts(asked, asked.model, found, layer)
     elif asked.keys:
-        text = f"speculative decoding by method {asked.method or 'unnamed'} is not counted: neither its weights nor its cache"
+        text = f"what drafts by method {asked.method or 'unnamed'} is not counted: neither its weights nor its cache"
         found.remark("not-counted", text, asked.place)
+        if "num_speculative_tokens" in asked.keys:
+            _guesses(asked, found, layer)
+
+
+def _guesses(asked: Asked, found: Arguments, layer: dict[Key, Placed]) -> None:
+    """Tokens that no planned layer drafts: a recurrent model keeps a state for each of them all the same."""
+    if "suffix" in (asked.method, asked.model):
+        depth = asked.keys.get("suffix_decoding_max_tree_depth", SUFFIX_DEPTH)
+        asked.keys.setdefault("num_speculative_tokens", depth)
+    if "num_speculative_tokens" not in asked.keys:
+        text = f"vLLM refuses method {asked.method or asked.model} without num_speculative_tokens"
+        found.remark("bad-argument", text, asked.place, "error")
+        return
+    layer[("flags", GUESSED)] = Given("true", asked.place)
+    _tokens(asked, found, layer)
 
 
 def _asked(found: Arguments) -> Asked | None:

@@ -14,6 +14,10 @@ from kvplan.manifests.keys import CONNECTORS, EVENTS
 from kvplan.manifests.said import Given, Key, Placed
 
 TRANSFER, PUBLISHED = "kv-transfer-config", "kv-events-config"
+OFFLOADED, BACKEND = "kv-offloading-size", "kv-offloading-backend"
+NATIVE, BESIDE = "OffloadingConnector", "LMCacheMPConnector"
+"""What --kv-offloading-size makes the connector, whatever else is said. Source: config/vllm.py _post_init_kv_transfer_config."""
+FLAGS = frozenset({TRANSFER, PUBLISHED, OFFLOADED, BACKEND})
 MULTI, UNNAMED = "MultiConnector", "(unnamed)"
 
 
@@ -27,6 +31,12 @@ def read(found: Arguments, layer: dict[Key, Placed]) -> None:
     events = found.flags.get(PUBLISHED)
     if events is not None and events.text != "None":
         layer[("flags", EVENTS)] = Given("true", events.place)
+    offloaded = found.flags.get(OFFLOADED)
+    if offloaded is not None and offloaded.text != "None":
+        backend = found.flags.get(BACKEND)
+        native = backend is None or backend.text in ("native", "None")
+        layer[("flags", CONNECTORS)] = Given(NATIVE if native else BESIDE, offloaded.place)
+        return
     given = found.flags.get(TRANSFER)
     if given is None or given.text == "None":
         return

@@ -151,6 +151,22 @@ def unoptimized(value: object) -> str | None:
     return "true" if value == "0" else None
 
 
+def sizes_graphs(value: object) -> bool:
+    """Whether a compilation configuration says itself for which batches CUDA graphs are captured."""
+    said = tree(value)
+    return isinstance(said, dict) and any("capture_size" in key and said[key] is not None for key in said)
+
+
+def doubled(value: object) -> bool:
+    """Whether a performance mode doubles the defaults of a step. Source: vLLM 0.33 engine/arg_utils.py."""
+    return value == "throughput"
+
+
+def batched(value: object) -> bool:
+    """Whether experts exchange tokens in batches of a fixed size. Source: vLLM 0.33 config/parallel.py use_batched_dp_moe."""
+    return value in ("deepep_low_latency", "nixl_ep")
+
+
 def adds_experts(value: object) -> bool:
     """Whether a configuration of expert load balancing copies experts."""
     said = tree(value)

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from kvplan.engines.vllm.tables.flags import FLAGS
-from kvplan.manifests import names, parse, releases
+from kvplan.manifests import names, parse, releases, speculative, transfer
 from kvplan.manifests.arguments import read_arguments
 from kvplan.manifests.command import CantRead, Configured
+from kvplan.manifests.harmless import HARMLESS
 from kvplan.manifests.meaning import layer_of
 from kvplan.manifests.meanings import MEANINGS
 from kvplan.manifests.said import Place
@@ -97,7 +98,7 @@ def test_an_argument_with_a_blank_in_it_does_not_start():
         (("m", "--enable-lora", "--lora-dtype", "float32"), "not-counted"),
         (("m", "--mamba-cache-mode", "all"), "not-counted"),
         (("m", "--cpu-offload-gb", "10"), "not-counted"),
-        (("m", "--quantization", "bitsandbytes"), "not-counted"),
+        (("m", "--quantization", "fp8"), "not-counted"),
         (("m", "--dtype", "float32"), "not-counted"),
         (
             ("m", "--speculative-config", '{"model": "d", "num_speculative_tokens": 3, "method": "medusa"}'),
@@ -123,8 +124,16 @@ def test_what_a_plan_does_not_count_is_told(words: tuple[str, ...], rule: str):
     [
         ("m", "--dtype", "auto", "--cpu-offload-gb", "0"),
         ("m", "--tool-call-parser", "hermes", "--enable-auto-tool-choice", "--port", "8000", "--api-key", "a", "b"),
-        ("m", "--speculative-config", '{"method": "ngram", "num_speculative_tokens": 3}'),
-        ("m", "--swap-space", "4", "--disable-log-requests", "--uvicorn-log-level", "info", "--headless"),
+        (
+            "m",
+            "--uvicorn-log-level",
+            "info",
+            "--headless",
+            "--disable-custom-all-reduce",
+            "--kv-offloading-size",
+            "None",
+        ),
+        ("m", "--watermark", "0.0", "--mm-ipc-gpu-memory-gb", "0", "--runner", "generate", "--no-enable-eplb"),
         ("m", "--compilation-config", '{"cudagraph_mode": "FULL"}', "-O3"),
     ],
 )
@@ -136,6 +145,80 @@ def test_what_does_not_touch_memory_is_silent(words: tuple[str, ...]):
 def test_what_is_said_of_the_checkpoint_is_kept_to_be_held_against_it():
     layer, warned, errors = read("m", "--dtype", "bfloat16", "--quantization", "awq")
     assert (layer, warned, errors) == ({"model": "m", "flags.dtype": "bfloat16", "flags.quantization": "awq"}, [], [])
+
+
+@pytest.mark.parametrize(
+    ("words", "tokens"),
+    [
+        (("--speculative-config", '{"method": "ngram", "num_speculative_tokens": 10}'), 10),
+        (("--speculative-config", '{"model": "[ngram]", "num_speculative_tokens": 4, "prompt_lookup_max": 4}'), 4),
+        (("--spec-method", "ngram", "--spec-tokens", "10"), 10),
+        (("--spec-method", "suffix", "--spec-tokens", "6"), 6),
+        (("--spec-method", "suffix"), 24),  # suffix_decoding_max_tree_depth
+        (("--speculative-config", '{"method": "suffix", "suffix_decoding_max_tree_depth": 12}'), 12),
+    ],
+)
+def test_tokens_that_are_guessed_from_the_text_are_drafted_too(words: tuple[str, ...], tokens: int):
+    layer, warned, errors = read("m", *words)
+    assert (layer["flags.num_speculative_tokens"], layer["flags.guessed"]) == (tokens, "true")
+    assert (warned, errors) == ([], [])
+
+
+@pytest.mark.parametrize("method", ["medusa", "ngram_gpu", "custom_class", "dflash"])
+def test_tokens_of_drafts_that_are_not_counted_are_drafted_all_the_same(method: str):
+    layer, warned, errors = read("m", "--spec-method", method, "--spec-model", "x", "--spec-tokens", "10")
+    assert (layer["flags.num_speculative_tokens"], "draft" in layer) == (10, False)
+    assert (warned, errors) == (["not-counted"], [])
+
+
+def test_what_a_flag_of_the_scheduler_says_is_counted():
+    layer, warned, errors = read(
+        "m", "--no-enable-chunked-prefill", "--performance-mode", "throughput", "--max-num-active-seqs", "2"
+    )
+    said = {
+        "flags.enable_chunked_prefill": False,
+        "flags.performance_mode": "throughput",
+        "flags.max_num_active_seqs": "2",
+    }
+    assert (layer, warned, errors) == ({"model": "m", **said}, [], [])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--performance-mode", "interactivity"), ("--watermark", "0.5"), ("--mm-ipc-gpu-memory-gb", "20"),
+        ("--all2all-backend", "deepep_low_latency"), ("--max-num-scheduled-tokens", "100"), ("--runner", "pooling"),
+        ("--compilation-config", '{"cudagraph_capture_sizes": [1, 2, 4]}'), ("--enable-dbo",), ("--enable-eplb",),
+    ],
+)  # fmt: skip
+def test_what_moves_memory_and_is_not_counted_whole_is_told(words: tuple[str, ...]):
+    _, warned, errors = read("m", *words)
+    assert (warned, errors) == (["not-counted"], [])
+
+
+def test_offloading_the_cache_is_a_connector():
+    assert read("m", "--kv-offloading-size", "10")[0]["flags.kv_connector"] == "OffloadingConnector"
+    layer, _, _ = read("m", "--kv-offloading-size", "10", "--kv-offloading-backend", "lmcache")
+    assert layer["flags.kv_connector"] == "LMCacheMPConnector"
+
+
+def test_a_flag_that_the_newest_release_lost_is_told_where_no_release_is_named():
+    found = read_arguments([Word("m", 1), Word("--swap-space", 2), Word("4", 2)], "f", lambda _: None, positional=True)
+    (remark,) = releases.remarks(found.given, None)
+    assert (remark.level, remark.text) == ("warn", "vLLM 0.33.0 has no flag --swap-space, which 0.17.1 had last")
+    (remark,) = releases.remarks(found.given, "0.33.0")
+    assert remark.level == "error"
+    assert not list(releases.remarks(found.given, "0.17.0"))
+
+
+def test_every_flag_is_counted_told_or_harmless_for_a_reason():
+    """A flag that a release brings is in none of the tables until somebody has read what it does."""
+    counted = {*MEANINGS, *speculative.FLAGS, *transfer.FLAGS}
+    every = {*FLAGS, *names.EARLIER}
+    assert not every - counted - HARMLESS.keys()
+    assert not counted & HARMLESS.keys()
+    assert set(HARMLESS) <= every
+    assert all(HARMLESS.values())
 
 
 def test_no_graphs_by_other_words():
@@ -171,7 +254,8 @@ def test_a_config_that_is_not_here():
         ("--kv-cache-dtype", "bf16"), ("--kv-cache-dtype", "q8_0"), ("--enable-lora", "--max-loras", "0"),
         ("--spec-model", "d", "--spec-tokens", "0"), ("--spec-model", "d", "--spec-method", "eagle3"),
         ("--spec-model", "d", "--speculative-config", '{"model": "d", "num_speculative_tokens": 1}'),
-        ("--no-enable-chunked-prefill", "--max-num-batched-tokens", "4096", "--max-model-len", "8192"),
+        ("--long-prefill-token-threshold", "9000", "--max-model-len", "8192"),
+        ("--spec-method", "ngram"), ("--spec-method", "ngram", "--spec-tokens", "0"),
     ],
 )  # fmt: skip
 def test_what_vllm_refuses_is_an_error(words: tuple[str, ...]):
@@ -223,29 +307,32 @@ def remarks_of(version: str, *words: str) -> list[tuple[str, str]]:
 def test_a_flag_that_the_release_lacks_has_no_other_remark():
     redundant = "--num-redundant-experts: redundant experts are not counted: each rank holds more weights than planned"
     assert remarks_of("0.10.2", "--num-redundant-experts", "4") == [("not-counted", redundant)]
-    gone = "vLLM 0.33.0 has no flag --num-redundant-experts, which 0.11.2 had last"
-    assert remarks_of("0.33.0", "--num-redundant-experts", "4") == [("unknown-flag", gone)]
-    assert read("m", "--num-redundant-experts", "4")[1:] == (["not-counted"], [])
+    lost = "vLLM 0.33.0 has no flag --num-redundant-experts, which 0.11.2 had last"
+    assert remarks_of("0.33.0", "--num-redundant-experts", "4") == [("unknown-flag", lost)]
+    assert read("m", "--num-redundant-experts", "4")[1:] == (["not-counted", "unknown-flag"], [])
     (command,) = parse("vllm serve m --num-redundant-experts 4\n", "run.sh", WorkingTree()).commands
     assert [remark.rule for remark in command.remarks_on("vllm@0.10.2")] == ["not-counted"]
     assert [remark.rule for remark in command.remarks_on("vllm@0.19")] == ["unknown-flag"]
 
 
 def test_a_remark_names_the_release_that_is_asked_for():
-    (command,) = parse("vllm serve m --max-num-sequences 4 --monokernel\n", "run.sh", WorkingTree()).commands
+    (command,) = parse("vllm serve m --max-num-sequences 4 --watchdog-config {}\n", "run.sh", WorkingTree()).commands
     texts = {
         engine: [remark.text for remark in command.remarks_on(engine)]
         for engine in (None, "vllm@0.19", "vllm", "ideal")
     }
     meant = "has no flag --max-num-sequences; did you mean --max-num-seqs?"
-    assert texts["vllm@0.19"] == [f"vLLM 0.19 {meant}", "vLLM 0.19 has no flag --monokernel, which came with 0.33.0"]
+    assert texts["vllm@0.19"] == [
+        f"vLLM 0.19 {meant}",
+        "vLLM 0.19 has no flag --watchdog-config, which came with 0.33.0",
+    ]
     assert texts[None] == texts["vllm"] == texts["ideal"] == [f"vLLM 0.33.0 {meant}"]
 
 
 def test_switches_that_once_took_a_value():
     pod = "docker run --gpus 1 vllm/vllm-openai:v{} m --enable-chunked-prefill False --max-num-batched-tokens 4096 --max-model-len 8192\n"
     (old,) = parse(pod.format("0.8.4"), "run.sh", WorkingTree()).commands
-    assert [remark.text.partition(" without ")[2][:15] for remark in old.remarks] == ["chunked prefill"]
+    assert (old.layer["flags", "enable_chunked_prefill"].value, old.remarks) == (False, ())
     (new,) = parse(pod.format("0.33.0"), "run.sh", WorkingTree()).commands
     assert [remark.text for remark in new.remarks] == ["vLLM doesn't expect 'False' here"]
     assert read("m", "--hf-token", "--enforce-eager")[1:] == ([], [])

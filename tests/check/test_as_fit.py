@@ -135,3 +135,13 @@ spec:
     (folder / "pod.yaml").write_text(pod)
     (result,) = check("pod.yaml", "--gpu", "h100", "--offline", "--json").document["results"]
     assert ("bad-argument" in [row["rule"] for row in result["checks"]]) is refused
+
+
+def test_a_step_is_timed_with_each_ends_own_batch(folder: Path):
+    (folder / "run.sh").write_text("vllm serve falcon-40b --max-model-len 2048\n")
+    where = ("--gpu", "mi355x", "--engine", "vllm@0.28.0")
+    (result,) = check("run.sh", *where, "--json").document["results"]
+    found = result["numbers"]["tpot"]
+    for end in ("safe", "likely"):
+        decode = run_json("fit", "falcon-40b", *where, "--ctx", "2k", f"--{end}")["decode"]
+        assert found[end] == decode["step_s_likely"], decode

@@ -106,7 +106,8 @@ def test_devices_that_are_no_gpus(container: str):
     [
         ("--enable-eplb --eplb-config '{\"num_redundant_experts\":32}'", True),
         ("--enable-eplb --eplb-config.num_redundant_experts 32", True),
-        ("--enable-eplb --eplb-config '{\"window_size\":1000}'", False),
+        ("--enable-eplb", True),  # eplb_state.py: a buffer of one layer's experts
+        ("--eplb-config '{\"window_size\":1000}'", False),
         ("--enable-eplb --num-redundant-experts 32", True),
         ("--num-redundant-experts 0", False),
         ("--mm-encoder-tp-mode data", True),
@@ -348,6 +349,7 @@ def test_the_production_stacks_operator():
         "r": {
             "engine": "vllm@0.11.0", "model": "m", "context": 4096, "flags.enable_lora": True, "flags.max_loras": "4",
             "flags.enable_prefix_caching": False, "flags.kv_connector": "LMCacheConnectorV1", "parallel.tp": 2,
+            "flags.enable_chunked_prefill": False,
         }
     }  # fmt: skip
     assert [remark.rule for remark in found.commands[0].remarks] == ["gpu-count"]

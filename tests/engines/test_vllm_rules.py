@@ -151,6 +151,32 @@ def test_steps_hold_the_longest_item_since_they_must(version, gpu, tokens):
 
 
 @pytest.mark.parametrize(
+    ("version", "options", "tokens", "sequences"),
+    [  # read in each release's engine/arg_utils.py and config/parallel.py by hand
+        ("0.33.0", Options(chunked_prefill=False), 65_536, 1024), ("0.11.1", Options(chunked_prefill=False), 65_536, 1024),
+        ("0.11.0", Options(chunked_prefill=False), 8192, 1024), ("0.8.5", Options(chunked_prefill=False), 8192, 1024),
+        ("0.7.3", Options(chunked_prefill=False), 65_536, 256), ("0.7.3", Options(), 2048, 256),
+        ("0.33.0", Options(throughput=True), 16_384, 2048), ("0.33.0", Options(throughput=True, max_num_seqs=8), 16_384, 8),
+        ("0.33.0", Options(batched_experts=True), 256, 256), ("0.19.1", Options(batched_experts=True), 8192, 1024),
+        ("0.33.0", Options(batched_experts=True, throughput=True), 512, 512),
+    ],
+)  # fmt: skip
+def test_steps_by_flags(version, options, tokens, sequences):
+    model = load_model("qwen3-30b-a3b")
+    chosen = steps(Setup(model, H100, Parallel(dp=4, ep=4), None, options, 65_536), rules(parse(version)))
+    assert (chosen.tokens, chosen.sequences) == (tokens, sequences)
+
+
+@pytest.mark.parametrize(("version", "starts"), [("0.33.0", False), ("0.9.1", False), ("0.8.5", True)])
+def test_all_of_the_memory_is_never_free(version, starts):
+    if starts:
+        assert plan("llama-3-8b", options=Options(utilization=1.0), version=parse(version))
+    else:
+        with pytest.raises(UsageError, match="doesn't start with gpu_memory_utilization 1"):
+            plan("llama-3-8b", options=Options(utilization=1.0), version=parse(version))
+
+
+@pytest.mark.parametrize(
     ("version", "asked", "said"),
     [("0.20.0", None, True), ("0.19.0", None, False), ("0.33.0", 2048, True), ("0.33.0", 2496, False)],
 )

@@ -297,6 +297,8 @@ def _scheduler(told: Launch) -> Iterator[Flag]:
     yield "--max-num-batched-tokens", str(told.chosen.tokens)
     yield "--max-num-seqs", str(told.chosen.sequences)
     options = told.setup.options
+    if options.max_num_active_seqs is not None:
+        yield "--max-num-active-seqs", str(options.max_num_active_seqs)
     if not options.async_scheduling:
         yield "--no-async-scheduling", None
     if options.max_loras:

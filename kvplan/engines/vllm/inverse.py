@@ -46,7 +46,7 @@ def utilization(started: Started, concurrency: int, *, likely: bool = False) -> 
     )
     needed = spent + cache_bytes(made, replica)
     found = ceil(Fraction(needed * STEP, budget.memory.bytes.likely))
-    if found > STEP:
+    if found >= STEP:
         raise UsageError(
             f"{concurrency:,} requests of {setup.context:,} tokens need {format_bytes(needed)} on each GPU",
             cause=f"it has {format_bytes(budget.memory.bytes.likely)}",

@@ -13,7 +13,7 @@ from kvplan.engines.vllm.formats import used_format
 from kvplan.engines.vllm.memory import adapters
 from kvplan.engines.vllm.settings import settings
 from kvplan.engines.vllm.started import Started
-from kvplan.engines.vllm.starts import lengths, served
+from kvplan.engines.vllm.starts import lengths, served, shares
 from kvplan.engines.vllm.starts.devices import platform_of
 from kvplan.engines.vllm.starts.refusals import lacks_experts
 from kvplan.engines.vllm.tables.versions import NEWEST, Version, rules, text
@@ -89,5 +89,6 @@ class Vllm:
             platform_of(gpu, self.release)
         served.check(model, self.release, verified=self.verified)
         adapters.check(model, setup.options, self.release)
+        shares.check(setup.options, self.release)
         made = allocate.plan(model, gpu, kv, settings(setup, held), held)
         return Started(self.release, self.verified, setup, kv, made)

@@ -36,7 +36,8 @@ LONG = 32768
 class Settings:
     """Every flag resolved.
 
-    length: max_model_len. tokens, sequences: max_num_batched_tokens, max_num_seqs. batches: steps in flight. aligned:
+    length: max_model_len. tokens, sequences: max_num_batched_tokens, max_num_seqs. running: of the latter, those that are
+    admitted at once. batches: steps in flight. aligned:
     whether recurrent state is kept at block boundaries too, for prefix caching. block: --block-size, None for vLLM's
     own. drafted: speculative tokens.
     """
@@ -44,6 +45,7 @@ class Settings:
     length: int
     tokens: int
     sequences: int
+    running: int
     batches: int
     aligned: bool
     hybrid_manager: bool
@@ -65,12 +67,13 @@ def settings(setup: Setup, rules: Rules) -> Settings:
     would be kept at every block.
     """
     model, parallel, options, context = setup.model, setup.parallel, setup.options, setup.context
-    batches = default_batches(setup.gpu, rules)
+    batches = _asked_for(default_batches(setup.gpu, rules), parallel, options, rules)
     stateful = has_state(model)
     aligned = stateful and _caches_prefixes(model, options, rules) and keeps_ends(model, rules)
     pooling = is_pooling(model)
+    whole = rules.unchunked and not options.chunked_prefill
     sequences = options.max_num_seqs or _few(model) or batches.sequences
-    tokens = options.max_num_batched_tokens or _default_tokens(model, batches, sequences, context, rules)
+    tokens = options.max_num_batched_tokens or _default_tokens(model, batches, sequences, context, rules, whole=whole)
     if options.max_num_seqs is None:
         sequences = min(sequences, tokens)
     elif too_few_tokens(tokens, sequences):
@@ -79,10 +82,20 @@ def settings(setup: Setup, rules: Rules) -> Settings:
             cause="vLLM refuses to start: each running sequence takes at least one token of a step",
             hint=f"--max-num-batched-tokens {sequences}, or --max-num-seqs {tokens}",
         )
+    running = options.max_num_active_seqs or sequences
+    if running > sequences:
+        raise UsageError(
+            f"max_num_active_seqs ({running}) cannot be greater than max_num_seqs ({sequences})",
+            cause="vLLM refuses to start: the one picks from the other",
+            hint=f"--max-num-active-seqs {sequences} or less",
+        )
+    if whole:
+        _check_whole(model, tokens, context, aligned=aligned)
     return Settings(
         length=context,
         tokens=tokens,
         sequences=sequences,
+        running=running,
         batches=rules.steps_in_flight(parallel.pp, options.async_scheduling and not pooling, lambda: _is_dense(model)),
         aligned=aligned,
         hybrid_manager=options.hybrid_manager,
@@ -93,10 +106,44 @@ def settings(setup: Setup, rules: Rules) -> Settings:
     )
 
 
-def _default_tokens(model: Model, batches: Batches, sequences: int, context: int, rules: Rules) -> int:
-    if _crosses(model) or not (rules.always_chunked or context > LONG):
+def _check_whole(model: Model, tokens: int, context: int, *, aligned: bool) -> None:
+    """What vLLM doesn't start where prompts may not be cut into steps.
+
+    Source: vLLM 0.33 config/scheduler.py verify_max_model_len, model_executor/models/config.py MambaModelConfig.
+
+    Raises: UsageError.
+    """
+    if tokens < context:
+        raise UsageError(
+            f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({context})",
+            cause="vLLM refuses to start without chunked prefill: a step must hold the longest prompt whole",
+            hint=f"--max-num-batched-tokens {context}, or leave --no-enable-chunked-prefill out",
+        )
+    if aligned:
+        raise UsageError(
+            f"vLLM doesn't start {model.origin.id} with prefix caching and without chunked prefill",
+            cause="Chunked prefill is required for Mamba prefix caching.",
+            hint="--no-enable-prefix-caching too, or leave --no-enable-chunked-prefill out",
+        )
+
+
+BATCHED = 256
+"""Tokens of a step where experts exchange them in batches. Source: DEFAULT_MAX_NUM_BATCHED_TOKENS_FOR_BATCHED_DP."""
+
+
+def _asked_for(usual: Batches, parallel: Parallel, options: Options, rules: Rules) -> Batches:
+    """The defaults with what other flags make of them. Source: config/parallel.py use_batched_dp_moe; get_batch_defaults."""
+    batched = rules.batched_experts and options.batched_experts and parallel.dp > 1 and parallel.ep > 1
+    tokens = BATCHED if batched else usual.tokens
+    return Batches(2 * tokens, 2 * usual.sequences) if options.throughput else Batches(tokens, usual.sequences)
+
+
+def _default_tokens(model: Model, batches: Batches, sequences: int, context: int, rules: Rules, *, whole: bool) -> int:
+    """whole: whether prompts may not be cut into steps."""
+    if _crosses(model) or not (rules.always_chunked or (context > LONG and not whole)):
         return max(batches.tokens, context)
     usual = batches.tokens if rules.always_chunked else rules.long_prompt_steps
+    usual = max(usual, context) if whole else usual
     item = longest_item(model) if rules.items_raise_steps else 0
     return min(max(usual, item), sequences * context)
 

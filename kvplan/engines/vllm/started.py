@@ -54,7 +54,7 @@ class Started:
         if isinstance(found, Refusal):
             return found
         together = int(found.concurrency)
-        allowed = min(together, made.settings.sequences)
+        allowed = min(together, made.settings.running)
         notes = self._difference()
         return Capacity(
             kv_bytes=kv_bytes,

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from kvplan.arch.extras import UNDRAFTED
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.search import largest
@@ -185,7 +186,7 @@ def _drafts_by_a_head(model: Model, settings: Settings) -> bool:
 
     Source: vLLM 0.33 config/vllm.py, need_disable_hybrid_kv_cache_manager.
     """
-    return settings.drafted > 0 and model.draft_longest is None
+    return settings.drafted > 0 and model.draft_longest is None and UNDRAFTED not in model.traits
 
 
 def _block(found: Layout) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from kvplan.arch.extras import UNDRAFTED
 from kvplan.arch.layers import Attention, Cache, Compressed, Indexer, Latent, Layer
 from kvplan.arch.model import Model
 from kvplan.engines.vllm.blocks.built import as_served, cache_window
@@ -33,6 +34,8 @@ def has_drafts(model: Model) -> bool:
 
 def _modules(model: Model) -> tuple[Layer, ...]:
     stated = model.draft_layers
+    if UNDRAFTED in model.traits:
+        return ()
     if not stated and model.family.startswith(DRAFT_UNSTATED):
         stated = tuple(_first(model, full=True))
     if stated and named(model, DRAFT_LIKE_FIRST):

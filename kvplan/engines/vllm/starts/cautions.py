@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import floor
 
+from kvplan.arch.extras import UNDRAFTED
 from kvplan.arch.model import Model
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks.drafts import has_drafts
@@ -61,11 +62,12 @@ def _crowded(setup: Setup, settings: Settings, rules: Rules) -> str | None:
 
 
 def _guesses(model: Model, settings: Settings) -> str | None:
-    if not settings.drafted or has_drafts(model):
+    if not settings.drafted or has_drafts(model) or UNDRAFTED in model.traits:
         return None
+    cost = "a state for each of them" if has_state(model) else "no memory"
     return (
         f"{model.origin.id} has no prediction layers and no draft model was given: tokens are guessed by n-grams of the text, "
-        "which takes no memory; --draft names a model that guesses better"
+        f"which takes {cost}; --draft names a model that guesses better"
     )
 
 

@@ -61,6 +61,8 @@ class Rules:
     length is the target's too. graphs_counted: whether CUDA graphs are
     taken off the cache's memory. batches: defaults for GPUs from 160 GiB, from 70 GiB, and others. always_chunked:
     whether prompts are cut into steps at any length, and not only above 32,768 tokens, into steps of long_prompt_steps.
+    unchunked: whether they are kept whole where that is asked for. batched_experts: whether a step has 256 tokens by
+    default where experts exchange them in batches.
     slow_but_large, slow_capabilities: GPUs with a large one's memory that are given a small one's steps. shared_memory_read: whether
     the size of memory that a GPU shares with the CPU is known when defaults are picked, or taken for nothing. items_whole:
     whether a step must hold an image whole where its tokens attend both ways. items_raise_steps: whether the default grows to
@@ -107,6 +109,8 @@ class Rules:
     graphs_counted: bool = False
     batches: tuple[Batches, Batches, Batches] = (Batches(2048, 256), Batches(2048, 256), Batches(2048, 256))
     always_chunked: bool = False
+    unchunked: bool = True
+    batched_experts: bool = False
     long_prompt_steps: int = 512
     slow_but_large: tuple[str, ...] = ()
     slow_capabilities: frozenset[tuple[int, int]] = frozenset()
@@ -169,6 +173,8 @@ CHANGES: tuple[Change, ...] = (
            "engine/arg_utils.py", (("batches", (_LARGE, _LARGE, _SMALL)), ("always_chunked", True)), sure=False),
     Change((0, 8, 0), "latents on Hopper have blocks of 64 tokens", "platforms/cuda.py check_and_update_config",
            (("latent_blocks", ((9, 64),)),)),
+    Change((0, 8, 0), "prompts are cut into steps even where that is switched off", "engine/arg_utils.py",
+           (("unchunked", False),)),
     Change((0, 9, 0), "Qwen2 and its like take windows on all layers", "model_executor/models/qwen2.py", (("whole_windows", True),)),
     Change((0, 9, 0), "an A100 is given a small GPU's steps", "engine/arg_utils.py", (("slow_but_large", ("a100",)),)),
     Change((0, 9, 1), "windows and states have block tables of their own; the printed size is blocks / groups x block",
@@ -187,6 +193,8 @@ CHANGES: tuple[Change, ...] = (
            "public logs", (("tables_copied", True),)),
     Change((0, 11, 1), "without --max-model-len, a model of longrope gets its original length", "config/model.py",
            (("longrope_original", True),)),
+    Change((0, 11, 1), "prompts are kept whole again where cutting them is switched off", "engine/arg_utils.py",
+           (("unchunked", True),)),
     Change((0, 11, 1), "prefix caching keeps a state at every block of Mamba's layers, and is turned off for other recurrences",
            "model_executor/models/config.py; vllm-project/vllm#26201", (("cached_states", "every block of Mamba"),)),
     Change((0, 12, 0), "groups take the larger kind's layers up to 1.25 times the smaller kind's",
@@ -212,6 +220,8 @@ CHANGES: tuple[Change, ...] = (
            "v1/core/kv_cache_utils.py", (("unbalanced", 1.5),)),
     Change((0, 20, 0), "gpu_memory_utilization defaults to 0.92; CUDA graphs are estimated and taken off",
            "config/cache.py, envs.py", (("utilization", 0.92), ("graphs_counted", True))),
+    Change((0, 20, 0), "a step has 256 tokens where experts exchange them in batches (deepep_low_latency, nixl_ep)",
+           "config/parallel.py use_batched_dp_moe", (("batched_experts", True),)),
     Change((0, 20, 0), "each pipeline stage settles its blocks by the layers that it holds", "platforms/interface.py",
            (("stages_settle", True),)),
     Change((0, 20, 0), "on Intel's GPUs blocks beside gated delta nets are multiples of 64 tokens", "platforms/xpu.py",
