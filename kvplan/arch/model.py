@@ -291,8 +291,19 @@ def _counted(layers: tuple[Layer, ...]) -> tuple[tuple[Cache, int], ...]:
 
 
 def map_caches(model: Model, change: Callable[[Cache], Cache]) -> Model:
-    """The same model with each cache replaced: how engines and comparisons rewrite a model."""
+    """The same model with each cache replaced: how engines and comparisons rewrite a model.
+
+    Equal layers stay one object, and a model in which nothing changes is the model itself.
+    """
     from dataclasses import replace
 
-    layers = tuple(Layer(tuple(change(cache) for cache in layer.caches), layer.shares_with) for layer in model.layers)
-    return replace(model, layers=layers)
+    made = {number: _changed(layer, change) for number, layer in {id(layer): layer for layer in model.layers}.items()}
+    layers = tuple(made[id(layer)] for layer in model.layers)
+    same = all(new is old for new, old in zip(layers, model.layers, strict=True))
+    return model if same else replace(model, layers=layers)
+
+
+def _changed(layer: Layer, change: Callable[[Cache], Cache]) -> Layer:
+    caches = tuple(change(cache) for cache in layer.caches)
+    same = all(new is old for new, old in zip(caches, layer.caches, strict=True))
+    return layer if same else Layer(caches, layer.shares_with)

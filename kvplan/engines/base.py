@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvplan import units
 from kvplan.arch.curve import Curve
@@ -150,8 +150,7 @@ class Setup:
         return self.model.rank_curves(self.parallel, kv, self.drafting)
 
 
-@dataclass(frozen=True, slots=True)
-class Excess:
+class Excess(NamedTuple):
     """A length beyond the model's own maximum.
 
     longest: tokens of that maximum, as the engine reads the config. past_table: whether positions are looked up in a table
@@ -172,8 +171,7 @@ class Excess:
         return cls(longest, weights is not None and weights.positions is not None, unlock)
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(NamedTuple):
     """What a server is started for.
 
     name: as it finds the model, on the Hub or in a folder. folder: whether that is one of this machine. remarks: what should
@@ -185,8 +183,7 @@ class Served:
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(NamedTuple):
     """What an engine and what is its own are called in sentences.
 
     title: the engine. length: its flag for the longest request, None where it takes none. longest: its name for the longest

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvplan.errors import UnknownName
 from kvplan.text import meant
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from kvplan.engines.protocol import Engine
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """An engine, whether its rules were read from the version asked for, and if not, why not."""
 
     engine: Engine
@@ -23,8 +21,7 @@ class Found:
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """A rule of an engine: the version it starts at, what it says, who says so, and whether the release is certain."""
 
     since: str
@@ -33,8 +30,7 @@ class Rule:
     certain: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(NamedTuple):
     """What kvplan knows of an engine: the version used when none is named, and every rule with its source."""
 
     name: str
@@ -43,8 +39,7 @@ class About:
     rules: tuple[Rule, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """forms: what its plans are written as, by what is typed after --emit."""
 
     find: Callable[[str | None], Found]

@@ -71,7 +71,7 @@ def compiled_models() -> dict[str, Model]:
 def _made(name: str, line: bytes, classes: tuple[type, ...]) -> Model | None:
     """The model of a line; None if its config is another one now."""
     made_from, *entries = json.loads(line)
-    if made_from != digest(model_path(name)):
+    if made_from != digest(f"{_models()}{os.sep}{name}.json"):
         return None
     objects: list[Any] = []
     for number, *values in entries:
@@ -82,6 +82,11 @@ def _made(name: str, line: bytes, classes: tuple[type, ...]) -> Model | None:
         objects.append(tuple(held) if number == TUPLE else classes[number](*held))
     found: Model = objects[-1]
     return found
+
+
+@cache
+def _models() -> str:
+    return str(configs_dir() / "models")
 
 
 @cache

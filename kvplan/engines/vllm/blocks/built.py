@@ -62,8 +62,7 @@ def as_served(model: Model, rules: Rules, window: int | None) -> Model:
             return Attention(cache.heads, cache.heads, dim, dim)
         return cache
 
-    layers = tuple(replace(layer, caches=tuple(served(cache) for cache in layer.caches)) for layer in model.layers)
-    return replace(model, layers=layers)
+    return map_caches(model, served)
 
 
 def _windows(model: Model, rules: Rules, window: int | None) -> Model:
