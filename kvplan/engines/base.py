@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kvplan import units
 from kvplan.arch.curve import Curve
@@ -15,6 +15,10 @@ from kvplan.errors import BadSize, UsageError
 
 if TYPE_CHECKING:
     from kvplan.hardware.gpu import Gpu
+
+
+Binding = Literal["weights", "longest_request", "concurrency", "pool", "rank", "max_num_seqs"]
+"""What limits how many sequences are admitted, or what is missing where not one is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +236,7 @@ class Capacity:
     max_concurrency: float
     max_sequences: int
     max_context: int
-    binding: str
+    binding: Binding
     notes: tuple[tuple[str, int], ...] = ()
     reasons: tuple[str, ...] = ()
 
@@ -241,7 +245,7 @@ class Capacity:
 class Refusal:
     """The engine would not start: in its own terms, with the longest request that it says would fit."""
 
-    binding: str
+    binding: Binding
     message: str
     needed_bytes: int
     available_bytes: int

@@ -12,7 +12,7 @@ from kvplan.arch.curve import LONGEST, Curve
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.search import largest
 from kvplan.arch.weights import UNLISTED
-from kvplan.engines.base import Budget, Capacity, Refusal
+from kvplan.engines.base import Binding, Budget, Capacity, Refusal
 from kvplan.engines.ideal import formula
 from kvplan.errors import UsageError
 from kvplan.plan.request import End, Request
@@ -30,7 +30,7 @@ SMALL_PARTS = ("head", "vision", "audio", "projector", UNLISTED)
 class Fit:
     """Yes: `binding` is what limits how many."""
 
-    binding: str
+    binding: Binding
     max_sequences: int
 
 
@@ -41,7 +41,7 @@ class NoFit:
     what_would_fit: the longest single sequence, in tokens; 0 when there is no memory for any.
     """
 
-    binding: str
+    binding: Binding
     short_by_bytes: int
     reason: str
     what_would_fit: int

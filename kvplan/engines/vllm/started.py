@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvplan.arch.curve import LONGEST
 from kvplan.arch.formats import KvFormat
-from kvplan.engines.base import Budget, Capacity, Excess, Refusal, Setup
+from kvplan.engines.base import Binding, Budget, Capacity, Excess, Refusal, Setup
 from kvplan.engines.vllm.blocks import allocate, states
 from kvplan.engines.vllm.blocks.reserve import difference, fullest, reasons, stage_bytes
 from kvplan.engines.vllm.memory import adapters
@@ -117,7 +117,7 @@ class Started:
         wider = replace(made, settings=replace(made.settings, length=limit))
         return allocate.longest_everywhere(wider, kv_bytes)
 
-    def _binding(self, *, capped: bool) -> str:
+    def _binding(self, *, capped: bool) -> Binding:
         if capped:
             return "max_num_seqs"
         return "rank" if len(set(self.made.stages)) > 1 else "pool"

@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from kvplan.report.schema.check import CheckReport as CheckReport
     from kvplan.report.schema.compare import CompareReport as CompareReport
     from kvplan.report.schema.fit import FitReport as FitReport
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from kvplan.report.schema.size import SizeReport as SizeReport
     from kvplan.report.schema.verify import VerifyReport as VerifyReport
 
-    Document = (
+    Document: TypeAlias = (
         SizeReport
         | FitReport
         | FitTable

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
+from kvplan.engines.base import Binding
 from kvplan.report.schema.common import EngineInfo, Explained, KvDtype, Layout, ModelInfo, Setting
 
 
@@ -50,7 +52,7 @@ class PerGpu(Memory):
     """Each term's low end."""
     high: Memory
     """Each term's high end."""
-    decides: str
+    decides: Literal["low", "likely"]
     """The end of `kv_bytes` that the plan counts on: low unless --likely."""
     assumed: Mapping[str, str]
     """Flags that nobody gave."""
@@ -182,9 +184,9 @@ class FitReport:
     """Whose rules decide."""
     gpu: GpuInfo
     """The GPUs."""
-    verdict: str
+    verdict: Literal["fits", "does_not_fit"]
     """Whether it fits."""
-    binding: str
+    binding: Binding
     """What limits it."""
     reason: str | None
     """Why it doesn't fit, in words; null when it fits."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from kvplan.engines.base import Binding
 from kvplan.report.blocks import Bar, Block, Column, Facts, Heading, Note, Table, Verdict
 from kvplan.report.schema import fit as schema
 from kvplan.report.views import words
@@ -12,7 +13,7 @@ from kvplan.report.views.size import notes
 from kvplan.text import plural
 from kvplan.units import format_bytes
 
-BINDING = {
+BINDING: dict[Binding, str] = {
     "weights": "weights are what is too large",
     "longest_request": "one request of that length is what doesn't fit",
     "concurrency": "the number of sequences is what doesn't fit",

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from kvplan.engines.base import Binding
 from kvplan.report.blocks import Block, Column, Heading, Note, Table
 from kvplan.report.schema import fit as schema
 from kvplan.report.schema.common import EngineInfo
 from kvplan.report.views import words
 from kvplan.units import format_bytes
 
-REASONS = {"weights": "weights", "longest_request": "one request", "concurrency": "sequences", "max_num_seqs": "limit"}
+REASONS: dict[Binding, str] = {
+    "weights": "weights",
+    "longest_request": "one request",
+    "concurrency": "sequences",
+    "max_num_seqs": "limit",
+}
 
 
 MARK = "*"
