@@ -91,10 +91,6 @@ def _pair(weight: Weight, rank: int, resident: int, stored: Storage) -> tuple[We
     return down, up
 
 
-DRAFT_MODEL = "draft_model"
-"""Trait of a model whose drafts another model makes."""
-
-
 UNDRAFTED = "undrafted"
 """Trait of a model whose tokens are drafted by no layers: not by another model's, nor by its own."""
 
@@ -108,7 +104,6 @@ def without_draft(model: Model) -> Model:
         weights=None if weights is None else replace(weights, draft=()),
         traits=(*model.traits, UNDRAFTED),
         drafter=None,
-        draft_longest=None,
     )
 
 
@@ -132,13 +127,5 @@ def with_draft(model: Model, draft: Model, called: str | None = None) -> Model:
         model,
         draft_layers=draft.layers,
         weights=replace(own, draft=every, drafter=called or draft.origin.id, borrowed=small.borrowed),
-        traits=(*model.traits, DRAFT_MODEL),
         drafter=draft,
-        draft_longest=None
-        if any(name in one for one in draft.architectures for name in HEADS)
-        else draft.context.tokens,
     )
-
-
-HEADS = ("Eagle", "EAGLE", "MTP", "DFlash", "DSpark", "Medusa")
-"""What the names of classes hold that draft by a head on the target's positions, and no model of its own length."""

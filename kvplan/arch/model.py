@@ -116,8 +116,7 @@ class Model:
     architectures: the classes the config names, in its order; empty when it names none. traits: what else engines
     branch on, by name: "image_prefix" (image tokens attend to each other both ways). attention_heads: query heads as the
     config states them, also where no layer has any: some engines split by that number alone. quantized: what the
-    checkpoint's quantization block states. drafter: another model that drafts for this one. draft_longest: tokens that it
-    serves, None without one or a limit.
+    checkpoint's quantization block states. drafter: another model that drafts for this one.
     intermediate_size: width of dense feed-forward layers as stated, for a model whose matrices aren't known.
     windows: what the config says of them, None for a model that no config describes. whole: type of the whole config, of
     which `family` is the language model's part. inner_architectures: classes that this part names beside the whole's.
@@ -140,7 +139,6 @@ class Model:
     attention_heads: int | None = None
     quantized: Quantized | None = None
     drafter: Model | None = None
-    draft_longest: int | None = None
     intermediate_size: int | None = None
     windows: Windows | None = None
     whole: str = ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from kvplan.arch.extras import DRAFT_MODEL, adapters
+from kvplan.arch.extras import adapters
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import PLAIN, View, Weights
@@ -55,7 +55,7 @@ def beside(model: Model, parallel: Parallel, options: Options, view: View = PLAI
 
     Raises: UsageError if the model's layers aren't known.
     """
-    drafted = options.speculative_tokens and DRAFT_MODEL in model.traits
+    drafted = options.speculative_tokens and model.drafter is not None
     if not options.max_loras and not drafted:
         return ()
     if model.weights is None:

@@ -25,7 +25,7 @@ from kvplan.engines.vllm.blocks.place import Place, stages
 from kvplan.engines.vllm.blocks.specs import Spec
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.starts import refusals
-from kvplan.engines.vllm.tables.architectures import compresses
+from kvplan.engines.vllm.tables.architectures import compresses, draft_longest
 from kvplan.engines.vllm.tables.versions import Rules
 from kvplan.hardware.gpu import Gpu
 
@@ -186,7 +186,7 @@ def _drafts_by_a_head(model: Model, settings: Settings) -> bool:
 
     Source: vLLM 0.33 config/vllm.py, need_disable_hybrid_kv_cache_manager.
     """
-    return settings.drafted > 0 and model.draft_longest is None and UNDRAFTED not in model.traits
+    return settings.drafted > 0 and draft_longest(model) is None and UNDRAFTED not in model.traits
 
 
 def _block(found: Layout) -> int:

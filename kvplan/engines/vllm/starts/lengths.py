@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from kvplan.arch.model import Context, Model
 from kvplan.engines.base import Excess, Setup
+from kvplan.engines.vllm.tables.architectures import draft_longest
 from kvplan.engines.vllm.tables.variables import LONGER
 from kvplan.engines.vllm.tables.versions import Rules, Version, text
 from kvplan.errors import Unsupported
@@ -66,7 +67,7 @@ def default(model: Model, rules: Rules) -> Context:
 
 
 def _within_draft(found: Context, model: Model, rules: Rules) -> Context:
-    longest = model.draft_longest
+    longest = draft_longest(model)
     if not rules.draft_limits or longest is None or (found.tokens or 0) <= longest:
         return found
     return Context(longest, "all that the draft model serves")

@@ -35,6 +35,7 @@ from kvplan.engines.vllm.tables.architectures import (
     NO_PIPELINE,
     SHARES_CACHE,
     classes,
+    draft_longest,
     in_float16,
     named,
 )
@@ -327,7 +328,7 @@ def _prefill(model: Model, rules: Rules) -> None:
 
 def _length(model: Model, settings: Settings, rules: Rules) -> None:
     """Source: config/vllm.py _limit_max_model_len_to_draft."""
-    longest = model.draft_longest
+    longest = draft_longest(model)
     if rules.draft_limits and longest is not None and settings.drafted and settings.length > longest:
         raise UsageError(
             f"vLLM {text(rules.version)} lowers max_model_len to {longest:,}, which is all that the draft model serves",

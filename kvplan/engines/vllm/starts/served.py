@@ -9,10 +9,9 @@ Source: vLLM 0.33 models/registry.py inspect_model_cls, models/transformers/base
 
 from __future__ import annotations
 
-from kvplan.arch.extras import DRAFT_MODEL
 from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.tables.architectures import stand_ins
+from kvplan.engines.vllm.tables.architectures import draft_longest, stand_ins
 from kvplan.engines.vllm.tables.registered import CLASSES, DRAFTS
 from kvplan.engines.vllm.tables.releases import RELEASES
 from kvplan.engines.vllm.tables.spans import first, holds, last
@@ -73,8 +72,7 @@ def _check_drafts(model: Model, version: Version, *, verified: bool) -> None:
             cause="the class drafts for another model",
             hint=f"name the model it drafts for, and --draft {model.origin.id}; or --engine ideal",
         )
-    whole = DRAFT_MODEL in model.traits and model.draft_longest is not None
-    if whole and NO_DRAFT_MODELS[0] <= version < NO_DRAFT_MODELS[1]:
+    if draft_longest(model) is not None and NO_DRAFT_MODELS[0] <= version < NO_DRAFT_MODELS[1]:
         raise Unsupported(
             f"vLLM {text(version)} lets no other model draft",
             cause="Speculative decoding with draft model is not supported yet",

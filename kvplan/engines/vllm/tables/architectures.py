@@ -195,3 +195,15 @@ def wider_window(model: Model) -> int:
 def sparse_latents(model: Model) -> bool:
     """Whether an indexer chooses which latents a layer reads."""
     return any(isinstance(cache, Latent) and cache.topk is not None for cache, _ in model.distinct)
+
+
+DRAFT_HEADS = ("Eagle", "EAGLE", "MTP", "DFlash", "DSpark", "Medusa")
+"""What the names of classes hold that draft by a head on the target's positions, and no model of its own length."""
+
+
+def draft_longest(model: Model) -> int | None:
+    """Tokens that the model's draft model serves; None without one, without a limit, and for a head on its positions."""
+    drafter = model.drafter
+    if drafter is None or any(name in one for one in drafter.architectures for name in DRAFT_HEADS):
+        return None
+    return drafter.context.tokens
