@@ -18,13 +18,14 @@ class Device:
     """One thing that is said. said: the words, as they stand there.
 
     vendor: whose GPU is asked for; None where nobody says. profile: of a MIG slice, `1g.10gb`. part: what it gets instead
-    of a whole GPU, where its memory isn't known from that.
+    of a whole GPU, where its memory isn't known from that. counts: whether its amount is a number of GPUs or of slices.
     """
 
     said: str
     vendor: str | None = None
     profile: str | None = None
     part: str | None = None
+    counts: bool = False
 
     def __str__(self) -> str:
         return self.said
@@ -66,15 +67,15 @@ def of_resource(name: str, amount: str = "") -> Device | None:
     """What a container gets that asks for `amount` of a resource; None for one that is no GPU."""
     said = f"{name}: {amount}" if amount and name in _RESOURCES else name
     if match := _SLICE.fullmatch(name):
-        return Device(said, NVIDIA, match[1])
+        return Device(said, NVIDIA, match[1], counts=True)
     if name in _RESOURCES:
         vendor, part = _RESOURCES[name]
         whole = name.endswith("percentage") and amount == "100"
         return Device(said, vendor, part=None if whole else part)
     if _PARTITION.fullmatch(name):
-        return Device(said, AMD, part="a partition of a GPU")
+        return Device(said, AMD, part="a partition of a GPU", counts=True)
     vendors = {"nvidia.com/gpu": NVIDIA, "amd.com/gpu": AMD}
-    return Device(said, vendors[name]) if name in vendors else None
+    return Device(said, vendors[name], counts=True) if name in vendors else None
 
 
 def of_labels(labels: Iterable[tuple[str, str]]) -> Iterator[Device]:

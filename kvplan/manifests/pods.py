@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvplan.manifests.accelerators import Device, of_labels, of_resource
 from kvplan.manifests.command import Configured
@@ -27,7 +28,6 @@ INSTANCES = {
 """Accelerators of EC2 instance families. Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html"""
 
 _INSTANCE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
-_COUNTED = re.compile(r"(nvidia|amd)\.com/(gpu|mig-(?P<profile>\d+g\.\d+gb))")
 DEVICES = {
     "google.com/tpu": "a TPU", "cloud-tpus.google.com/": "a TPU", "habana.ai/": "Gaudi", "aws.amazon.com/neuron": "Neuron",
     "gpu.intel.com/": "an Intel GPU", "huawei.com/Ascend": "Ascend", "huawei.com/ascend": "Ascend", "rebellions.ai/": "an NPU",
@@ -147,9 +147,30 @@ def _expanded(node: Node, variables: Mapping[str, str]) -> Word:
     return Word(replaced, node.line, hidden, script, node.script_line)
 
 
+class Asked(NamedTuple):
+    """A resource that a container asks for: what it gets, and how many, None for one that isn't counted in GPUs or slices."""
+
+    device: Device
+    count: Placed | None
+
+
+def asked_for(container: Node, file: str) -> tuple[Asked, ...]:
+    """The GPUs, slices and shares that a container asks for; limits go before requests."""
+    found: dict[str, Node] = {}
+    for kind in ("requests", "limits"):
+        resources = container.get("resources", kind)
+        found |= resources.keys if resources is not None else {}
+    devices = ((of_resource(key, node.text or ""), node) for key, node in found.items())
+    return tuple(Asked(device, _count(device, node, file)) for device, node in devices if device is not None)
+
+
+def _count(device: Device, node: Node, file: str) -> Placed | None:
+    return Given(node.text, Place(file, node.key_line)) if device.counts and node.text is not None else None
+
+
 def resource_gpus(container: Node, file: str) -> Placed | None:
     """How many GPUs a container asks for."""
-    return _resources(container, file)[0]
+    return next((asked.count for asked in asked_for(container, file) if asked.count is not None), None)
 
 
 def device_of(container: Node) -> str | None:
@@ -169,25 +190,8 @@ def foreign(resource: str) -> str | None:
 
 def devices_of(pods: Sequence[Node], file: str, container: Node) -> Iterator[Device]:
     """What a container asks for in GPUs, and what its pods say of their nodes'."""
-    for kind in ("limits", "requests"):
-        resources = container.get("resources", kind)
-        found = [(key, node.text or "") for key, node in (resources.keys if resources is not None else {}).items()]
-        asked = [device for key, amount in found if (device := of_resource(key, amount)) is not None]
-        if asked:
-            yield from asked
-            break
+    yield from (asked.device for asked in asked_for(container, file))
     yield from of_labels((key, value) for pod in pods for key, value, _ in _selectors(pod, file))
-
-
-def _resources(container: Node, file: str) -> tuple[Placed | None, str | None]:
-    """The number of GPUs a container asks for, and the MIG profile it names."""
-    for kind in ("limits", "requests"):
-        resources = container.get("resources", kind)
-        for key, node in resources.keys.items() if resources is not None else ():
-            match = _COUNTED.fullmatch(key)
-            if match is not None and node.text is not None:
-                return Given(node.text, Place(file, node.key_line)), match["profile"]
-    return None, None
 
 
 def pod_gpu(pods: Sequence[Node], file: str, container: Node) -> Placed | None:
@@ -202,7 +206,7 @@ def pod_gpu(pods: Sequence[Node], file: str, container: Node) -> Placed | None:
     if len({value for value, _ in found}) != 1:
         return None
     value, place = min(found, key=lambda entry: entry[1])
-    profile = _resources(container, file)[1]
+    profile = next((asked.device.profile for asked in asked_for(container, file) if asked.device.counts), None)
     return Given(f"{value}:{profile}" if profile else value, place)
 
 

@@ -43,6 +43,7 @@ def pod(limits: str, *, image: str = "vllm/vllm-openai:v0.33.0", selector: str =
     [
         (pod("{nvidia.com/mig-1g.10gb: 1}"), "h100", "h100-sxm:1g.10gb"),
         (pod("{nvidia.com/mig-1g.10gb: 1}"), "h100:1g.10gb", "h100-sxm:1g.10gb"),
+        (pod("{nvidia.com/mig-1g.10gb.me: 1}"), "h100", "h100-sxm:1g.10gb"),
         (pod("{nvidia.com/gpu: 1}", selector="{cloud.google.com/gke-gpu-partition-size: 3g.40gb}"), "h100", "h100-sxm:3g.40gb"),
         (pod("{nvidia.com/gpu: 1}", env="[{name: CUDA_VISIBLE_DEVICES, value: MIG-1}]"), "h100:3g.40gb", "h100-sxm:3g.40gb"),
         (STACK.format(kind="nvidia.com/mig-3g.71gb"), "h200", "h200-sxm:3g.71gb"),
@@ -140,3 +141,19 @@ def test_too_few_gpus(line: str, given: str, after: str):
 @pytest.mark.usefixtures("folder")
 def test_gpus_enough(line: str):
     assert not [row for row in result(f"{line}\n", "h100", "run.sh")["checks"] if row["rule"] == "gpu-count"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "gpu"),
+    [
+        ("{nvidia.com/gpu: 1}", "h100"),
+        ("{nvidia.com/mig-1g.10gb: 1}", "h100:1g.10gb"),
+        ("{nvidia.com/mig-1g.10gb.me: 1}", "h100:1g.10gb"),
+        ("{amd.com/gpu: 1}", "mi300x"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_each_resource_is_counted(limits: str, gpu: str):
+    text = pod(limits).replace('"8192"]', '"8192", --tensor-parallel-size, "2"]')
+    said = [row["message"] for row in result(text, gpu)["checks"] if row["rule"] == "gpu-count"]
+    assert [each.partition(", and ")[2] for each in said] == ["the container asks for 1"]
