@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Options
+from kvplan.engines.base import Options, Stated
 from kvplan.manifests.accelerators import Device
 from kvplan.manifests.said import Place, Remark, Unread
 from kvplan.report.schema.check import End, Level
@@ -75,6 +75,11 @@ class Question:
     experts: bool = False
     guessed: bool = False
     devices: tuple[Device, ...] = ()
+
+    @property
+    def stated(self) -> Stated:
+        """What is said of the checkpoint beside its config."""
+        return Stated(self.quantization, self.dtype, self.stretched)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from kvplan.check.flags import changed_options
 from kvplan.check.lookup import Known, Lookup
 from kvplan.check.planning import Outcome, Planned, Unanswered
 from kvplan.check.reasons import no_experts, too_long
-from kvplan.check.stated import cast, contradicted
+from kvplan.check.stated import cast
 from kvplan.check.work import Work
 from kvplan.errors import KvplanError, UsageError
 from kvplan.manifests import ENDLESS
@@ -101,7 +101,7 @@ class CachingPlanner:
         never = (
             too_long(work.plans["safe"], stretched=work.question.stretched)
             or no_experts(request, work.question)
-            or contradicted(request.model, work.question, request.engine)
+            or request.engine.contradicts(request.model, work.question.stated)
         )
         reasons = {end: never or work.reason(end) for end in ENDS}
         refused = {end: reason for end, reason in reasons.items() if reason is not None}
@@ -141,7 +141,7 @@ def _as_served(model: Model, question: Question) -> Model:
     """The model in the dtype asked for, and without layers of its own to draft with where tokens are guessed."""
     from kvplan.arch.extras import without_draft
 
-    served = cast(model, question.dtype)
+    served = cast(model, question.stated)
     return without_draft(served) if question.guessed else served
 
 

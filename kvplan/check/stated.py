@@ -1,4 +1,4 @@
-"""Flags that say of a checkpoint what its config says otherwise, so that vLLM doesn't start."""
+"""What a serve command says of a checkpoint, in the model that is planned."""
 
 from __future__ import annotations
 
@@ -6,68 +6,9 @@ from dataclasses import replace
 
 from kvplan.arch.formats import FORMATS
 from kvplan.arch.model import Model
-from kvplan.check.budget import Question
-from kvplan.engines.protocol import Engine
-
-HALF = ("half", "float16")
-
-LOAD_EACH_OTHER = (
-    frozenset({"awq", "awq_marlin", "auto_awq", "marlin", "moe_wna16"}),
-    frozenset({"gptq", "gptq_marlin", "auto_gptq", "marlin", "moe_wna16", "gptq_bitblas", "bitblas", "gptq_marlin_24"}),
-)
-"""Methods that take each other's blocks when they are asked for: override_quantization_method of each."""
-
-ANYTHING = ("auto-round", "inc", "modelopt", "mxfp8", "deepseek_v4")
-"""How methods begin whose blocks decide whatever is asked for, or may."""
-
-ANY_BLOCK = ("humming", "online")
-"""What takes any block."""
-
-READ_A_FILE = frozenset(
-    {"awq", "awq_marlin", "auto_awq", "gptq", "gptq_marlin", "auto_gptq", "inc", "modelopt", "modelopt_fp4", "modelopt_mixed", "moe_wna16"}
-)  # fmt: skip
-"""Methods that look for a file beside a config without a block: get_config_filenames of each. Others may quantize while
-they load, as fp8 and mxfp4 do, or take what --hf-overrides says."""
+from kvplan.engines.base import Stated
 
 
-def cast(model: Model, asked: str | None) -> Model:
-    """The model in the dtype that --dtype asks for, which its cache is kept in too; the weights' files are as they were."""
-    return replace(model, dtype=FORMATS["fp16"]) if asked in HALF and model.dtype.name == "bf16" else model
-
-
-def contradicted(model: Model, question: Question, engine: Engine) -> str | None:
-    """Why vLLM refuses --quantization or --dtype beside this config; None where it doesn't, or may not.
-
-    Source: vLLM 0.33 config/model.py _verify_quantization, _FLOAT16_NOT_SUPPORTED_MODELS; model_loader/weight_utils.py
-    get_quant_config; layers/quantization.
-    """
-    return _method(model, question) or _dtype(model, question.dtype, engine)
-
-
-def _method(model: Model, question: Question) -> str | None:
-    asked = question.quantization
-    if asked is None or question.stretched:  # --hf-overrides may say something of the block too
-        return None
-    if model.quantized is None:
-        if asked not in READ_A_FILE:
-            return None
-        return f"--quantization {asked}, but the config names no method (vLLM: Cannot find the config file for {asked})"
-    own = model.quantized.method
-    if not own or asked == own or asked in ANY_BLOCK or own.startswith(ANYTHING) or model.family.startswith(ANYTHING):
-        return None
-    if (own == "mxfp4" and model.whole == "gpt_oss") or any({own, asked} <= each for each in LOAD_EACH_OTHER):
-        return None
-    return f"--quantization {asked}, but the config says {own} (vLLM: Quantization method ... does not match)"
-
-
-def _dtype(model: Model, asked: str | None, engine: Engine) -> str | None:
-    from kvplan.engines.vllm.tables.architectures import in_float16
-    from kvplan.engines.vllm.tables.versions import parse
-
-    if asked not in HALF or engine.version is None:
-        return None
-    if not in_float16(model.whole, parse(engine.version)):
-        return f"--dtype {asked}, and vLLM runs no {model.whole} in float16"
-    if model.quantized is not None and model.quantized.method == "mxfp4":
-        return f"--dtype {asked}, and vLLM runs mxfp4 in bfloat16 alone"
-    return None
+def cast(model: Model, stated: Stated) -> Model:
+    """The model in the dtype that is asked for, which its cache is kept in too; the weights' files are as they were."""
+    return replace(model, dtype=FORMATS["fp16"]) if stated.half and model.dtype.name == "bf16" else model

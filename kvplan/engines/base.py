@@ -175,6 +175,27 @@ class Excess(NamedTuple):
         return cls(longest, weights is not None and weights.positions is not None, unlock)
 
 
+HALF = ("half", "float16")
+"""Words for 16 bit of IEEE 754."""
+
+
+class Stated(NamedTuple):
+    """What a serve command says of its checkpoint.
+
+    quantization, dtype: in the engine's own words; None where it says nothing. overridden: whether it also replaces
+    parts of the config, which may then say something else.
+    """
+
+    quantization: str | None = None
+    dtype: str | None = None
+    overridden: bool = False
+
+    @property
+    def half(self) -> bool:
+        """Whether float16 is asked for."""
+        return self.dtype in HALF
+
+
 class Served(NamedTuple):
     """What a server is started for.
 

@@ -17,7 +17,7 @@ from kvplan.arch.curve import LONGEST, Curve
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Budget, Capacity, Excess, Options, Range, Refusal, Setup, Term, Words
+from kvplan.engines.base import Budget, Capacity, Excess, Options, Range, Refusal, Setup, Stated, Term, Words
 from kvplan.engines.extras import beside, held
 from kvplan.engines.unstated import HIDDEN, VOCABULARIES, unstated
 from kvplan.errors import UsageError
@@ -85,6 +85,10 @@ class Ideal:
     def lacks_experts(self, model: Model) -> bool:
         """Never: arithmetic deals out what there is."""
         return False
+
+    def contradicts(self, model: Model, stated: Stated) -> str | None:
+        """Never: arithmetic takes the config's word."""
+        return None
 
     def start(self, setup: Setup) -> Formula:
         """Always: arithmetic serves everything."""

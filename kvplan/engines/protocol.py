@@ -3,6 +3,7 @@
     Engine.default_context, longest_context
                        the length it takes when none is given, and the longest it takes at all
     Engine.kv_format   the cache format this engine makes of `auto` or of what was asked
+    Engine.contradicts what is stated of a checkpoint that its config says otherwise
     Engine.start       the engine with a setup laid out, or why it wouldn't start, before any memory is counted
 
     Started.budget     memory -> what is left for the cache, term by term, each low / likely / high
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Context, Model
-from kvplan.engines.base import Budget, Capacity, Excess, Refusal, Served, Setup, Words
+from kvplan.engines.base import Budget, Capacity, Excess, Refusal, Served, Setup, Stated, Words
 
 if TYPE_CHECKING:
     from kvplan.hardware.gpu import Gpu
@@ -121,6 +122,9 @@ class Engine(Protocol):
 
     def lacks_experts(self, model: Model) -> bool:
         """Whether it wouldn't start with expert parallelism switched on, because the model has no experts."""
+
+    def contradicts(self, model: Model, stated: Stated) -> str | None:
+        """Why it wouldn't start with what is stated of the model beside what its config says; None where it would, or may."""
 
     def start(self, setup: Setup) -> Started:
         """The engine with the setup laid out.

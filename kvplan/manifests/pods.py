@@ -148,10 +148,10 @@ def _expanded(node: Node, variables: Mapping[str, str]) -> Word:
 
 
 class Asked(NamedTuple):
-    """A resource that a container asks for: what it gets, and how many, None for one that isn't counted in GPUs or slices."""
+    """A resource that a container asks for: what it gets, and its number, None for one that isn't counted in GPUs or slices."""
 
     device: Device
-    count: Placed | None
+    number: Placed | None
 
 
 def asked_for(container: Node, file: str) -> tuple[Asked, ...]:
@@ -161,16 +161,16 @@ def asked_for(container: Node, file: str) -> tuple[Asked, ...]:
         resources = container.get("resources", kind)
         found |= resources.keys if resources is not None else {}
     devices = ((of_resource(key, node.text or ""), node) for key, node in found.items())
-    return tuple(Asked(device, _count(device, node, file)) for device, node in devices if device is not None)
+    return tuple(Asked(device, _number(device, node, file)) for device, node in devices if device is not None)
 
 
-def _count(device: Device, node: Node, file: str) -> Placed | None:
+def _number(device: Device, node: Node, file: str) -> Placed | None:
     return Given(node.text, Place(file, node.key_line)) if device.counts and node.text is not None else None
 
 
 def resource_gpus(container: Node, file: str) -> Placed | None:
     """How many GPUs a container asks for."""
-    return next((asked.count for asked in asked_for(container, file) if asked.count is not None), None)
+    return next((asked.number for asked in asked_for(container, file) if asked.number is not None), None)
 
 
 def device_of(container: Node) -> str | None:

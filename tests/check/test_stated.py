@@ -6,8 +6,7 @@ import pytest
 from check.checking import check
 
 from kvplan.arch.model import Origin
-from kvplan.check.budget import Question
-from kvplan.check.stated import contradicted
+from kvplan.engines.base import Stated
 from kvplan.engines.registry import find
 from kvplan.families import read
 
@@ -33,6 +32,14 @@ def test_what_a_command_says_of_a_checkpoint(folder, served, said):
         assert said in " ".join(found.out.split())
 
 
+@pytest.mark.parametrize(
+    "served", ["deepseek-ai/DeepSeek-V3 -tp 8 --quantization awq", "google/gemma-2-9b-it --dtype half"]
+)
+def test_the_formula_takes_the_config_s_word(folder, served):
+    (folder / "run.sh").write_text(f"vllm serve {served} --max-model-len 4096\n")
+    assert check("run.sh", "--gpu", "h200", "--engine", "ideal", "--offline").code == 0
+
+
 LLAMA = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "intermediate_size": 8192,
     "num_hidden_layers": 4, "num_attention_heads": 16, "num_key_value_heads": 8, "vocab_size": 32000,
@@ -54,7 +61,7 @@ INT4 = {"bits": 4, "group_size": 128}
 
 def contradiction(config, *, beside=None, engine="vllm@0.33.0", **said):
     model = read(config, Origin("a checkpoint", "a test"), beside)
-    return contradicted(model, Question("a checkpoint", "h100", **said), find(engine).engine)
+    return find(engine).engine.contradicts(model, Stated(**said))
 
 
 def blocked(**block):
@@ -89,7 +96,7 @@ def test_a_method_beside_what_the_checkpoint_has(config, beside, asked, said):
 
 
 def test_overrides_of_the_config_may_bring_a_block():
-    assert contradiction(LLAMA, quantization="gptq", stretched=True) is None
+    assert contradiction(LLAMA, quantization="gptq", overridden=True) is None
 
 
 @pytest.mark.parametrize(

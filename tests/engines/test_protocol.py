@@ -11,8 +11,11 @@ import pytest
 from kvplan import api
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Context, Model
+from kvplan.check.budget import Question
+from kvplan.check.planner import CachingPlanner
+from kvplan.check.planning import Planned
 from kvplan.engines import registry
-from kvplan.engines.base import Budget, Capacity, Excess, Refusal, Served, Setup, Words
+from kvplan.engines.base import Budget, Capacity, Excess, Refusal, Served, Setup, Stated, Words
 from kvplan.engines.ideal import Formula, Ideal
 from kvplan.engines.protocol import Engine, Started
 from kvplan.engines.vllm.policy import Vllm
@@ -86,6 +89,9 @@ class Doubler:
     def lacks_experts(self, model: Model) -> bool:
         return False
 
+    def contradicts(self, model: Model, stated: Stated) -> str | None:
+        return "nothing is kept in awq twice" if stated.quantization == "awq" else None
+
     def start(self, setup: Setup) -> Doubling:
         return Doubling(setup, self.kv_format(setup.model, setup.kv, setup.gpu))
 
@@ -130,6 +136,16 @@ def test_its_sizes_are_its_own(doubling):
     assert report.sequences[0].engine_bytes_per_gpu == 2 * 1000 * 131_072
     assert report.assumed == {"gpu": "any"}
     assert "doubling 1.0 takes per GPU" in render(report, "table", Canvas())
+
+
+def test_what_contradicts_a_config_is_its_own_to_say(doubling):
+    planner = CachingPlanner()
+    gemma = Question("gemma-2-9b", "h200", engine="doubling", dtype="half")
+    plain, awq = planner.plan(gemma), planner.plan(replace(gemma, quantization="awq"))
+    assert isinstance(plain, Planned)
+    assert isinstance(awq, Planned)
+    assert plain.reasons == {}
+    assert set(awq.reasons.values()) == {"nothing is kept in awq twice"}
 
 
 def test_forms_are_those_of_who_writes_them(doubling):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Context, Model
-from kvplan.engines.base import Setup, Words
+from kvplan.engines.base import Setup, Stated, Words
 from kvplan.engines.unstated import unstated
 from kvplan.engines.vllm.blocks import allocate
 from kvplan.engines.vllm.formats import used_format
@@ -16,6 +16,7 @@ from kvplan.engines.vllm.started import Started
 from kvplan.engines.vllm.starts import lengths, served, shares
 from kvplan.engines.vllm.starts.devices import platform_of
 from kvplan.engines.vllm.starts.refusals import lacks_experts
+from kvplan.engines.vllm.starts.stated import contradicted
 from kvplan.engines.vllm.tables.versions import NEWEST, Version, rules, text
 from kvplan.hardware.gpu import Gpu
 
@@ -77,6 +78,10 @@ class Vllm:
     def lacks_experts(self, model: Model) -> bool:
         """Whether the model is known to have no experts that tokens are routed to."""
         return lacks_experts(model)
+
+    def contradicts(self, model: Model, stated: Stated) -> str | None:
+        """What --quantization or --dtype say against the config."""
+        return contradicted(model, stated, self.release)
 
     def start(self, setup: Setup) -> Started:
         """VLLM with the cache laid out, before any memory is known.
