@@ -19,7 +19,7 @@ COUNTED = frozenset({*MEANINGS, *speculative.FLAGS})
 """Flags whose value matters: one that only the shell knows leaves the command unread."""
 
 
-LONGER = "long-prefill-token-threshold"
+LONG_PREFILL = "long-prefill-token-threshold"
 
 
 def layer_of(found: Arguments) -> dict[Key, Placed]:
@@ -101,10 +101,10 @@ def _check_tokens(found: Arguments, layer: Mapping[Key, Placed]) -> None:
     if batched is not None and sequences is not None and too_few_tokens(human(batched.value), whole(sequences.value)):
         text = f"vLLM refuses --max-num-batched-tokens {human(batched.value):,}, which is less than --max-num-seqs {sequences.value}"
         found.remark("bad-argument", text, batched.place, "error")
-    longer, context = found.flags.get(LONGER), layer.get(("context",))
+    longer, context = found.flags.get(LONG_PREFILL), layer.get(("context",))
     threshold = longer.text if longer is not None else None
     if longer is None or threshold is None or not threshold.isdigit() or context is None or context.value == ENDLESS:
         return
     if int(threshold) > int(context.value):
-        text = f"vLLM refuses --{LONGER} {int(threshold):,}, which is more than --max-model-len {context.value:,}"
-        found.remark("bad-argument", text, longer.place, "error", about=LONGER)
+        text = f"vLLM refuses --{LONG_PREFILL} {int(threshold):,}, which is more than --max-model-len {context.value:,}"
+        found.remark("bad-argument", text, longer.place, "error", about=LONG_PREFILL)

@@ -47,8 +47,7 @@ _OFFLOADED = "weights moved to the host are still counted on the GPU"
 _REDUNDANT = "redundant experts are not counted: each rank holds more weights than planned"
 _EAGER = ("flags", "enforce_eager")
 
-MEANINGS: Mapping[str, FlagMeaning] = {
-    **UNCOUNTED,
+PLANNED: Mapping[str, FlagMeaning] = {
     # the model
     "model": FlagMeaning(("model",)),
     "revision": FlagMeaning(("revision",)),
@@ -57,7 +56,6 @@ MEANINGS: Mapping[str, FlagMeaning] = {
     "hf-config-path": FlagMeaning(uncounted=_OWN_CONFIG, stretches=True),
     "rope-scaling": FlagMeaning(uncounted=_OWN_CONFIG, stretches=True),
     "language-model-only": FlagMeaning(uncounted="towers are still counted"),
-    "skip-mm-profiling": FlagMeaning(uncounted="the encoder of images is still counted in the start-up profile"),
     "mm-encoder-only": FlagMeaning(uncounted="the whole model is counted"),
     # weights
     "dtype": FlagMeaning(
@@ -137,4 +135,7 @@ MEANINGS: Mapping[str, FlagMeaning] = {
     # anything
     "additional-config": FlagMeaning(uncounted="its effect on memory is not known"),
 }  # fmt: skip
-"""Flags by their names without dashes."""
+"""Flags of this table, by their names without dashes."""
+
+MEANINGS: Mapping[str, FlagMeaning] = {**UNCOUNTED, **PLANNED}
+"""All flags that matter, by their names without dashes; the two tables share none."""

@@ -14,9 +14,10 @@ from kvplan.manifests.arguments import read_arguments
 from kvplan.manifests.command import CantRead, Configured
 from kvplan.manifests.harmless import HARMLESS
 from kvplan.manifests.meaning import layer_of
-from kvplan.manifests.meanings import MEANINGS
+from kvplan.manifests.meanings import MEANINGS, PLANNED
 from kvplan.manifests.said import Place
 from kvplan.manifests.tree import WorkingTree
+from kvplan.manifests.uncounted import UNCOUNTED
 from kvplan.manifests.words import Word
 
 FACTS = json.loads((Path(__file__).parents[1] / "data" / "vllm-arguments.json").read_text())
@@ -217,6 +218,7 @@ def test_every_flag_is_counted_told_or_harmless_for_a_reason():
     every = {*FLAGS, *names.EARLIER}
     assert not every - counted - HARMLESS.keys()
     assert not counted & HARMLESS.keys()
+    assert not PLANNED.keys() & UNCOUNTED.keys()
     assert set(HARMLESS) <= every
     assert all(HARMLESS.values())
 
