@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import fields
 
 import pytest
 import yaml
@@ -45,6 +46,52 @@ def test_serve_line():
         "  --max-num-batched-tokens 8192 \\\n"
         "  --max-num-seqs 1024\n"
     )
+
+
+COUNTED_INSTEAD = {"weights_per_gpu", "overhead"}
+"""Bytes that replace what kvplan would compute: they say nothing that vLLM is told."""
+
+UNTOLD = {"batched_experts"}
+"""What more than one flag may mean."""
+
+CHANGED = {
+    "utilization": {"utilization": 0.5}, "kv_memory": {"kv_memory": 2**36}, "block_size": {"block_size": 32},
+    "max_num_batched_tokens": {"max_num_batched_tokens": 4096}, "max_num_seqs": {"max_num_seqs": 64},
+    "prefix_caching": {"prefix_caching": False}, "graphs": {"graphs": False}, "async_scheduling": {"async_scheduling": False},
+    "hybrid_manager": {"hybrid_manager": False}, "speculative_tokens": {"speculative_tokens": 2}, "max_loras": {"max_loras": 1},
+    "max_lora_rank": {"max_loras": 1, "max_lora_rank": 64}, "lora_targets": {"max_loras": 1, "lora_targets": ("q_proj",)},
+    "max_num_active_seqs": {"max_num_active_seqs": 16}, "chunked_prefill": {"chunked_prefill": False},
+    "throughput": {"throughput": True},
+}  # fmt: skip
+"""Each field of Options with another value than its default, and what that needs beside it."""
+
+
+@pytest.mark.parametrize("field", sorted({field.name for field in fields(Options)} - COUNTED_INSTEAD - UNTOLD))
+def test_no_option_is_dropped_without_a_word(field):
+    changed = CHANGED[field]
+    without = {name: value for name, value in changed.items() if name != field}
+    plain = emit.arguments(told(Parallel(tp=8), options=Options(**without)))
+    assert emit.arguments(told(Parallel(tp=8), options=Options(**changed))) != plain
+
+
+@pytest.mark.parametrize("field", sorted(UNTOLD))
+def test_what_vllm_can_t_be_told_is_refused(field):
+    with pytest.raises(UsageError, match=field):
+        told(Parallel(tp=8), options=Options(**{field: True}))
+
+
+@pytest.mark.parametrize(
+    ("version", "flag"),
+    [
+        # argparse.BooleanOptionalAction since 0.8.5; before it StoreBoolean, which takes `true` and `false`
+        ("0.33.0", ("--no-enable-chunked-prefill",)),
+        ("0.8.5", ("--no-enable-chunked-prefill",)),
+        ("0.7.3", ("--enable-chunked-prefill", "false")),
+    ],
+)
+def test_prompts_kept_whole_are_told_as_the_release_takes_it(version, flag):
+    words = emit.arguments(told(Parallel(tp=8), options=Options(chunked_prefill=False), version=version))
+    assert any(words[at : at + len(flag)] == flag for at in range(len(words)))
 
 
 @pytest.mark.parametrize(("type_", "said"), [("minicpm_of_ours", True), ("llama", False)])

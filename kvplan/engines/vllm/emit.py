@@ -33,6 +33,10 @@ Flag = tuple[str, str | None]
 """A flag and its value; None for a switch."""
 
 UNLOCK = "--allow-deprecated-quantization"
+WHOLE: Flag = ("--no-enable-chunked-prefill", None)
+WHOLE_BEFORE: Flag = ("--enable-chunked-prefill", "false")
+"""How prompts are kept whole, and how in releases without that flag."""
+
 NODE = 8
 """GPUs that one pod can have; more are more than one node has."""
 
@@ -83,7 +87,16 @@ class Launch:
 
 
 def launch(started: Started, served: Served) -> Launch:
-    """What vLLM is to be told."""
+    """What vLLM is to be told.
+
+    Raises: UsageError for what more than one flag may mean.
+    """
+    if started.setup.options.batched_experts:
+        raise UsageError(
+            "batched_experts can't be told to vLLM",
+            cause="deepep_low_latency and nixl_ep both exchange tokens so, and the plan doesn't say which",
+            hint="leave it out, give max_num_batched_tokens, and add vLLM's --all2all-backend to what is printed",
+        )
     model, release = started.setup.model, started.release
     chosen = chosen_format(model, started.setup.gpu)
     return Launch(
@@ -299,6 +312,8 @@ def _scheduler(told: Launch) -> Iterator[Flag]:
     options = told.setup.options
     if options.max_num_active_seqs is not None:
         yield "--max-num-active-seqs", str(options.max_num_active_seqs)
+    if not options.chunked_prefill:
+        yield WHOLE if holds(NEGATED["enable-chunked-prefill"], told.release) else WHOLE_BEFORE
     if not options.async_scheduling:
         yield "--no-async-scheduling", None
     if options.max_loras:
