@@ -52,8 +52,8 @@ def _too_long(plan: Plan) -> tuple[str, ...]:
     if excess is None:
         return ()
     refused = ""
-    if excess.past_table:
-        refused = ": its positions are looked up in a table that ends there, so nothing serves them"
+    if excess.said is not None:
+        refused = f": {excess.said}"
     elif excess.unlock is not None:
         refused = f": {words.title} refuses such a {words.length} without {excess.unlock}=1"
     return (f"{plan.request.context:,} tokens are more than the model's own maximum of {excess.longest:,}{refused}.",)

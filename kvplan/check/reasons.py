@@ -14,12 +14,10 @@ def too_long(plan: Plan, *, stretched: bool) -> str | None:
     excess = plan.started.excess
     if excess is None:
         return None
-    own, title = excess.longest, plan.request.engine.words.title
-    if excess.past_table:
-        return f"the model's positions are looked up in a table of {own:,}, and more would be read past its end"
-    if stretched or excess.unlock is None:
-        return None
-    return f"the model's own maximum is {own:,}, and {title} refuses more without {excess.unlock}"
+    if excess.said is not None or stretched or excess.unlock is None:
+        return excess.said
+    title = plan.request.engine.words.title
+    return f"the model's own maximum is {excess.longest:,}, and {title} refuses more without {excess.unlock}"
 
 
 def no_experts(request: Request, question: Question) -> str | None:

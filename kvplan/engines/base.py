@@ -166,6 +166,15 @@ class Excess(NamedTuple):
     past_table: bool
     unlock: str | None
 
+    @property
+    def said(self) -> str | None:
+        """Why nothing serves such a length; None where something may."""
+        if not self.past_table:
+            return None
+        return (
+            f"the model's positions are looked up in a table of {self.longest:,}, and more would be read past its end"
+        )
+
     @classmethod
     def of(cls, setup: Setup, longest: int | None, unlock: str | None = None) -> Excess | None:
         """That of a setup, where the model's own maximum is `longest` (None for any); None for a length within it."""

@@ -173,12 +173,11 @@ def _check_weights(request: Request) -> None:
 def _past_table(request: Request, started: Started, kv_bytes: int) -> Refusal | None:
     """Memory doesn't help a sequence whose positions aren't in the model's table."""
     excess = started.excess
-    if excess is None or not excess.past_table:
+    if excess is None or excess.said is None:
         return None
     end = excess.longest
     within = request.engine.start(replace(request.setup, context=end)).capacity(kv_bytes)
-    said = f"its positions are looked up in a table of {end:,}, and more would be read past its end"
-    return Refusal("longest_request", said, kv_bytes, kv_bytes, min(within.max_context, end))
+    return Refusal("longest_request", excess.said, kv_bytes, kv_bytes, min(within.max_context, end))
 
 
 def _too_much(request: Request, budget: Budget) -> NoFit | None:

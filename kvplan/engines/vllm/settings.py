@@ -87,7 +87,7 @@ def settings(setup: Setup, rules: Rules) -> Settings:
         raise UsageError(
             f"max_num_active_seqs ({running}) cannot be greater than max_num_seqs ({sequences})",
             cause="vLLM refuses to start: the one picks from the other",
-            hint=f"--max-num-active-seqs {sequences} or less",
+            hint=f"vLLM's --max-num-active-seqs {sequences} or less",
         )
     if whole:
         _check_whole(model, tokens, context, aligned=aligned)
@@ -117,13 +117,13 @@ def _check_whole(model: Model, tokens: int, context: int, *, aligned: bool) -> N
         raise UsageError(
             f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({context})",
             cause="vLLM refuses to start without chunked prefill: a step must hold the longest prompt whole",
-            hint=f"--max-num-batched-tokens {context}, or leave --no-enable-chunked-prefill out",
+            hint=f"--max-num-batched-tokens {context}, or leave vLLM's --no-enable-chunked-prefill out",
         )
     if aligned:
         raise UsageError(
             f"vLLM doesn't start {model.origin.id} with prefix caching and without chunked prefill",
             cause="Chunked prefill is required for Mamba prefix caching.",
-            hint="--no-enable-prefix-caching too, or leave --no-enable-chunked-prefill out",
+            hint="--no-prefix-caching too, or leave vLLM's --no-enable-chunked-prefill out",
         )
 
 
