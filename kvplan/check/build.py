@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kvplan.arch.parallel import Parallel
 from kvplan.check.budget import Deployment, Limit, Question, Starts
-from kvplan.check.flags import ADAPTERS, OF_ADAPTERS, RESIDENT, engine_name, read_flag
+from kvplan.check.flags import ADAPTERS, OF_ADAPTERS, RESIDENT, read_flag, takes_commands
 from kvplan.check.messages import fault
 from kvplan.check.metrics import METRICS
 from kvplan.engines.base import Options
@@ -105,7 +105,7 @@ def _managed(flags: Mapping[str, Placed], engine: str) -> dict[str, Placed]:
     found = dict(flags)
     connectors, events = found.pop(CONNECTORS, None), found.pop(EVENTS, None)
     cause = connectors or events
-    if cause is None or engine_name(engine) != DEFAULT_ENGINE:
+    if cause is None or not takes_commands(engine):
         return found
     names = str(connectors.value).split() if connectors is not None else ()
     said = found.get(MANAGER)

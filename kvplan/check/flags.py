@@ -7,12 +7,12 @@ from dataclasses import fields
 from typing import Any
 
 from kvplan.engines.base import Options
+from kvplan.engines.registry import flags_of
 from kvplan.errors import KvplanError, UnknownName
 from kvplan.manifests.flag_meaning import FlagMeaning
 from kvplan.manifests.meanings import MEANINGS
 from kvplan.manifests.said import Key
 from kvplan.manifests.values import share
-from kvplan.plan.request import DEFAULT_ENGINE
 from kvplan.text import meant
 from kvplan.units import parse_bytes, parse_some_bytes
 
@@ -37,6 +37,9 @@ COMMON: Mapping[str, FlagMeaning] = {
 VLLM: Mapping[str, FlagMeaning] = {
     name.replace("-", "_"): meaning for name, meaning in MEANINGS.items() if meaning.option is not None
 }
+
+_OWN: Mapping[str | None, Mapping[str, FlagMeaning]] = {"vllm": VLLM}
+"""Tables of engines' own flags, by the keys that the register has for them."""
 
 ADAPTERS, RESIDENT = "enable_lora", "max_loras"
 """The switch without which vLLM has no adapters, whatever else is said of them, and how many there then are, one by default."""
@@ -72,7 +75,17 @@ def read_flag(engine: str, name: str, value: object) -> tuple[str, Any]:
 
 def own_flags(engine: str) -> Mapping[str, FlagMeaning]:
     """Flags of an engine by its own names; none where kvplan knows only its rules."""
-    return VLLM if engine_name(engine) == DEFAULT_ENGINE else {}
+    return _OWN.get(flags_of(engine), {})
+
+
+def takes_commands(engine: str) -> bool:
+    """Whether an engine is started by the serve commands that manifests hold, so that their flags are its own."""
+    return own_flags(engine) is VLLM
+
+
+def release_of(engine: str) -> str | None:
+    """`0.19` of `vllm@0.19`; None where no release is named, and for an engine that serve commands don't start."""
+    return engine.partition("@")[2].strip() or None if takes_commands(engine) else None
 
 
 def known_flags(engine: str) -> Mapping[str, FlagMeaning]:

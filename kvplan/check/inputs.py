@@ -11,6 +11,7 @@ from pathlib import Path
 from kvplan import manifests
 from kvplan.check.budget import Deployment, Reading, Starts
 from kvplan.check.build import deployment
+from kvplan.check.flags import release_of
 from kvplan.check.merge import Layer, merged
 from kvplan.check.messages import BudgetFault
 from kvplan.check.reader import aliased, parse_budget
@@ -194,7 +195,7 @@ def _built(given: Input, tree: Tree, asked: Asked, models: Mapping[str, tuple[st
 def _remarks(command: manifests.Command, layer: Layer, asked: Asked) -> tuple[Remark, ...]:
     """The command's remarks; that its image says no version is nothing to say where the command line does."""
     engine = layer.get(("engine",))
-    found = command.remarks_on(engine.value if engine is not None else None)
+    found = command.remarks_on(release_of(str(engine.value)) if engine is not None else None)
     return tuple(remark for remark in found if asked.engine is None or remark.rule != manifests.UNSAID_VERSION)
 
 

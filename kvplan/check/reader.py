@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvplan.check.budget import Deployment, Reading
 from kvplan.check.build import deployment
-from kvplan.check.flags import engine_name
+from kvplan.check.flags import release_of, takes_commands
 from kvplan.check.matrix import combinations
 from kvplan.check.merge import Layer, Source, flat, merged
 from kvplan.check.messages import fault, faults
@@ -17,7 +17,6 @@ from kvplan.manifests import Command, Given, Served
 from kvplan.manifests import read as read_served
 from kvplan.manifests.said import Key, Place, Placed
 from kvplan.manifests.tree import Tree, beside
-from kvplan.plan.request import DEFAULT_ENGINE
 
 if TYPE_CHECKING:
     from kvplan.check.fields import BudgetFile, Plannable
@@ -77,7 +76,7 @@ class _Reader:
             for point in combinations(fields, path, self.source):
                 layer = merged([*under, own, point.layer])
                 engine = layer.get(("engine",))
-                asked = engine.value if engine is not None else None
+                asked = release_of(str(engine.value)) if engine is not None else None
                 remarks = command.remarks_on(asked) if command is not None else ()
                 yield deployment(name + point.label, place, _without_foreign(layer), self.tree, remarks)
 
@@ -144,9 +143,9 @@ def _only(served: Served, wanted: str, place: Place, file: str) -> Command:
 
 
 def _without_foreign(layer: dict[Key, Placed]) -> dict[Key, Placed]:
-    """Without vLLM's flags and drafts from a manifest, where the budget asks for another engine."""
+    """Without a manifest's flags and drafts, where the budget asks for an engine that doesn't take them."""
     engine = layer.get(("engine",))
-    if engine is None or engine_name(str(engine.value)) == DEFAULT_ENGINE:
+    if engine is None or takes_commands(str(engine.value)):
         return layer
     own = ("flags", "draft")
     return {key: placed for key, placed in layer.items() if key[0] not in own or not isinstance(placed, Given)}

@@ -40,11 +40,15 @@ class About(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """forms: what its plans are written as, by what is typed after --emit."""
+    """forms: what its plans are written as, by what is typed after --emit.
+
+    flags: the key of the table that its own flags are read by, in budgets and serve commands; None for one without.
+    """
 
     find: Callable[[str | None], Found]
     about: Callable[[], About]
     forms: tuple[str, ...] = ()
+    flags: str | None = None
 
 
 def _ideal(version: str | None) -> Found:
@@ -94,7 +98,7 @@ def _about_vllm() -> About:
 
 _ENGINES = {
     "ideal": _Entry(_ideal, _about_ideal),
-    "vllm": _Entry(_vllm, _about_vllm, ("vllm", "k8s")),
+    "vllm": _Entry(_vllm, _about_vllm, ("vllm", "k8s"), flags="vllm"),
 }
 
 
@@ -120,6 +124,12 @@ def engine(spec: str) -> Engine:
     Raises: UnknownName.
     """
     return find(spec).engine
+
+
+def flags_of(spec: str) -> str | None:
+    """The key of the table that an engine's own flags are read by; None for one without, and where no engine is called so."""
+    entry = _ENGINES.get(spec.partition("@")[0].strip().lower())
+    return None if entry is None else entry.flags
 
 
 def engines() -> tuple[About, ...]:

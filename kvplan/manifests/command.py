@@ -42,16 +42,20 @@ class Command:
         """What should be known before it is run on the release that its own image has."""
         return self.remarks_on(None)
 
-    def remarks_on(self, engine: object) -> tuple[Remark, ...]:
-        """The same on another release. engine: `vllm@0.19`; anything else leaves the image's."""
+    @property
+    def version(self) -> str | None:
+        """The release that its own image has, as written; None where that isn't known."""
+        engine = self.layer.get(("engine",))
+        return str(engine.value).partition("@")[2] or None if engine is not None else None
+
+    def remarks_on(self, version: str | None) -> tuple[Remark, ...]:
+        """The same on another release: `0.19`; None leaves the image's."""
         from kvplan.manifests import releases
 
-        own = self.layer.get(("engine",))
-        asked = (each for each in (engine, own.value if own is not None else None) if isinstance(each, str))
-        version = next(filter(None, map(releases.version_of, asked)), None)
-        lacked = releases.lacked(self.flags, version)
+        release = version or self.version
+        lacked = releases.lacked(self.flags, release)
         noted = (remark for remark in self.noted if remark.about not in lacked)
-        return (*noted, *releases.remarks(self.flags, version))
+        return (*noted, *releases.remarks(self.flags, release))
 
 
 class CantRead(Exception):

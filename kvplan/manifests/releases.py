@@ -10,7 +10,6 @@ from kvplan.manifests.command import GivenFlag
 from kvplan.manifests.said import Level, Remark
 from kvplan.text import meant
 
-ENGINE = "vllm"
 WARN: Level = "warn"
 ERROR: Level = "error"
 
@@ -42,12 +41,6 @@ def lacked(flags: Iterable[GivenFlag], version: str | None) -> frozenset[str]:
     """Names of those that a release, where one is asked for, certainly hasn't."""
     release = known_release(version)
     return frozenset(flag.name for flag in flags if release is not None and names.lacks(release, flag.name))
-
-
-def version_of(engine: str | None) -> str | None:
-    """`0.19` of `vllm@0.19`; None for another engine, or where no release is named."""
-    name, _, version = (engine or "").partition("@")
-    return version.strip() or None if name.strip().lower() == ENGINE else None
 
 
 def known_release(version: str | None) -> tuple[int, int, int] | None:

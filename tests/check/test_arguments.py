@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kvplan.check.flags import release_of
 from kvplan.engines.vllm.tables.flags import FLAGS
 from kvplan.manifests import names, parse, releases, speculative, transfer
 from kvplan.manifests.arguments import read_arguments
@@ -313,22 +314,23 @@ def test_a_flag_that_the_release_lacks_has_no_other_remark():
     assert remarks_of("0.33.0", "--num-redundant-experts", "4") == [("unknown-flag", lost)]
     assert read("m", "--num-redundant-experts", "4")[1:] == (["not-counted", "unknown-flag"], [])
     (command,) = parse("vllm serve m --num-redundant-experts 4\n", "run.sh", WorkingTree()).commands
-    assert [remark.rule for remark in command.remarks_on("vllm@0.10.2")] == ["not-counted"]
-    assert [remark.rule for remark in command.remarks_on("vllm@0.19")] == ["unknown-flag"]
+    assert [remark.rule for remark in command.remarks_on("0.10.2")] == ["not-counted"]
+    assert [remark.rule for remark in command.remarks_on("0.19")] == ["unknown-flag"]
 
 
 def test_a_remark_names_the_release_that_is_asked_for():
     (command,) = parse("vllm serve m --max-num-sequences 4 --watchdog-config {}\n", "run.sh", WorkingTree()).commands
     texts = {
-        engine: [remark.text for remark in command.remarks_on(engine)]
-        for engine in (None, "vllm@0.19", "vllm", "ideal")
+        engine: [remark.text for remark in command.remarks_on(release_of(engine))]
+        for engine in ("vllm@0.19", "vllm", "ideal", "ideal@0.19", "another@0.19")
     }
     meant = "has no flag --max-num-sequences; did you mean --max-num-seqs?"
     assert texts["vllm@0.19"] == [
         f"vLLM 0.19 {meant}",
         "vLLM 0.19 has no flag --watchdog-config, which came with 0.33.0",
     ]
-    assert texts[None] == texts["vllm"] == texts["ideal"] == [f"vLLM 0.33.0 {meant}"]
+    others = [said for engine, said in texts.items() if engine != "vllm@0.19"]
+    assert others == [[f"vLLM 0.33.0 {meant}"]] * 4
 
 
 def test_switches_that_once_took_a_value():
