@@ -48,6 +48,13 @@ def test_serve_line():
     )
 
 
+def test_requests_that_are_never_admitted_together_need_no_share():
+    started = told(Parallel(tp=8), options=Options(max_num_active_seqs=2)).started
+    assert 0 < utilization(started, 2) < 1
+    with pytest.raises(UsageError, match="3 requests at once are more than max_num_active_seqs, 2 a replica"):
+        utilization(started, 3)
+
+
 COUNTED_INSTEAD = {"weights_per_gpu", "overhead"}
 """Bytes that replace what kvplan would compute: they say nothing that vLLM is told."""
 

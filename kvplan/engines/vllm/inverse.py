@@ -31,7 +31,7 @@ def utilization(started: Started, concurrency: int, *, likely: bool = False) -> 
 
     likely: by the likely overheads instead of the most there may be.
 
-    Raises: UsageError if all the memory isn't enough or max_num_seqs stands in the way.
+    Raises: UsageError if all the memory isn't enough or max_num_seqs or max_num_active_seqs stands in the way.
     """
     setup, made = started.setup, started.made
     replica = ceil(Fraction(concurrency, setup.parallel.dp))
@@ -39,6 +39,11 @@ def utilization(started: Started, concurrency: int, *, likely: bool = False) -> 
         raise UsageError(
             f"{concurrency:,} requests at once are more than max_num_seqs, {made.settings.sequences:,} a replica",
             hint=f"--max-num-seqs {replica}",
+        )
+    if replica > made.settings.running:
+        raise UsageError(
+            f"{concurrency:,} requests at once are more than max_num_active_seqs, {made.settings.running:,} a replica",
+            hint=f"vLLM's --max-num-active-seqs {replica}",
         )
     budget = started.budget()
     spent = sum(
