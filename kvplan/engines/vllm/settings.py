@@ -174,11 +174,11 @@ def _is_dense(model: Model) -> bool:
 
 def has_state(model: Model) -> bool:
     """Whether it keeps a recurrent state, and not streams in pages."""
-    return any(isinstance(cache, Recurrent) for cache, _ in model.distinct) and not named(model, PAGED_STREAMS)
+    return model.has(Recurrent) and not named(model, PAGED_STREAMS)
 
 
 def _crosses(model: Model) -> bool:
-    return any(isinstance(cache, CrossAttention) for cache, _ in model.distinct)
+    return model.has(CrossAttention)
 
 
 def _caches_prefixes(model: Model, options: Options, rules: Rules) -> bool:

@@ -166,7 +166,7 @@ def named(model: Model, names: tuple[str, ...]) -> bool:
 
 def compresses(model: Model) -> bool:
     """Whether layers keep compressed entries, whose pages of all sizes lie side by side in a block."""
-    return any(isinstance(cache, Compressed) for cache, _ in model.distinct)
+    return model.has(Compressed)
 
 
 def image_prefix(model: Model) -> bool:
