@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kvplan.sources.compiled import READING
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "kvplan"
 
@@ -76,6 +78,21 @@ def test_imports_go_one_way(path: Path):
     for name in imports(ast.parse(path.read_text())):
         if name.startswith("kvplan.") and (PACKAGE / name.split(".")[1]).with_suffix("").name in {*MAY_IMPORT}:
             assert name.split(".")[1] in allowed, f"{path.relative_to(ROOT)} imports {name}"
+
+
+def reachable(part: str) -> set[str]:
+    """The part, its wording and whatever it may import, directly or not."""
+    return {part, "text"}.union(*(reachable(each) for each in MAY_IMPORT[part]))
+
+
+def test_compiled_models_are_made_by_all_code_that_reads_configs():
+    """A change to any of it makes kvplan read the configs themselves; hardware reads GPUs alone."""
+    reads_gpus = {"gpus.py", "nvml.py"}
+    for path in (PACKAGE / "sources").rglob("*.py"):
+        if any(name.startswith("kvplan.hardware") for name in imports(ast.parse(path.read_text()))):
+            assert path.name in reads_gpus
+    assert {name.removesuffix(".py") for name in READING} == reachable("sources") - {"hardware"}
+    assert all((PACKAGE / name).exists() for name in READING)
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))

@@ -78,3 +78,6 @@ def test_public_ci_runs_what_contributing_says():
     assert jobs["test"]["strategy"]["matrix"]["python"] == [versions[0], versions[-1]]
     run = {step["run"].partition(" #")[0].strip() for job in jobs.values() for step in job["steps"] if "run" in step}
     assert {"ruff check .", "ruff format --check .", "mypy", "python tools/remake.py --check"} <= run
+    torch = re.compile(r"torch==[0-9.]+")
+    gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert torch.findall(gate) == torch.findall(" ".join(run)) != []

@@ -11,6 +11,7 @@ import ast
 import sys
 from pathlib import Path
 
+from kvplan.engines.vllm.tables.architectures import stand_ins
 from kvplan.engines.vllm.tables.registered import CLASSES
 
 TABLE = Path(__file__).parents[1] / "kvplan" / "engines" / "vllm" / "tables" / "nameless.py"
@@ -26,8 +27,6 @@ Made by tools/vllm_names.py; not written by hand. Only types with a class that v
 from __future__ import annotations
 
 '''
-ENDS = ("ForCausalLM", "ForConditionalGeneration", "ChatModel", "LMHeadModel")
-"""What vLLM tries where it doesn't register `...Model`."""
 
 
 def main(folder: Path) -> None:
@@ -40,9 +39,7 @@ def main(folder: Path) -> None:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__version__"
     )
     wholes = {
-        name: made
-        for name, made in pairs(tree, "MODEL_MAPPING_NAMES").items()
-        if any(each in CLASSES for each in (made, *(made.removesuffix("Model") + end for end in ENDS)))
+        name: made for name, made in pairs(tree, "MODEL_MAPPING_NAMES").items() if made in CLASSES or stand_ins(made)
     }
     parts = {name: made for name, made in pairs(tree, "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES").items() if made in CLASSES}
     written = [

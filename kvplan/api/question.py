@@ -34,7 +34,8 @@ class FitQuestion:
     they would be kept in, None for the checkpoint's own. concurrency: sequences that must be admitted. batch: sequences of the decode step that is timed. end: what decides when it is uncertain.
     calibration: a receipt of `kvplan verify` on such a GPU, or its file: its measurements make the likely time of a step.
     emit: "vllm" or "k8s" for what to paste when it fits. called: what the model was called, which says which of its
-    repositories is served; None for the first. draft: a model that drafts for it; adapters are among the options.
+    repositories is served; None for the first. draft: a model that drafts for it, draft_called: what it was called, where
+    it isn't named here; adapters are among the options.
     """
 
     context: int | None = None
@@ -51,6 +52,7 @@ class FitQuestion:
     emit: str | None = None
     called: str | None = None
     draft: Model | str | None = None
+    draft_called: str | None = None
 
     def __post_init__(self) -> None:
         """Raises: BadSize, UnknownName, naming the field."""
@@ -63,16 +65,16 @@ class FitQuestion:
 
 
 def looked_up(question: FitQuestion, gpu: Gpu) -> FitQuestion:
-    """The question with the names in it looked up, which are no model's fault when they are wrong.
+    """The question with the names in it looked up once for all models, which are no model's fault when they are wrong.
 
     Raises: UnknownName, BadFile; UsageError for a calibration of another GPU; what loading a draft raises.
     """
     if question.engine is not None:
         given.engine(question.engine)
-    if question.draft is not None:
-        given.model(question.draft)
     return replace(
         question,
+        draft=None if question.draft is None else given.model(question.draft),
+        draft_called=_draft_called(question),
         kv_dtype=given.kv_format(question.kv_dtype),
         weight_dtype=given.kept(question.weight_dtype),
         calibration=given.calibration(question.calibration, gpu),
@@ -178,15 +180,20 @@ def _with_draft(model: Model, question: FitQuestion) -> tuple[Model, FitQuestion
     draft.check_split(Parallel(tp=parallel.tp, dcp=parallel.dcp))
     _check_vocabularies(model, draft)
     told = replace(options, speculative_tokens=options.speculative_tokens or DRAFTED)
-    return with_draft(model, draft, _served(draft, question.draft)), replace(question, options=told)
+    return with_draft(model, draft, _served(draft, _draft_called(question))), replace(question, options=told)
 
 
-def _served(draft: Model, called: Model | str) -> str:
+def _draft_called(question: FitQuestion) -> str | None:
+    """What the draft was called, where it was named at all."""
+    return question.draft if isinstance(question.draft, str) else question.draft_called
+
+
+def _served(draft: Model, called: str | None) -> str:
     """The name that a server finds the draft by: its repository, or what it is called here where it has none."""
     from kvplan.sources.served import served_name
 
     try:
-        return served_name(draft, called if isinstance(called, str) else None)
+        return served_name(draft, called)
     except UsageError:
         return draft.origin.id
 

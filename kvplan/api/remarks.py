@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from kvplan.arch.model import DESCRIBED
+from kvplan.plan.fit import Plan, by_end
 from kvplan.plan.request import Request
 from kvplan.plan.shapes import one_row
 from kvplan.text import all_of, plural
 from kvplan.units import format_bytes
-
-if TYPE_CHECKING:
-    from kvplan.plan.fit import Plan
 
 
 def warnings(plan: Plan, engine: str | None) -> tuple[str, ...]:
@@ -95,8 +92,6 @@ def likely(plan: Plan) -> tuple[str, ...]:
     """That it fits by what is likely, where only the safe end of what isn't known says no."""
     if plan.fits or plan.request.end != "safe":
         return ()
-    from kvplan.plan.fit import by_end
-
     found = by_end(plan, "likely")
     if not found.fits:
         return ()

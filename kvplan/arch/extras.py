@@ -6,14 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from kvplan.arch.model import Model
-from kvplan.arch.storage import BF16, Storage
+from kvplan.arch.storage import BF16
 from kvplan.arch.weights import HEAD, TOWERS, Block, Component, Weight, Weights
 from kvplan.errors import UnknownName, UsageError
 
 
-def adapters(
-    weights: Weights, *, rank: int, resident: int = 1, targets: tuple[str, ...] | None = None, stored: Storage = BF16
-) -> Weights:
+def adapters(weights: Weights, *, rank: int, resident: int = 1, targets: tuple[str, ...] | None = None) -> Weights:
     """The tensors of `resident` LoRA adapters: two for each target, rank x inputs and outputs x rank.
 
         bytes = resident x sum over targets of rank x (inputs + outputs) x bytes of an element
@@ -46,7 +44,7 @@ def adapters(
 
     def pairs(chosen: Iterable[Weight]) -> Block:
         named = (weight for weight in chosen if weight.last in wanted)
-        return tuple(each for weight in named for each in _pair(weight, rank, resident, stored))
+        return tuple(each for weight in named for each in _pair(weight, rank, resident))
 
     def block(layer: Block) -> Block:
         return pairs(filter(_is_target, layer))
@@ -80,13 +78,13 @@ def adaptable_ends(weights: Weights) -> dict[str, Component]:
     return {weight.last: weight.component for weight in (*weights.first, *weights.last) if _is_end(weight)}
 
 
-def _pair(weight: Weight, rank: int, resident: int, stored: Storage) -> tuple[Weight, Weight]:
+def _pair(weight: Weight, rank: int, resident: int) -> tuple[Weight, Weight]:
     outputs, inputs = weight.shape
     copies = weight.copies * resident
     picked = None if weight.picked is None else min(copies, weight.picked * resident)
-    down = Weight(f"{weight.name}.lora_A", (rank, inputs), weight.component, stored, 1 if weight.split == 1 else None,
+    down = Weight(f"{weight.name}.lora_A", (rank, inputs), weight.component, BF16, 1 if weight.split == 1 else None,
                   weight.units if weight.split == 1 else 0, copies, picked, linear=True)  # fmt: skip
-    up = Weight(f"{weight.name}.lora_B", (outputs, rank), weight.component, stored, 0 if weight.split == 0 else None,
+    up = Weight(f"{weight.name}.lora_B", (outputs, rank), weight.component, BF16, 0 if weight.split == 0 else None,
                 weight.units if weight.split == 0 else 0, copies, picked, linear=True)  # fmt: skip
     return down, up
 

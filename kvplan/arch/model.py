@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from kvplan.arch.curve import Curve, StateGroup
@@ -151,10 +151,8 @@ class Model:
 
     def in_use(self, kv: KvFormat) -> KvFormat:
         """The formats that anything is stored in: a latent is key and value at once, and stored as keys are."""
-        caches = [cache for cache, _ in self.distinct]
-        latents = any(isinstance(cache, Latent | Compressed) for cache in caches)
-        apart = any(isinstance(cache, Attention | CrossAttention) for cache in caches)
-        return KvFormat(kv.k, kv.k) if latents and not apart else kv
+        together = self.has(Latent, Compressed) and not self.has(Attention, CrossAttention)
+        return KvFormat(kv.k, kv.k) if together else kv
 
     @property
     def vocabulary(self) -> int | None:
@@ -172,6 +170,16 @@ class Model:
     def distinct(self) -> tuple[tuple[Cache, int], ...]:
         """Distinct caches and how many layers have each, in order of first appearance."""
         return _counted(self.layers)
+
+    def has(self, *kinds: type[Cache]) -> bool:
+        """Whether any layer keeps a cache of one of these kinds."""
+        return any(isinstance(cache, kinds) for cache, _ in self.distinct)
+
+    def holder(self, layer: Layer) -> Layer:
+        """The layer itself, or the earlier one whose cache it reads."""
+        while layer.shares_with is not None:
+            layer = self.layers[layer.shares_with]
+        return layer
 
     def stages(self, parallel: Parallel) -> tuple[tuple[Layer, ...], ...]:
         """Layers of each pipeline stage.
@@ -205,7 +213,7 @@ class Model:
         A cache that other layers share is read by each of them.
         """
         groups: list[tuple[StateGroup, int]] = []
-        read = tuple(self._holder(layer) for layer in (self.layers if layers is None else layers))
+        read = tuple(self.holder(layer) for layer in (self.layers if layers is None else layers))
         for cache, count in _counted(read):
             groups += [(group, count) for group in cache.reads(shard, kv, self.dtype)]
         return Curve(tuple(groups))
@@ -243,12 +251,6 @@ class Model:
             for weight in shared
             if weight.component in FEED_FORWARD and weight.split is not None
         )
-
-    def _holder(self, layer: Layer) -> Layer:
-        """The layer itself, or the earlier one whose cache it reads."""
-        while layer.shares_with is not None:
-            layer = self.layers[layer.shares_with]
-        return layer
 
     def _counted(self, layers: tuple[Layer, ...] | None) -> tuple[tuple[Cache, int], ...]:
         return self.distinct if layers is None or layers is self.layers else _counted(layers)
@@ -293,8 +295,6 @@ def map_caches(model: Model, change: Callable[[Cache], Cache]) -> Model:
 
     Equal layers stay one object, and a model in which nothing changes is the model itself.
     """
-    from dataclasses import replace
-
     made = {number: _changed(layer, change) for number, layer in {id(layer): layer for layer in model.layers}.items()}
     layers = tuple(made[id(layer)] for layer in model.layers)
     same = all(new is old for new, old in zip(layers, model.layers, strict=True))

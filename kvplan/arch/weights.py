@@ -147,6 +147,11 @@ class Weights:
         """Distinct layers and how many there are of each."""
         return _counted(self.layers)
 
+    @property
+    def routes(self) -> bool:
+        """Whether a layer sends tokens to some of its experts."""
+        return any(weight.routed for layer, _ in self.distinct for weight in layer)
+
     @cached_property
     def total(self) -> int:
         """Parameters, a tied head counted once, draft layers not at all."""

@@ -6,6 +6,7 @@ A value is the nearest of: flag, KVPLAN_NAME, ./kvplan.toml or [tool.kvplan] in 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,8 +125,6 @@ def _with_settings(answer: Answer, given: tuple[Setting, ...]) -> Answer:
     """The answer, saying what wasn't on the command line; on stderr where the answer has no place for it."""
     if not given:
         return answer
-    from dataclasses import replace
-
     from kvplan.report.schema import CompareReport, FitReport, FitTable, SizeReport
 
     if not isinstance(answer.document, SizeReport | FitReport | FitTable | CompareReport):

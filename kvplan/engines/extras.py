@@ -50,7 +50,7 @@ def held(weights: Weights, parallel: Parallel, options: Options, view: View = PL
     return max(stages, key=lambda found: found.bytes)
 
 
-def beside(model: Model, parallel: Parallel, options: Options, view: View = PLAIN) -> tuple[Term, ...]:
+def beside(model: Model, parallel: Parallel, options: Options) -> tuple[Term, ...]:
     """Extras beside weights that were given by hand: adapters, and a draft model, whose bytes were not in what was given.
 
     Raises: UsageError if the model's layers aren't known.
@@ -60,7 +60,7 @@ def beside(model: Model, parallel: Parallel, options: Options, view: View = PLAI
         return ()
     if model.weights is None:
         raise UsageError(f"adapters and drafts of {model.origin.id} need its weights, which aren't known")
-    found = held(model.weights, parallel, options, view).extras
+    found = held(model.weights, parallel, options).extras
     return tuple(term for term in found if term.name == ADAPTERS or drafted)
 
 

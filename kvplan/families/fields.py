@@ -142,14 +142,14 @@ class Fields:
             raise BadField(self.path + name, value, wanted)
         return int(value)
 
-    def need(self, *names: str, cause: str | None = None) -> int:
+    def need(self, *names: str) -> int:
         """A positive whole number that must be there, or that the class documents a default for.
 
         Raises: MissingField, BadField.
         """
         value = self.whole_or_default(*names)
         if value is None:
-            raise MissingField(any_of(self.path + name for name in names[:4]), cause=cause)
+            raise MissingField(any_of(self.path + name for name in names[:4]))
         return value
 
     def whole_or_default(self, *names: str) -> int | None:

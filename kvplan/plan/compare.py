@@ -65,7 +65,7 @@ def _row(model: Model, tokens: int, kv: KvFormat, attention: str | None, paralle
 
 
 def _notes(model: Model, attention: str | None) -> tuple[str, ...]:
-    if attention != "mla" or any(isinstance(cache, Latent) for cache, _ in model.distinct):
+    if attention != "mla" or model.has(Latent):
         return ()
     return (
         f"{model.origin.id} has no latent of its own: mla is shown with DeepSeek's, {MLA_RANK} + {MLA_ROPE} elements.",

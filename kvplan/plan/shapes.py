@@ -52,13 +52,12 @@ def as_attention(model: Model, kind: str) -> Model:
     }
     if kind not in changes:
         raise UnknownName(f"{kind!r} is not an attention kind", hint="known: " + ", ".join(KINDS))
-    caches = [cache for cache, _ in model.distinct]
-    if any(isinstance(cache, Compressed) for cache in caches):
+    if model.has(Compressed):
         raise UsageError(
             f"{model.origin.id} compresses what it caches, and nobody has defined {kind} of the same shape",
             hint="leave --attention out, or the model",
         )
-    if not any(isinstance(cache, Attention | Latent) for cache in caches):
+    if not model.has(Attention, Latent):
         raise UsageError(
             f"{model.origin.id} has no attention that could be {kind}",
             cause=f"what its layers keep: {attention_label(model)}",
@@ -69,13 +68,11 @@ def as_attention(model: Model, kind: str) -> Model:
 
 def shown_kinds(model: Model) -> tuple[str, ...]:
     """Kinds worth showing beside the model's own: those its config says enough for, and MLA where it is one."""
-    caches = [cache for cache, _ in model.distinct]
-    latent = any(isinstance(cache, Latent) for cache in caches)
-    if not any(isinstance(cache, Attention | Latent) for cache in caches):
+    if not model.has(Attention, Latent):
         return ()
-    if any(isinstance(cache, Attention | Latent) and not _describes_heads(cache) for cache in caches):
+    if any(isinstance(cache, Attention | Latent) and not _describes_heads(cache) for cache, _ in model.distinct):
         return ()
-    return KINDS if latent else KINDS[:3]
+    return KINDS if model.has(Latent) else KINDS[:3]
 
 
 def keep_recent(model: Model, window: int, sinks: int) -> Model:

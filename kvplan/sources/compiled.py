@@ -28,7 +28,7 @@ from kvplan.sources.paths import configs_dir, model_path
 
 TUPLE, OTHER = -1, -2
 
-READING = ("arch", "errors.py", "families", "sources", "units.py")
+READING = ("arch", "errors.py", "families", "sources", "text.py", "units.py")
 """All code that a config passes through: sources and whatever it may import for models (tests/test_architecture.py)."""
 
 

@@ -8,7 +8,10 @@ import pytest
 
 import kvplan
 from kvplan import api
+from kvplan.api import given
+from kvplan.api.question import looked_up, planned
 from kvplan.errors import UnknownName, UsageError
+from kvplan.sources.models import load_model
 from kvplan.units import GIB, MOST
 
 
@@ -64,6 +67,22 @@ def test_the_ends_of_each_range_are_taken():
 def test_a_wrong_name_in_a_question_is_no_models_fault(field):
     with pytest.raises(UnknownName, match="nope"):
         kvplan.fit_all("h100", kvplan.FitQuestion(**{field: "nope"}), ["llama-3-8b"])
+
+
+def test_a_draft_is_loaded_once_for_all_models_and_keeps_its_name(monkeypatch):
+    loaded = []
+
+    def load(name, **more):
+        loaded.append(name)
+        return load_model(name, **more)
+
+    monkeypatch.setattr(given, "load_model", load)
+    draft = "llama-3.2-1b-instruct"
+    asked, gpu = kvplan.FitQuestion(context=8192, draft=draft), kvplan.load_gpu("h100")
+    table = kvplan.fit_all("h100", asked, ["llama-3-8b", "llama-3.1-8b"])
+    assert (len(table.rows), loaded.count(draft)) == (2, 1)
+    plan, _ = planned(load_model("llama-3-8b"), gpu, looked_up(asked, gpu))
+    assert plan.request.model.weights.drafter == "meta-llama/Llama-3.2-1B-Instruct"
 
 
 def test_nothing_is_called_the_same_among_the_options_and_beside_them() -> None:

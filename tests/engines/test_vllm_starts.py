@@ -15,6 +15,9 @@ from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks import allocate
 from kvplan.engines.vllm.blocks.drafts import draft_layers
 from kvplan.engines.vllm.policy import Vllm
+from kvplan.engines.vllm.tables.architectures import draft_longest, is_pooling
+from kvplan.engines.vllm.tables.items import longest_whole
+from kvplan.engines.vllm.tables.registered import DRAFTS
 from kvplan.engines.vllm.tables.versions import NEWEST, rules
 from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.families import read
@@ -297,6 +300,31 @@ def eagle(hidden: int, inner: int, heads: int, kv_heads: int, **fields) -> Model
         "tie_word_embeddings": False, "torch_dtype": "bfloat16", **fields,
     }  # fmt: skip
     return read(config, Origin("a draft", "a test"))
+
+
+@pytest.mark.parametrize("name", sorted(DRAFTS))
+def test_what_vllm_registers_to_draft_has_no_length_of_its_own(name):
+    """By its name alone, of every release: heads serve whatever their target does."""
+    head = replace(eagle(2048, 8192, 16, 8, max_position_embeddings=2048), architectures=(name,))
+    model = with_draft(read(LLAMA, Origin("a checkpoint", "a test")), head)
+    assert draft_longest(model) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "pooling"),
+    [("llama", False), ("gemma2", False), ("llama4", False), ("qwen3", True), ("bert", True), ("nowhere", True)],
+)
+def test_a_config_without_a_class_is_served_as_the_class_of_its_type(name, pooling):
+    """Source: Transformers MODEL_MAPPING_NAMES; vLLM config/model.py _get_default_runner_type."""
+    assert is_pooling(replace(read(LLAMA, Origin("a checkpoint", "a test")), architectures=(), whole=name)) is pooling
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens"), [("gemma-4-31b", 2496), ("gemma-3-27b", 260), ("qwen3-vl-8b", 0), ("llama-3-70b", 0)]
+)
+def test_the_longest_item_of_a_step_is_the_profile_s(name, tokens):
+    """models/gemma4_mm.py: 32 frames of 78 tokens. models/gemma3_mm.py: 256 and four of text. Others cut items up."""
+    assert longest_whole(load_model(name), NEWEST) == tokens
 
 
 @pytest.mark.parametrize(

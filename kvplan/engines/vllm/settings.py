@@ -18,9 +18,9 @@ from kvplan.engines.vllm.tables.architectures import (
     PAGED_STREAMS,
     classes,
     is_pooling,
-    longest_item,
     named,
 )
+from kvplan.engines.vllm.tables.items import longest_whole
 from kvplan.engines.vllm.tables.steps import too_few_tokens
 from kvplan.engines.vllm.tables.versions import Batches, Rules, text
 from kvplan.errors import Unsupported, UsageError
@@ -144,7 +144,7 @@ def _default_tokens(model: Model, batches: Batches, sequences: int, context: int
         return max(batches.tokens, context)
     usual = batches.tokens if rules.always_chunked else rules.long_prompt_steps
     usual = max(usual, context) if whole else usual
-    item = longest_item(model) if rules.items_raise_steps else 0
+    item = longest_whole(model, rules.version) if rules.items_raise_steps else 0
     return min(max(usual, item), sequences * context)
 
 
@@ -174,11 +174,11 @@ def _is_dense(model: Model) -> bool:
 
 def has_state(model: Model) -> bool:
     """Whether it keeps a recurrent state, and not streams in pages."""
-    return any(isinstance(cache, Recurrent) for cache, _ in model.distinct) and not named(model, PAGED_STREAMS)
+    return model.has(Recurrent) and not named(model, PAGED_STREAMS)
 
 
 def _crosses(model: Model) -> bool:
-    return any(isinstance(cache, CrossAttention) for cache, _ in model.distinct)
+    return model.has(CrossAttention)
 
 
 def _caches_prefixes(model: Model, options: Options, rules: Rules) -> bool:

@@ -24,12 +24,11 @@ FULL_NORM = "norm: self_attn.q_norm[A*d] self_attn.k_norm[G*d]"
 SINKS = "self_attn.sinks[~A]"
 
 
-def gated(bias: str = "+mlp_bias", down: str | None = None, width: str = "I", prefix: str = "mlp") -> str:
-    """Gate, up and down projections. down: bias of the last one, as the others' unless given."""
-    last = bias if down is None else down
+def gated(bias: str = "+mlp_bias", width: str = "I", prefix: str = "mlp") -> str:
+    """Gate, up and down projections."""
     return (
         f"mlp: {prefix}.gate_proj[~{width},H]{bias} {prefix}.up_proj[~{width},H]{bias}"
-        f" {prefix}.down_proj[H,~{width}]{last}"
+        f" {prefix}.down_proj[H,~{width}]{bias}"
     )
 
 
@@ -38,11 +37,10 @@ def plain(bias: str = "", width: str = "I", prefix: str = "mlp") -> str:
     return f"mlp: {prefix}.up_proj[~{width},H]{bias} {prefix}.down_proj[H,~{width}]{bias}"
 
 
-def experts(router: str = "", bias: str = "", prefix: str = "mlp", gate: str = "gate_proj") -> str:
+def experts(router: str = "", bias: str = "", prefix: str = "mlp") -> str:
     """Router and gated experts. router, bias: biases of the router and of the experts."""
-    gated_by = f"E@{prefix}.experts.0.{gate}[~M,H]{bias}" if gate else ""
     return (
-        f"router: {prefix}.gate[E,H]{router} experts: {gated_by}"
+        f"router: {prefix}.gate[E,H]{router} experts: E@{prefix}.experts.0.gate_proj[~M,H]{bias}"
         f" E@{prefix}.experts.0.up_proj[~M,H]{bias} E@{prefix}.experts.0.down_proj[H,~M]{bias}"
     )
 
@@ -58,12 +56,12 @@ def shared(prefix: str = "mlp.shared_experts", bias: str = "", more: str = "") -
 SHARED_GATE = "router: mlp.shared_expert_gate[1,H]?S"
 
 
-def latent(more: str = "", bias: str = "+attention_bias") -> str:
+def latent(more: str = "") -> str:
     """Multi-head latent attention, with or without compressed queries, and its sparse indexer where there is one."""
     return (
-        f"attention: self_attn.q_a_proj[q_lora_rank,H]{bias}?q_lora_rank"
+        f"attention: self_attn.q_a_proj[q_lora_rank,H]+attention_bias?q_lora_rank"
         f" self_attn.q_b_proj[~A*qk,q_lora_rank]?q_lora_rank self_attn.q_proj[~A*qk,H]?!q_lora_rank"
-        f" self_attn.kv_a_proj_with_mqa[latent,H]{bias} self_attn.kv_b_proj[~A*expanded,R] self_attn.o_proj[H,~A*dv]{bias} {more}"
+        f" self_attn.kv_a_proj_with_mqa[latent,H]+attention_bias self_attn.kv_b_proj[~A*expanded,R] self_attn.o_proj[H,~A*dv]+attention_bias {more}"
         f" norm: self_attn.q_a_layernorm[q_lora_rank]?q_lora_rank self_attn.kv_a_layernorm[R]"
         f" {INDEXER}"
     )

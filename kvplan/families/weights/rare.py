@@ -33,10 +33,11 @@ from kvplan.families.weights.parts import (
 from kvplan.families.weights.towers import Tower, encoder_layer
 
 
-def _cross(bias: str, k_bias: str) -> str:
-    """Attention to the encoder's output, with its norm."""
+def _cross(bias: str, k_bias: str | None = None) -> str:
+    """Attention to the encoder's output, with its norm. k_bias: of its keys, as the others' unless given."""
+    k = bias if k_bias is None else k_bias
     return (
-        f"attention: encoder_attn.q_proj[~A*d,H]{bias} encoder_attn.k_proj[~G*d,H]{k_bias} encoder_attn.v_proj[~G*dv,H]{bias}"
+        f"attention: encoder_attn.q_proj[~A*d,H]{bias} encoder_attn.k_proj[~G*d,H]{k} encoder_attn.v_proj[~G*dv,H]{bias}"
         f" encoder_attn.out_proj[H,~A*dv]{bias} norm: encoder_attn_layer_norm[H]+"
     )
 
@@ -44,22 +45,19 @@ def _cross(bias: str, k_bias: str) -> str:
 def _seq2seq(
     positions: str = "P+2",
     bias: str = "+",
-    k_bias: str | None = None,
     embed_norm: str = "layernorm_embedding[H]+",
     last_norm: str = "",
 ) -> Family:
     """BART and its kin. positions: rows of the learned positions. embed_norm, last_norm: norms at the ends."""
-    k = bias if k_bias is None else k_bias
-    own = attention(bias, bias).replace(f"self_attn.k_proj[~G*d,H]{bias}", f"self_attn.k_proj[~G*d,H]{k}")
     encoder = Tower(
         f"encoder.embed_positions({positions},H) {embed_norm} {last_norm}",
-        encoder_layer(bias, "+", k_bias=k)
+        encoder_layer(bias, "+")
         .replace("fc1[~I,H]", "fc1[~encoder_ffn_dim,H]")
         .replace("fc2[H,~I]", "fc2[H,~encoder_ffn_dim]"),
         "encoder_layers",
     )
     return Family(
-        attention=own, cross=_cross(bias, k), dense=plain("+"), norms=BIASED2,
+        attention=attention(bias, bias), cross=_cross(bias), dense=plain("+"), norms=BIASED2,
         first=f"{EMBEDDING} embedding: embed_positions[{positions},H] norm: {embed_norm}",
         last=f"norm: {last_norm} head: lm_head[~V,H]", given={"I": "decoder_ffn_dim"}, towers=(encoder,),
     )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from kvplan.arch.formats import FORMATS, KvFormat
 from kvplan.errors import KvplanError
 from kvplan.text import plural
 from kvplan.verify.live.attend import by_spans
+from kvplan.verify.live.attention import Attention
 from kvplan.verify.live.decoder import Decoder, mixer
 from kvplan.verify.live.ledger import Ledger
 from kvplan.verify.live.mixer import Alone, Build, Caching, Step
@@ -65,10 +67,6 @@ def _one(part: Mixer, kv: KvFormat, layout: Layout, device: torch.device) -> Row
     build = _build(device)
     owner = None
     if isinstance(part, AttentionPart) and part.shares is not None:
-        from dataclasses import replace
-
-        from kvplan.verify.live.attention import Attention
-
         owner = Attention(replace(part, shares=None, norms=False, bias=False, gate=False, sink_logits=False), build)
     made = mixer(part, build, owner)
     what = f"{part.name}, cache in {_named(kv)}"

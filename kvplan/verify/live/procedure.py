@@ -6,12 +6,13 @@ import gc
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
 from kvplan.errors import Unsupported, UsageError
 from kvplan.hardware.gpu import Gpu
 from kvplan.units import format_bytes
@@ -170,10 +171,6 @@ def _check_format(kv: KvFormat) -> None:
 def _ends_bytes(model: Model, tp: int) -> int:
     if model.weights is None:
         return 0
-    from dataclasses import replace
-
-    from kvplan.arch.parallel import Parallel
-
     return replace(model.weights, layers=()).bytes_on_rank(Parallel(tp=tp))
 
 

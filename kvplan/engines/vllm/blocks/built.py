@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeGuard
 
-from kvplan.arch.layers import Attention, Cache, Indexer, Latent, Layer, Recurrent
+from kvplan.arch.layers import Attention, Cache, Indexer, Latent, Recurrent
 from kvplan.arch.model import Model, map_caches
 from kvplan.engines.vllm.tables.architectures import (
     ALTERNATES,
@@ -41,7 +41,7 @@ def as_served(model: Model, rules: Rules, window: int | None) -> Model:
     extra, expanded = wider_window(model), named(model, EXPANDED_LATENT)
     shared = any(layer.shares_with is not None for layer in model.layers)
     if shared and not any(name.startswith(SHARES_CACHE) for name in classes(model)):
-        model = replace(model, layers=tuple(_own_cache(model, layer) for layer in model.layers))
+        model = replace(model, layers=tuple(model.holder(layer) for layer in model.layers))
     if not extra and not expanded and not streams and indexed is None:
         return model
 
@@ -126,9 +126,3 @@ def _alternating(model: Model) -> Model:
     if first is None or second is None:
         return model
     return replace(model, layers=tuple(second if index % 2 else first for index in range(len(model.layers))))
-
-
-def _own_cache(model: Model, layer: Layer) -> Layer:
-    while layer.shares_with is not None:
-        layer = model.layers[layer.shares_with]
-    return layer

@@ -10,8 +10,7 @@ from math import prod
 from kvplan.arch.parallel import Parallel, stage_layers
 from kvplan.arch.weights import Block, Weight
 from kvplan.engines.vllm.layout.gaps import ends
-
-Version = tuple[int, int, int]
+from kvplan.engines.vllm.tables.versions import Version
 
 UNSPLIT: Version = (0, 21, 0)
 """The first release that loads weights without splitting large segments. Source: v1/worker/gpu_worker.py load_model."""

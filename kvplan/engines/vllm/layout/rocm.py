@@ -18,8 +18,7 @@ from kvplan.arch.storage import BF16, FP16, Storage
 from kvplan.arch.weights import Block, Weight
 from kvplan.engines.vllm.layout.gaps import Replaced, gaps
 from kvplan.engines.vllm.layout.merged import merged
-
-Version = tuple[int, int, int]
+from kvplan.engines.vllm.tables.versions import Version
 
 APART, TOGETHER = 256, 512
 """Bytes that rows of a multiple of so many bytes are moved apart by."""

@@ -20,8 +20,8 @@ from kvplan.arch.weights import Component, View, Weight
 from kvplan.engines.vllm.blocks.specs import aligned
 from kvplan.engines.vllm.layout import packed
 from kvplan.engines.vllm.layout.experts import Kernels, multiples, swizzled
-from kvplan.engines.vllm.layout.rocm import Version, apart, wasted
-from kvplan.engines.vllm.tables.versions import NEWEST
+from kvplan.engines.vllm.layout.rocm import apart, wasted
+from kvplan.engines.vllm.tables.versions import NEWEST, Version
 from kvplan.hardware.gpu import Gpu
 
 VOCABULARY_MULTIPLE = 64

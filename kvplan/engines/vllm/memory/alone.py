@@ -57,9 +57,7 @@ def alone(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Opt
         return None
     share = rules.utilization if options.utilization is None else options.utilization
     layers = -(-len(model.layers) // settings.parallel.pp)
-    experts = model.weights is not None and any(
-        weight.routed for layer, _ in model.weights.distinct for weight in layer
-    )
+    experts = model.weights is not None and model.weights.routes
     links = LINKS + LINKS_OF_EXPERTS * experts if settings.parallel.gpus > 1 else 0
     if "nvlink" not in (gpu.link_name or "").lower():
         links //= UNLINKED

@@ -126,7 +126,7 @@ def _experts(
 
 def _streams(model: Model, known: Sequence[Weight]) -> Range:
     """Copies of hidden states that hyper-connections keep."""
-    if not any(isinstance(cache, Compressed) for cache, _ in model.distinct):
+    if not model.has(Compressed):
         return Range.exactly(1)
     mixers = [weight.shape[1] for weight in known if weight.name.endswith("attn_hc.fn")]
     if mixers and model.hidden_size is not None:

@@ -26,8 +26,7 @@ def is_second(model: Model, gpu: Gpu, rules: Rules) -> bool:
     listed = bool(rules.second_named & set(model.architectures))
     if rules.second_plain:
         return listed and not _mixes(model) and not _quantized(model)
-    stateful = any(isinstance(cache, Recurrent) for cache, _ in model.distinct)
-    return listed or (rules.second_others == "dense" and not _mixes(model) and not stateful)
+    return listed or (rules.second_others == "dense" and not _mixes(model) and not model.has(Recurrent))
 
 
 def estimates_graphs(model: Model, gpu: Gpu, rules: Rules) -> bool:
@@ -41,7 +40,7 @@ def sampler(model: Model, gpu: Gpu, rules: Rules) -> str:
 
 
 def _mixes(model: Model) -> bool:
-    return model.weights is not None and any(weight.routed for block, _ in model.weights.distinct for weight in block)
+    return model.weights is not None and model.weights.routes
 
 
 def _quantized(model: Model) -> bool:

@@ -11,7 +11,7 @@ from kvplan.engines.vllm.blocks.drafts import has_drafts
 from kvplan.engines.vllm.memory.alone import alone
 from kvplan.engines.vllm.settings import Settings, has_state, keeps_ends
 from kvplan.engines.vllm.starts import quantizers, served
-from kvplan.engines.vllm.tables.architectures import longest_item
+from kvplan.engines.vllm.tables.items import longest_whole
 from kvplan.engines.vllm.tables.versions import Rules, text
 from kvplan.units import format_bytes
 
@@ -97,7 +97,7 @@ def _short_steps(model: Model, settings: Settings, rules: Rules) -> str | None:
 
     Source: vLLM v1/core/encoder_cache_manager.py compute_mm_encoder_budget, platforms/cuda.py; vllm-project/vllm#42687.
     """
-    item = longest_item(model)
+    item = longest_whole(model, rules.version)
     if not rules.items_whole or settings.tokens >= item:
         return None
     return (

@@ -22,8 +22,7 @@ def check_format(model: Model, name: str, rules: Rules, device: tuple[int, int])
 
     Raises: UsageError.
     """
-    crosses = any(isinstance(cache, CrossAttention) for cache, _ in model.distinct)
-    if crosses and name.startswith("fp8") and device < NATIVE_FP8 and rules.version >= REFUSES:
+    if model.has(CrossAttention) and name.startswith("fp8") and device < NATIVE_FP8 and rules.version >= REFUSES:
         raise UsageError(
             f"vLLM takes no {name} cache for {model.origin.id} on this GPU",
             cause="FP8 KV cache is not supported by the Triton attention backend, which its encoder and cross-attention run in, "

@@ -78,9 +78,7 @@ def check(model: Model, rules: Rules) -> None:
 
     Raises: Unsupported.
     """
-    found = {name: tokens for name, tokens in model.context.lengths or () if name in LENGTHS}
-    if found.get(OWN_WORD) and rules.version >= REPLACES:
-        found = {OWN_WORD: found[OWN_WORD]}
+    found = _lengths(model, rules)
     name = min(found, key=lambda each: found[each], default=None)
     if name is not None and found[name] <= 0:
         raise Unsupported(
@@ -95,13 +93,18 @@ def stated(model: Model, rules: Rules) -> Context | None:
     context = model.context
     if context.lengths is None:  # no config was read
         return context if context.tokens is not None else None
-    found = {name: tokens for name, tokens in context.lengths if name in LENGTHS and tokens > 0}
+    found = {name: tokens for name, tokens in _lengths(model, rules).items() if tokens > 0}
     if not found and model.family in BORROWED:
         name, tokens = BORROWED[model.family]
         return Context(tokens, f"{name} of the class that vLLM reads {model.family} by")
-    if OWN_WORD in found and rules.version >= REPLACES:
-        return Context(found[OWN_WORD], OWN_WORD)
     return min((Context(tokens, _reason(name, context)) for name, tokens in found.items()), key=_tokens, default=None)
+
+
+def _lengths(model: Model, rules: Rules) -> dict[str, int]:
+    """The lengths that the config or its class states and vLLM reads, by field: of several the smallest counts."""
+    found = {name: tokens for name, tokens in model.context.lengths or () if name in LENGTHS}
+    replaced = rules.version >= REPLACES and found.get(OWN_WORD)
+    return {OWN_WORD: found[OWN_WORD]} if replaced else found
 
 
 def _tokens(context: Context) -> int:

@@ -269,9 +269,7 @@ def _experts(model: Model, settings: Settings) -> None:
 
 def lacks_experts(model: Model) -> bool:
     """Whether the model is known to have no experts that tokens are routed to."""
-    if model.weights is None:
-        return False
-    return not any(weight.routed for layer, _ in model.weights.distinct for weight in layer)
+    return model.weights is not None and not model.weights.routes
 
 
 def _precision(model: Model, device: tuple[int, int], rules: Rules) -> None:

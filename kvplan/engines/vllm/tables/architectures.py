@@ -9,7 +9,7 @@ from functools import cache
 
 from kvplan.arch.layers import Compressed, Latent
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.tables.registered import CLASSES
+from kvplan.engines.vllm.tables.registered import CLASSES, DRAFTS
 from kvplan.engines.vllm.tables.spans import holds
 from kvplan.engines.vllm.tables.versions import Version
 
@@ -28,9 +28,6 @@ GENERATING = (
 """Classes that generate although their names end like an embedder's: those registered as a class for text generation.
 
 Source: config/model.py _get_default_runner_type, models/registry.py."""
-
-GENERATING_UNNAMED = ("gemma2", "llama", "mistral", "qwen2")
-"""Types for which transformers suggests one of those classes where a config names none."""
 
 WIDER_WINDOW = {
     "Cohere2ForCausalLM": 1,
@@ -83,11 +80,6 @@ IMAGE_PREFIX = (
 
 Source: transformers_utils/model_arch_config_convertor.py is_mm_prefix_lm."""
 
-LONGEST_ITEM = {"Gemma4ForConditionalGeneration": 2496, "Gemma4UnifiedForConditionalGeneration": 2496}
-"""Tokens of the longest image, audio or video item, which a step must hold whole where image tokens attend both ways.
-
-Source: models/gemma4_mm.py: 32 video frames of at most 78 tokens."""
-
 DRAFT_LIKE_FIRST = (
     "Exaone4_5_ForConditionalGeneration", "Exaone4_5ForConditionalGeneration", "ExaoneMoeForCausalLM", "ExaoneMoEForCausalLM",
 )  # fmt: skip
@@ -128,10 +120,10 @@ def in_float16(whole: str, release: Version) -> bool:
 
 
 def is_pooling(model: Model) -> bool:
-    """Whether vLLM serves the model as an embedder or a classifier; a config that names no class is served as one."""
-    if not model.architectures:
-        return model.family not in GENERATING_UNNAMED
-    name = model.architectures[0]
+    """Whether vLLM serves the model as an embedder or a classifier; one of no class that is known is taken for one."""
+    name = next(iter(classes(model)), None)
+    if name is None:
+        return True
     return name.endswith(POOLING_SUFFIXES) and name not in GENERATING
 
 
@@ -174,17 +166,12 @@ def named(model: Model, names: tuple[str, ...]) -> bool:
 
 def compresses(model: Model) -> bool:
     """Whether layers keep compressed entries, whose pages of all sizes lie side by side in a block."""
-    return any(isinstance(cache, Compressed) for cache, _ in model.distinct)
+    return model.has(Compressed)
 
 
 def image_prefix(model: Model) -> bool:
     """Whether image tokens attend to each other both ways."""
     return "image_prefix" in model.traits or named(model, IMAGE_PREFIX)
-
-
-def longest_item(model: Model) -> int:
-    """Tokens that a step must hold whole, 0 for none."""
-    return max((LONGEST_ITEM.get(name, 0) for name in classes(model)), default=0) if image_prefix(model) else 0
 
 
 def wider_window(model: Model) -> int:
@@ -197,13 +184,9 @@ def sparse_latents(model: Model) -> bool:
     return any(isinstance(cache, Latent) and cache.topk is not None for cache, _ in model.distinct)
 
 
-DRAFT_HEADS = ("Eagle", "EAGLE", "MTP", "DFlash", "DSpark", "Medusa")
-"""What the names of classes hold that draft by a head on the target's positions, and no model of its own length."""
-
-
 def draft_longest(model: Model) -> int | None:
     """Tokens that the model's draft model serves; None without one, without a limit, and for a head on its positions."""
     drafter = model.drafter
-    if drafter is None or any(name in one for one in drafter.architectures for name in DRAFT_HEADS):
+    if drafter is None or not DRAFTS.isdisjoint(drafter.architectures):
         return None
     return drafter.context.tokens

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kvplan.arch.model import Model
+from kvplan.engines.vllm.tables.architectures import classes, image_prefix
 from kvplan.engines.vllm.tables.versions import Version
 
 
@@ -74,8 +75,14 @@ ITEMS: Mapping[str, tuple[tuple[Version, Item], ...]] = {
 
 def longest(model: Model, version: Version) -> Item | None:
     """Of the first class that is listed; None where none is."""
-    for name in model.architectures:
+    for name in classes(model):
         held = [item for since, item in ITEMS.get(name, ()) if since <= version]
         if held:
             return held[-1]
     return None
+
+
+def longest_whole(model: Model, version: Version) -> int:
+    """Tokens of one that a step must hold whole, as image tokens attend to each other both ways; 0 where none has to."""
+    item = longest(model, version) if image_prefix(model) else None
+    return 0 if item is None else item.counted or item.tokens
