@@ -113,6 +113,36 @@ def test_the_high_end_allows_for_items_that_nobody_states():
     assert "the high end allows for images of 16,384 tokens" in term.formula
 
 
+def test_an_encoder_that_no_config_describes_still_sees():
+    """InternVL2's config names its tower by another project's class: its tensors are unknown, its images aren't."""
+    weights = load_model("llama-3.1-8b").weights
+    blind = replace(load_model("llama-3.1-8b"), architectures=("InternVLChatModel",))
+    seeing = replace(blind, weights=replace(weights, missing=("vision tower (intern_vit_6b)",)))
+    low, likely, high = profiled(seeing, "h200", "0.31.0", 8192)
+    assert low.towers == likely.towers == 2 * 8192 * 4096  # as many embeddings as tokens of a step
+    assert likely.table == 0  # given embeddings, not words
+    assert likely.encoder == 0
+    assert high.towers == 2 * 16_384 * 4096
+    assert high.encoder == 2 * 4 * 16_384 * (588 + 5 * 1152 + 2 * 4304)
+    assert profiled(blind, "h200", "0.31.0", 8192).high.towers == 0
+    hearing = replace(blind, weights=replace(weights, missing=("audio tower (beats)",)))
+    assert profiled(hearing, "h200", "0.31.0", 8192).likely.table == 0
+
+
+def test_the_high_end_of_a_peak_is_the_largest_high_end():
+    """At 32,768 tokens a GB10's second runner has 256 x 128,256 logits of 14 B, of which half a cost is unsure: more than the
+    embedding's copy, which is larger by what is likely but surer."""
+    compiled, eager = (
+        Vllm(parse("0.33.0"))
+        .start(Setup(load_model("llama-3.1-8b"), load_gpu("dgx-spark"), ONE, None, Options(graphs=graphs), 32_768))
+        .budget()
+        .activation.bytes
+        for graphs in (True, False)
+    )
+    assert compiled.likely > eager.likely
+    assert compiled.high >= eager.high
+
+
 @pytest.mark.parametrize(
     ("version", "model", "second"),
     [

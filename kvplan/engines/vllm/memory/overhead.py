@@ -119,21 +119,27 @@ def activation(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options
 
 
 def peak(found: Step, cost: Cost, gpu: Gpu, rules: Rules) -> Peak:
-    """Of a step: images' encoder runs first, then text is read beside what is kept of it."""
+    """The largest of a step's moments."""
+    return max(_moments(found, gpu, rules), key=lambda each: each.words * cost.likely + each.counted)
+
+
+def _moments(found: Step, gpu: Gpu, rules: Rules) -> tuple[Peak, ...]:
+    """What may be the peak: logits or the widest layer beside what stays, or images' encoder, which runs before text is read."""
     widest = max(widest_layer(found, gpu, rules), found.table)
     stays = found.hidden + found.towers + kept_rooms(found, gpu, rules)
-    logits = found.words * cost.likely
-    if found.encoder > max(logits, widest) + stays:
-        return Peak(0, found.encoder)
-    return Peak(found.words, stays) if logits >= widest else Peak(0, widest + stays)
+    return Peak(found.words, stays), Peak(0, widest + stays), Peak(0, found.encoder)
 
 
 def _around_peak(found: Step, cost: Cost, gpu: Gpu, rules: Rules) -> Range:
-    """Bytes of one step at once."""
-    most = peak(found, cost, gpu, rules)
-    logits = most.words * cost.likely
-    unsure = doubt.of_cost(logits, cost.sources, gpu) if most.words else 0.0
-    return _around(logits + most.counted, unsure + doubt.of_counted(most.counted))
+    """Bytes of one step at once: each end is the largest of its moments' ends, as a smaller one may be less sure."""
+    ends = [_around_moment(each, cost, gpu) for each in _moments(found, gpu, rules)]
+    return Range(max(each.low for each in ends), max(each.likely for each in ends), max(each.high for each in ends))
+
+
+def _around_moment(found: Peak, cost: Cost, gpu: Gpu) -> Range:
+    logits = found.words * cost.likely
+    unsure = doubt.of_cost(logits, cost.sources, gpu) if found.words else 0.0
+    return _around(logits + found.counted, unsure + doubt.of_counted(found.counted))
 
 
 def kept_rooms(found: Step, gpu: Gpu, rules: Rules) -> int:
