@@ -16,6 +16,8 @@ from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.layout.gaps import ends
 from kvplan.engines.vllm.layout.merged import ends_of
+from kvplan.engines.vllm.memory.doubt import WIDTH
+from kvplan.engines.vllm.memory.graphs import captured
 from kvplan.engines.vllm.memory.runner import estimates_graphs, is_second, sampler
 from kvplan.engines.vllm.memory.step import steps
 from kvplan.engines.vllm.policy import Vllm
@@ -161,6 +163,29 @@ def test_the_high_end_allows_for_copies_of_nvfp4_experts_tokens():
     assert many.likely.gathered == 16_384 * (2 * 8 * (2048 + 512) + 2 * 2048)  # others have no such copies
     older = profiled(model, "h100", "0.20.0", 65_536, max_num_batched_tokens=16_384, max_num_seqs=1)
     assert older.high.gathered == older.likely.gathered
+
+
+@pytest.mark.parametrize(("sequences", "graphs"), [(1, 3), (2, 5), (20, 13), (256, 86), (512, 102), (1024, 102)])
+def test_how_many_graphs_are_captured(sequences, graphs):
+    """0.20.2 with 2 sequences prints PIECEWISE=3 and FULL=2; defaults print 51 and 35."""
+    assert captured(sequences) == graphs
+
+
+def test_the_high_end_has_as_much_of_graphs_as_was_printed():
+    """Qwen3-8B's 36 layers on an A100 of 40 GB: 2.35 GiB of graphs, which 0.20 takes off; with 19.36 GiB in 0.19, 17.0 are left."""
+    model, gpu = load_model("qwen3-8b"), load_gpu("a100-sxm-40")
+    of = {
+        (graphs, sequences): Vllm(parse("0.20.0"))
+        .start(Setup(model, gpu, ONE, None, Options(graphs=graphs, utilization=0.9, max_num_seqs=sequences), 40_960))
+        .budget()
+        for graphs in (True, False)
+        for sequences in (None, 8)
+    }
+    runtime = {key: each.runtime.bytes for key, each in of.items()}
+    assert runtime[True, None].high - runtime[False, None].high == pytest.approx(2.35 * GIB, rel=0.01)
+    assert of[True, None].kv.low / GIB <= 17.0
+    few = runtime[True, 8].high - runtime[False, 8].high  # 6 sizes up to 16 and 4 up to 8 tokens
+    assert few == pytest.approx(36 * 11.7 * MIB * (1 + WIDTH * 0.1), rel=0.01)
 
 
 @pytest.mark.parametrize(
