@@ -86,7 +86,10 @@ def steps(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Opt
 
 def _step(sizes: Dimensions, model: Model, gpu: Gpu, settings: Settings, rules: Rules, *, most: bool) -> Step:
     second = is_second(model, gpu, rules)
-    images = encoded(model, sizes.hidden, settings, rules, second=second, most=most) if sizes.towers else NOTHING
+    memory = gpu.memory.value
+    images = (
+        encoded(model, sizes.hidden, memory, settings, rules, second=second, most=most) if sizes.towers else NOTHING
+    )
     rows = -(-sizes.vocabulary // (ROW_PADDING * settings.parallel.tp)) * ROW_PADDING
     tokens, hidden, experts = settings.tokens, sizes.hidden, sizes.experts
     gathered = HALF * tokens * experts.picked
