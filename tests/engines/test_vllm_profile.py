@@ -22,6 +22,7 @@ from kvplan.engines.vllm.memory.runner import estimates_graphs, is_second, sampl
 from kvplan.engines.vllm.memory.step import steps
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.settings import settings
+from kvplan.engines.vllm.tables.items import longest
 from kvplan.engines.vllm.tables.versions import parse, rules
 from kvplan.families import read
 from kvplan.families.quantization.mixes import kept_named
@@ -62,6 +63,12 @@ def test_an_encoder_takes_what_a_log_shows():
 @pytest.mark.parametrize(("length", "pieces"), [(8_192, 1), (32_768, 2), (100_000, 6), (114_688, 7), (1_000_000, 7)])
 def test_a_video_is_as_long_as_fits_the_length(length, pieces):
     assert profiled(QWEN25_VL, "a100", "0.23.0", length).likely.encoder == pieces * 2 * 4 * 16_384 * 17_836
+
+
+@pytest.mark.parametrize(("version", "tokens"), [("0.8.5", 98_304), ("0.10.2", 114_688), ("0.23.0", 114_688)])
+def test_a_video_left_room_for_an_image_at_first(version, tokens):
+    """At a length of 128,000, 16,384 tokens a piece: 6 where an image is left room for, 7 where none is, as logs print."""
+    assert longest(QWEN25_VL, parse(version)).fitting(128_000) == tokens
 
 
 @pytest.mark.parametrize(
