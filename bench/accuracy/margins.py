@@ -14,7 +14,7 @@ from functools import cache
 from math import ceil
 
 from bench.accuracy.overheads import Case, Rates, fit
-from kvplan.engines.vllm.memory import doubt
+from kvplan.engines.vllm.memory import doubt, graphs
 from kvplan.units import GIB
 
 LEVEL = 0.98
@@ -37,7 +37,8 @@ class Knowledge:
         shown = [known, *(self.sources.get(name, 0) for name in case.amounts)]
         for name, units in case.amounts.items():
             cost = max(self.rates.get(name, 0.0), 0.0) * units
-            parts.append(doubt.of_cost(cost, self.sources.get(name, 0), gpu))
+            spread = doubt.of_spread(cost, graphs.most(name, round(units), case.flags))
+            parts.append(max(doubt.of_cost(cost, self.sources.get(name, 0), gpu), spread))
         if not (all(shown) and case.held.read):
             parts.append(doubt.unseen(gpu))
         return sum(parts) / GIB

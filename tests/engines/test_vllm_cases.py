@@ -235,14 +235,15 @@ def test_compressed_attention_pads_its_outputs_and_keeps_four_streams():
 
 @pytest.mark.parametrize(("name", "gpu", "tp"), [("deepseek-v4-flash", "h200", 4), ("deepseek-v4-pro", "h200", 8)])
 def test_the_safe_end_of_compressed_attention_is_of_use(name, gpu, tp):
-    """8 ranks of H200 print 102.3 to 102.8 GiB of DeepSeek-V4-Pro's weights; 0.31 holds a gigabyte that isn't counted."""
+    """8 ranks of H200 print 102.3 to 102.8 GiB of DeepSeek-V4-Pro's weights; 0.31 holds a gigabyte that isn't counted, and what
+    0.33's sampler makes of logits no log shows apart."""
     kv = (
         Vllm()
         .start(Setup(load_model(name), load_gpu(gpu), Parallel(tp=tp, ep=tp), None, Options(), 131_072))
         .budget()
         .kv
     )
-    assert 0.7 * kv.likely <= kv.low < kv.likely
+    assert 0.6 * kv.likely <= kv.low < kv.likely
 
 
 def test_what_a_step_holds_does_not_depend_on_the_length():

@@ -105,7 +105,7 @@ def test_the_safe_end_is_safe_where_nothing_of_it_saw_the_source(logs):
     assert sum(end.promises_too_much for end in ends) <= 0.02 * len(ends)
     likely = [budget(case.model, case.gpu, case.flags, case.held, case.row.options).kv for case in found]
     gaps = [(kv.likely - kv.low) / GIB / abs(case.available) for kv, case in zip(likely, found, strict=True)]
-    assert median(gaps) <= 0.03
+    assert median(gaps) <= 0.035
 
 
 def test_margins_know_what_the_logs_show(logs):

@@ -16,12 +16,16 @@ from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.layout.gaps import ends
 from kvplan.engines.vllm.layout.merged import ends_of
+from kvplan.engines.vllm.memory.doubt import WIDTH
+from kvplan.engines.vllm.memory.graphs import captured
 from kvplan.engines.vllm.memory.runner import estimates_graphs, is_second, sampler
 from kvplan.engines.vllm.memory.step import steps
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.settings import settings
+from kvplan.engines.vllm.tables.items import longest
 from kvplan.engines.vllm.tables.versions import parse, rules
 from kvplan.families import read
+from kvplan.families.quantization.mixes import kept_named
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
 from kvplan.units import GIB, MIB
@@ -61,6 +65,12 @@ def test_a_video_is_as_long_as_fits_the_length(length, pieces):
     assert profiled(QWEN25_VL, "a100", "0.23.0", length).likely.encoder == pieces * 2 * 4 * 16_384 * 17_836
 
 
+@pytest.mark.parametrize(("version", "tokens"), [("0.8.5", 98_304), ("0.10.2", 114_688), ("0.23.0", 114_688)])
+def test_a_video_left_room_for_an_image_at_first(version, tokens):
+    """At a length of 128,000, 16,384 tokens a piece: 6 where an image is left room for, 7 where none is, as logs print."""
+    assert longest(QWEN25_VL, parse(version)).fitting(128_000) == tokens
+
+
 @pytest.mark.parametrize(
     ("version", "rows"),
     [
@@ -97,6 +107,20 @@ def test_tensor_ranks_share_an_encoder_or_hold_it_whole():
     assert three.encoder == 2 * 4 * 16_384 * (1536 + 5 * 1152 + 2 * 4304)
 
 
+@pytest.mark.parametrize(
+    ("version", "gpu", "frames"), [("0.20.1", "rtx-pro-6000-server", 1), ("0.23.0", "l4", 11), ("0.23.0", "h200", 72)]
+)
+def test_frames_are_encoded_in_pieces(version, gpu, frames):
+    """Three of Gemma 4's videos, each 32 frames of 630 patches: one frame at a time, and since 0.23 as many as take a tenth of the
+    memory at 630 x 4 x 10,240 x 8 B each."""
+    found = profiled(load_model("gemma-4-31b"), gpu, version, 32_768, max_num_batched_tokens=8192).likely
+    assert load_gpu(gpu).memory.value // 10 // (630 * 4 * 10_240 * 8) == frames or frames == 1
+    every, wide = 3 * 32 * 630, 1152
+    at_once = frames * 630
+    assert found.encoder == 2 * (every * 768 + at_once * (5 * wide + 3 * 4304) + (every - at_once) * wide)
+    assert found.towers == 2 * 3 * 32 * 70 * 5376 + 2 * every * 768
+
+
 def test_the_high_end_allows_for_items_that_nobody_states():
     kimi = load_model("kimi-k2.5")
     low, likely, high = profiled(kimi, "h200", "0.20.0", 65_536, Parallel(tp=8))
@@ -111,6 +135,78 @@ def test_the_high_end_allows_for_items_that_nobody_states():
         .activation
     )
     assert "the high end allows for images of 16,384 tokens" in term.formula
+
+
+def test_an_encoder_that_no_config_describes_still_sees():
+    """InternVL2's config names its tower by another project's class: its tensors are unknown, its images aren't."""
+    weights = load_model("llama-3.1-8b").weights
+    blind = replace(load_model("llama-3.1-8b"), architectures=("InternVLChatModel",))
+    seeing = replace(blind, weights=replace(weights, missing=("vision tower (intern_vit_6b)",)))
+    low, likely, high = profiled(seeing, "h200", "0.31.0", 8192)
+    assert low.towers == likely.towers == 2 * 8192 * 4096  # as many embeddings as tokens of a step
+    assert likely.table == 0  # given embeddings, not words
+    assert likely.encoder == 0
+    assert high.towers == 2 * 16_384 * 4096
+    assert high.encoder == 2 * 4 * 16_384 * (588 + 5 * 1152 + 2 * 4304)
+    assert profiled(blind, "h200", "0.31.0", 8192).high.towers == 0
+    hearing = replace(blind, weights=replace(weights, missing=("audio tower (beats)",)))
+    assert profiled(hearing, "h200", "0.31.0", 8192).likely.table == 0
+
+
+def test_the_high_end_of_a_peak_is_the_largest_high_end():
+    """At 32,768 tokens a GB10's second runner has 256 x 128,256 logits of 14 B, of which half a cost is unsure: more than the
+    embedding's copy, which is larger by what is likely but surer."""
+    compiled, eager = (
+        Vllm(parse("0.33.0"))
+        .start(Setup(load_model("llama-3.1-8b"), load_gpu("dgx-spark"), ONE, None, Options(graphs=graphs), 32_768))
+        .budget()
+        .activation.bytes
+        for graphs in (True, False)
+    )
+    assert compiled.likely > eager.likely
+    assert compiled.high >= eager.high
+
+
+def test_the_high_end_allows_for_copies_of_nvfp4_experts_tokens():
+    """vLLM's own kernel for NVFP4: rooms of max(2 x 512, 2048) and 512 values for each of 8 experts a token, and their inputs,
+    outputs and weighted outputs of 2,048 beside six hidden states. From 4,096 to 16,384 tokens two logs of this model on an
+    RTX 5090 (0.20.0, --moe-backend cutlass) print 1.82 GiB less, 159 kB a token."""
+    model = load_model("qwen3.5-35b-a3b")
+    model = replace(model, weights=model.weights.stored_as(kept_named("nvfp4")))
+    few, many = (
+        profiled(model, "rtx-5090", "0.20.0", 65_536, max_num_batched_tokens=tokens, max_num_seqs=1)
+        for tokens in (4096, 16_384)
+    )
+    a_token = 2 * 8 * (2048 + 512 + 3 * 2048) + 2 * 6 * 2048
+    assert many.high.gathered == 16_384 * a_token
+    assert a_token == pytest.approx(159_000, rel=0.05)
+    assert many.high.gathered - few.high.gathered == pytest.approx(1.82 * GIB, rel=0.05)
+    assert many.likely.gathered == 16_384 * (2 * 8 * (2048 + 512) + 2 * 2048)  # others have no such copies
+    older = profiled(model, "h100", "0.20.0", 65_536, max_num_batched_tokens=16_384, max_num_seqs=1)
+    assert older.high.gathered == older.likely.gathered
+
+
+@pytest.mark.parametrize(("sequences", "graphs"), [(1, 3), (2, 5), (20, 13), (256, 86), (512, 102), (1024, 102)])
+def test_how_many_graphs_are_captured(sequences, graphs):
+    """0.20.2 with 2 sequences prints PIECEWISE=3 and FULL=2; defaults print 51 and 35."""
+    assert captured(sequences) == graphs
+
+
+def test_the_high_end_has_as_much_of_graphs_as_was_printed():
+    """Qwen3-8B's 36 layers on an A100 of 40 GB: 2.35 GiB of graphs, which 0.20 takes off; with 19.36 GiB in 0.19, 17.0 are left."""
+    model, gpu = load_model("qwen3-8b"), load_gpu("a100-sxm-40")
+    of = {
+        (graphs, sequences): Vllm(parse("0.20.0"))
+        .start(Setup(model, gpu, ONE, None, Options(graphs=graphs, utilization=0.9, max_num_seqs=sequences), 40_960))
+        .budget()
+        for graphs in (True, False)
+        for sequences in (None, 8)
+    }
+    runtime = {key: each.runtime.bytes for key, each in of.items()}
+    assert runtime[True, None].high - runtime[False, None].high == pytest.approx(2.35 * GIB, rel=0.01)
+    assert of[True, None].kv.low / GIB <= 17.0
+    few = runtime[True, 8].high - runtime[False, 8].high  # 6 sizes up to 16 and 4 up to 8 tokens
+    assert few == pytest.approx(36 * 11.7 * MIB * (1 + WIDTH * 0.1), rel=0.01)
 
 
 @pytest.mark.parametrize(

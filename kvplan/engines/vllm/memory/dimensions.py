@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kvplan.arch.layers import Compressed
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
-from kvplan.arch.weights import Weight
+from kvplan.arch.weights import Weight, Weights
 from kvplan.engines.base import Range
 from kvplan.engines.unstated import HIDDEN, VOCABULARIES, WIDTHS, layer_weights, shapeless
 
@@ -17,6 +17,8 @@ MATRIX, INPUTS = 2, 1
 """Dimensions of a matrix, and the one of them that its inputs are."""
 GATED, PLAIN = 3, 2
 """Matrices of hidden size x width in a feed-forward layer with a gate, and without."""
+ENCODERS = ("vision", "audio")
+"""How the names of missing encoders begin."""
 STREAMS = Range(1, 4, 4)
 """Copies of hidden states beside compressed entries: DeepSeek-V4 keeps four."""
 
@@ -65,9 +67,14 @@ def dimensions(model: Model, parallel: Parallel) -> Ends:
     vocabulary, hidden = _stated(model.vocab_size, VOCABULARIES), _stated(model.hidden_size, HIDDEN)
     width, streams = _width(model, known, hidden, parallel), _streams(model, known)
     experts = _experts(model, known, hidden, parallel)
-    towers = (False, False, True) if model.weights is None else (bool(model.weights.towers),) * 3
+    towers = (False, False, True) if model.weights is None else (_embeds(model.weights),) * 3
     ends = zip(_ends(vocabulary), _ends(hidden), _ends(width), experts, _ends(streams), towers, strict=True)
     return Ends(*(Dimensions(*end) for end in ends))
+
+
+def _embeds(weights: Weights) -> bool:
+    """Whether it has an encoder of images or sound, counted or missing."""
+    return bool(weights.towers) or any(part.startswith(ENCODERS) for part in weights.missing)
 
 
 def _stated(value: int | None, otherwise: Range) -> Range:

@@ -1,6 +1,7 @@
 """How unsure a plan's overheads are, by how many independent sources of start-up logs show what it is made of.
 
-    doubt  = a fixed part + a share of what is counted + a share of each rate's cost, larger the fewer sources show it
+    doubt  = a fixed part + a share of what is counted + a share of each rate's cost, larger the fewer sources show it;
+             of CUDA graphs at least what they were seen to take above it / WIDTH
     margin = WIDTH x doubt
 
 The shares are round numbers chosen once; WIDTH is the 98th percentile of (promised too much / doubt) over rows of logs
@@ -42,6 +43,11 @@ def gpu_class(gpu: Gpu) -> str:
 def of_cost(cost: float, sources: int, gpu: Gpu) -> float:
     """Bytes that a cost in bytes, shown by so many sources, is unsure by; nothing where none does: `unseen` allows for it."""
     return max(cost * FEW.get(sources, MANY), gpu.memory.value * LEAST.get(sources, 0.0)) if sources else 0.0
+
+
+def of_spread(cost: float, most: float) -> float:
+    """Bytes that a cost is unsure by where logs show as much as `most`: that is what its high end has then."""
+    return max(0.0, most - cost) / WIDTH
 
 
 def of_counted(counted: float) -> float:

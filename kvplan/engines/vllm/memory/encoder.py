@@ -3,7 +3,7 @@
     items     of the longest kind, as many as fit the budget: the larger of max_num_batched_tokens and one item
     kept      tokens x (hidden size x (1 + layers that are given embeddings of their own)), and in the first runner the
               pixels they were made of
-    running   patches x (pixels + 5 x width + what an MLP's first half puts out), all items at once
+    running   patches x (pixels + 5 x width + what an MLP's first half puts out), all items at once, or a piece of their frames
 
 Source: vLLM 0.8 to 0.33 v1/worker/gpu_model_runner.py and gpu/model_runner.py: profile_run; multimodal/encoder_budget.py. The
 5 is what a log of Qwen2.5-VL on an A100 shows (15.3 GiB for 458,752 patches); those of Qwen3.5 on an L4 and of Qwen3.6 on
@@ -59,10 +59,12 @@ class Encoded:
 NOTHING = Encoded(0, 0)
 
 
-def encoded(model: Model, hidden: int, settings: Settings, rules: Rules, *, second: bool, most: bool) -> Encoded:
+def encoded(
+    model: Model, hidden: int, memory: int, settings: Settings, rules: Rules, *, second: bool, most: bool
+) -> Encoded:
     """What is likely, or the most that may be.
 
-    hidden: width of the text model. second: whether the second model runner serves it. They differ where nobody says how long
+    hidden: width of the text model. memory: of the GPU, in bytes. second: whether the second model runner serves it. They differ where nobody says how long
     the longest item is.
     """
     if second and not rules.second_encodes:
@@ -70,10 +72,12 @@ def encoded(model: Model, hidden: int, settings: Settings, rules: Rules, *, seco
     item = longest(model, rules.version) if rules.version >= SINCE else None
     if item is None and not (most and _sees(model)):
         return Encoded(HALF * settings.tokens * hidden, 0)  # as many as tokens of a step
-    return _of(item or UNKNOWN, model, hidden, settings, rules, second=second)
+    return _of(item or UNKNOWN, model, hidden, memory, settings, rules, second=second)
 
 
-def _of(item: Item, model: Model, hidden: int, settings: Settings, rules: Rules, *, second: bool) -> Encoded:
+def _of(
+    item: Item, model: Model, hidden: int, memory: int, settings: Settings, rules: Rules, *, second: bool
+) -> Encoded:
     tokens = item.fitting(settings.length)
     counted = item.counted or tokens
     budget = max(settings.tokens, counted)
@@ -86,7 +90,9 @@ def _of(item: Item, model: Model, hidden: int, settings: Settings, rules: Rules,
     pixels = HALF * patches * tower.pixels
     own = HALF * width * items * tokens
     held = HALF * width * items * {"not": tokens, "to the budget": budget, "to the item": counted}[rules.items_expanded]
-    running = HALF * patches * (tower.pixels + STATES * tower.width + tower.layer)
+    at_once = item.at_once(patches, memory)
+    done = patches - at_once  # of these the last hidden state waits for the others
+    running = HALF * (patches * tower.pixels + at_once * (STATES * tower.width + tower.layer) + done * tower.width)
     expanding = own if held > own else 0  # the encoder's own output, while it is blown up and afterwards
     return Encoded(max(own, held) + expanding + (0 if second else pixels), running)
 

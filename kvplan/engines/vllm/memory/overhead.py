@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from kvplan.arch.model import Model
 from kvplan.engines.base import Options, Range, Term
 from kvplan.engines.unstated import unstated
-from kvplan.engines.vllm.memory import doubt, runner
+from kvplan.engines.vllm.memory import doubt, graphs, runner
 from kvplan.engines.vllm.memory.step import Step, steps
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.architectures import compresses
@@ -73,14 +73,14 @@ def amounts(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: O
     capability = (gpu.compute_capability or (0, 0))[0]
     joined = parallel.tp in JOINED and parallel.pp == parallel.dp == 1
     linked = "ranks" if "nvlink" in (gpu.link_name or "").lower() else "ranks without NVLink"
-    graphs = "graphs, second runner" if runner.is_second(model, gpu, rules) else "graphs"
+    estimated = "graphs, second runner" if runner.is_second(model, gpu, rules) else "graphs"
     own = "libraries, AMD" if amd else "libraries, larger" if rules.libraries else "libraries"
     return {
         own: 1,
         "ranks, AMD" if amd else linked: int(parallel.tp > 1),
         "ranks of a whole node, AMD": int(amd and parallel.tp >= WHOLE_NODE),
         "fused sums": int(joined and not amd and capability in rules.fused_sums),
-        graphs: len(model.layers) if options.graphs and runner.estimates_graphs(model, gpu, rules) else 0,
+        estimated: len(model.layers) if options.graphs and runner.estimates_graphs(model, gpu, rules) else 0,
         "compressed caches, early": int(compresses(model) and rules.early_compressed),
         "compressed caches": int(compresses(model) and not rules.early_compressed),
         "shared memory": int(gpu.unified),
@@ -119,21 +119,27 @@ def activation(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options
 
 
 def peak(found: Step, cost: Cost, gpu: Gpu, rules: Rules) -> Peak:
-    """Of a step: images' encoder runs first, then text is read beside what is kept of it."""
+    """The largest of a step's moments."""
+    return max(_moments(found, gpu, rules), key=lambda each: each.words * cost.likely + each.counted)
+
+
+def _moments(found: Step, gpu: Gpu, rules: Rules) -> tuple[Peak, ...]:
+    """What may be the peak: logits or the widest layer beside what stays, or images' encoder, which runs before text is read."""
     widest = max(widest_layer(found, gpu, rules), found.table)
     stays = found.hidden + found.towers + kept_rooms(found, gpu, rules)
-    logits = found.words * cost.likely
-    if found.encoder > max(logits, widest) + stays:
-        return Peak(0, found.encoder)
-    return Peak(found.words, stays) if logits >= widest else Peak(0, widest + stays)
+    return Peak(found.words, stays), Peak(0, widest + stays), Peak(0, found.encoder)
 
 
 def _around_peak(found: Step, cost: Cost, gpu: Gpu, rules: Rules) -> Range:
-    """Bytes of one step at once."""
-    most = peak(found, cost, gpu, rules)
-    logits = most.words * cost.likely
-    unsure = doubt.of_cost(logits, cost.sources, gpu) if most.words else 0.0
-    return _around(logits + most.counted, unsure + doubt.of_counted(most.counted))
+    """Bytes of one step at once: each end is the largest of its moments' ends, as a smaller one may be less sure."""
+    ends = [_around_moment(each, cost, gpu) for each in _moments(found, gpu, rules)]
+    return Range(max(each.low for each in ends), max(each.likely for each in ends), max(each.high for each in ends))
+
+
+def _around_moment(found: Peak, cost: Cost, gpu: Gpu) -> Range:
+    logits = found.words * cost.likely
+    unsure = doubt.of_cost(logits, cost.sources, gpu) if found.words else 0.0
+    return _around(logits + found.counted, unsure + doubt.of_counted(found.counted))
 
 
 def kept_rooms(found: Step, gpu: Gpu, rules: Rules) -> int:
@@ -155,13 +161,20 @@ def _keeps_experts(found: Step, gpu: Gpu, rules: Rules) -> bool:
 def runtime(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Options) -> Term:
     """Libraries, what joins ranks, and CUDA graphs where the version takes them off."""
     found = {name: units for name, units in amounts(model, gpu, settings, rules, options).items() if units}
-    costs = [(COSTS[name].likely * units, COSTS[name].sources) for name, units in found.items()]
+    costs = [(name, COSTS[name].likely * units) for name, units in found.items()]
     formula = " + ".join(f"{units} x {COSTS[name].likely / MIB:,g} MiB {name}" for name, units in found.items())
     known = doubt.CLASSES.get(doubt.gpu_class(gpu), 0)
-    unsure = doubt.of_machine(gpu, known) + sum(doubt.of_cost(cost, sources, gpu) for cost, sources in costs)
+    doubts = [
+        max(
+            doubt.of_cost(cost, COSTS[name].sources, gpu),
+            doubt.of_spread(cost, graphs.most(name, found[name], settings)),
+        )
+        for name, cost in costs
+    ]
+    unsure = doubt.of_machine(gpu, known) + sum(doubts)
     if not (known and rules.read):
         unsure += doubt.unseen(gpu)
-    return Term("runtime", _around(sum(cost for cost, _ in costs), unsure), formula, LOGS)
+    return Term("runtime", _around(sum(cost for _, cost in costs), unsure), formula, LOGS)
 
 
 def _around(likely: float, unsure: float) -> Range:

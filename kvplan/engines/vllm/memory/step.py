@@ -33,6 +33,13 @@ PROMPTS = 4
 KERNEL_HEADS = 64
 """Query heads of a rank are padded to a multiple of it, with compressed entries."""
 
+FP4_KERNELS = (10, 11, 12)
+"""GPUs that vLLM's own kernel for NVFP4 experts runs on, by compute capability. Source: CutlassExpertsFp4._supports_current_device."""
+COPIES, STATES = 3, 5
+"""What it has beside its rooms, for each expert that a token picks: inputs in the experts' order, outputs in the tokens', and those
+weighted. And hidden states: the residual, the layer's input and output, the shared experts' and the sum.
+Source: fused_moe/experts/cutlass_moe.py run_cutlass_moe_fp4; logs of Gemma-4-26B (8,192 and 16,384 tokens on an RTX 5090)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -79,22 +86,43 @@ def steps(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Opt
 
 def _step(sizes: Dimensions, model: Model, gpu: Gpu, settings: Settings, rules: Rules, *, most: bool) -> Step:
     second = is_second(model, gpu, rules)
-    images = encoded(model, sizes.hidden, settings, rules, second=second, most=most) if sizes.towers else NOTHING
+    memory = gpu.memory.value
+    images = (
+        encoded(model, sizes.hidden, memory, settings, rules, second=second, most=most) if sizes.towers else NOTHING
+    )
     rows = -(-sizes.vocabulary // (ROW_PADDING * settings.parallel.tp)) * ROW_PADDING
     tokens, hidden, experts = settings.tokens, sizes.hidden, sizes.experts
     gathered = HALF * tokens * experts.picked
     widest = max(2 * experts.width, experts.inputs)
+    copied = most and _may_copy(model, gpu)
+    copies = (COPIES * gathered * experts.inputs + STATES * HALF * tokens * hidden) if copied else 0
     return Step(
         words=min(settings.sequences, tokens) * -(-sizes.vocabulary // ROW_PADDING) * ROW_PADDING,
         hidden=HALF * tokens * hidden,
         layer=max(HALF * tokens * (3 * sizes.width + 3 * hidden), _attention(sizes, model, settings)),
-        gathered=gathered * (widest + experts.width) + HALF * tokens * hidden,
+        gathered=gathered * (widest + experts.width) + HALF * tokens * hidden + copies,
         experts=gathered * (max(experts.width, experts.inputs) + widest),
         towers=images.kept,
         encoder=images.running,
         table=0 if sizes.towers else HALF * rows * hidden,
         expert_bits=experts.bits,
         keys=_keys(model, settings, rules),
+    )
+
+
+def _may_copy(model: Model, gpu: Gpu) -> bool:
+    """Whether vLLM's own kernel for NVFP4 experts may run them.
+
+    --moe-backend cutlass asks for it, and where FlashInfer's don't run it is the next. Source: fused_moe/oracle/nvfp4.py.
+    """
+    capability, _ = gpu.compute_capability or (0, 0)
+    return (
+        gpu.vendor == "nvidia"
+        and capability in FP4_KERNELS
+        and model.weights is not None
+        and any(
+            weight.routed and weight.stored.name == "nvfp4" for block, _ in model.weights.distinct for weight in block
+        )
     )
 
 

@@ -18,33 +18,59 @@ class Item:
     """An image or a video.
 
     tokens: embeddings that it becomes. patches: of the encoder, to each of them. pieces: it has as many times those tokens
-    as max_model_len holds, at most so many. counted: tokens that the budget takes it for, where those are more.
+    as max_model_len holds, at most so many. beside: tokens of max_model_len that are left for an image beside them. counted: tokens that the budget takes it for, where those are more. frame: patches of
+    one of its frames, where they are encoded in pieces; 0 where all are at once. room: bytes that a frame in a piece is taken for,
+    which may have a tenth of the memory; 0 where each piece is one frame.
     """
 
     tokens: int
     patches: int
     pieces: int = 1
+    beside: int = 0
     counted: int = 0
+    frame: int = 0
+    room: int = 0
 
     def fitting(self, length: int) -> int:
         """Tokens of the longest that a request of so many tokens can hold."""
-        return self.tokens * max(1, min(self.pieces, length // self.tokens))
+        return self.tokens * max(1, min(self.pieces, (length - self.beside) // self.tokens))
+
+    def at_once(self, patches: int, memory: int) -> int:
+        """Patches, of so many, that the encoder of a GPU with so many bytes runs on at once."""
+        if not self.frame:
+            return patches
+        frames = max(1, memory // MEMORY_SHARE // self.room) if self.room else 1
+        return min(patches, frames * self.frame)
 
 
+MEMORY_SHARE = 10
+"""Of the memory, what a piece of frames may have is one part in so many. Source: models/gemma4_mm.py _encoder_chunk."""
 UNKNOWN = Item(16_384, 4)
 """What may be expected of a class that isn't listed: the longest image that published processors make."""
 
 _SIDES = 16_384
 """Patches of 28 or 32 pixels in 12,845,056 or 16,777,216 pixels."""
-_QWEN2 = (((0, 8, 0), Item(_SIDES, 4, 8)), ((0, 11, 0), Item(_SIDES, 4, 7)))
-"""A video's frames go in pairs as large as an image, 16 of them and later 14. Source: models/qwen2_vl.py
-_MAX_FRAMES_PER_VIDEO, get_num_frames_with_most_features; the log of 0.23 says 114,688 tokens at a length of 128,000."""
+_QWEN2 = (
+    ((0, 8, 0), Item(_SIDES, 4, 8, beside=_SIDES)),
+    ((0, 9, 0), Item(_SIDES, 4, 8)),
+    ((0, 11, 0), Item(_SIDES, 4, 7)),
+)
+"""A video's frames go in pairs as large as an image, 16 of them and later 14. At first an image is left room for: logs print 98,304
+tokens at a length of 128,000, one of 0.23 prints 114,688. Source: models/qwen2_vl.py _MAX_FRAMES_PER_VIDEO,
+get_num_frames_with_most_features of 0.8.5, 0.10.2 and 0.33; between the first two the longer is taken."""
 _QWEN3 = (((0, 11, 0), Item(12_288, 4, counted=153_600)), ((0, 13, 0), Item(_SIDES, 4)))
 """Up to 0.12 a video counts for 12.5 times its tokens. Source: models/qwen3_vl.py get_max_video_tokens; vllm-project/vllm#27992."""
 _GEMMA3 = (((0, 8, 0), Item(256, 16, counted=260)),)
 """64 x 64 patches in 256 tokens, with four of text around them. Source: models/gemma3_mm.py; logs of 31 and 63 items."""
-_GEMMA4 = (((0, 18, 0), Item(2_496, 9)),)
-"""32 frames of 78 tokens. Source: models/gemma4_mm.py."""
+_FRAME = 70 * 9
+"""Patches of a frame of Gemma 4's."""
+_GEMMA4 = (
+    ((0, 18, 0), Item(32 * 70, 9, counted=32 * 78, frame=_FRAME)),
+    ((0, 23, 0), Item(32 * 70, 9, counted=32 * 78, frame=_FRAME, room=_FRAME * 4 * 10_240 * 8)),
+)
+"""32 frames of 70 tokens, with eight of text around each. Pieces are small for the room of positions written out as ones and zeros, of
+which three logs of 0.23 to 0.26 show none. Source: models/gemma4_mm.py of 0.20.1, 0.23 and 0.33: get_mm_max_tokens_per_item,
+_process_video_input, _encoder_chunk for 10,240 positions."""
 _MISTRAL3 = (((0, 8, 0), Item(3_025, 4, counted=3_080)),)
 """55 x 55 merged patches, and a break after each row. Source: models/pixtral.py PixtralHFEncoderInfo, of 1,540 pixels."""
 _LLAMA4 = (((0, 8, 0), Item(2_448, 4)),)
