@@ -39,6 +39,7 @@ from __future__ import annotations
 def main(folder: Path) -> None:
     """Write every module."""
     releases = sorted((parsed(path.name), path / "vllm") for path in folder.iterdir() if (path / "vllm").is_dir())
+    check_whole(releases)
     write_releases(releases)
     classes = spans(releases, classes_of)
     write(
@@ -154,6 +155,22 @@ def main(folder: Path) -> None:
             ),
         ),
     )
+
+
+NEEDED = ("engine/arg_utils.py", "model_executor/models/registry.py", "model_executor/layers/quantization/__init__.py")
+"""Files of every release: where one is missing the release would seem to have lost what it holds."""
+
+
+def check_whole(releases: Iterable[tuple[Version, Path]]) -> None:
+    """Nothing, if every release has the files that tables are made from.
+
+    Raises: SystemExit, naming what is missing.
+    """
+    missing = [
+        f"{text(version)}: {name}" for version, path in releases for name in NEEDED if not (path / name).is_file()
+    ]
+    if missing:
+        sys.exit("releases that are only partly unpacked: " + ", ".join(missing))
 
 
 def parsed(name: str) -> Version:
@@ -689,4 +706,6 @@ def called_on(node: ast.AST | None) -> str:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
+        sys.exit("python tools/vllm_tables.py FOLDER, which holds VERSION/vllm of every release that the tables know")
     main(Path(sys.argv[1]))

@@ -10,6 +10,7 @@ import pytest
 
 from kvplan.check.flags import release_of
 from kvplan.engines.vllm.tables.flags import FLAGS
+from kvplan.engines.vllm.tables.versions import NEWEST, text
 from kvplan.manifests import names, parse, releases, speculative, transfer
 from kvplan.manifests.arguments import read_arguments
 from kvplan.manifests.command import CantRead, Configured
@@ -207,8 +208,11 @@ def test_offloading_the_cache_is_a_connector():
 def test_a_flag_that_the_newest_release_lost_is_told_where_no_release_is_named():
     found = read_arguments([Word("m", 1), Word("--swap-space", 2), Word("4", 2)], "f", lambda _: None, positional=True)
     (remark,) = releases.remarks(found.given, None)
-    assert (remark.level, remark.text) == ("warn", "vLLM 0.33.0 has no flag --swap-space, which 0.17.1 had last")
-    (remark,) = releases.remarks(found.given, "0.33.0")
+    assert (remark.level, remark.text) == (
+        "warn",
+        f"vLLM {text(NEWEST)} has no flag --swap-space, which 0.17.1 had last",
+    )
+    (remark,) = releases.remarks(found.given, text(NEWEST))
     assert remark.level == "error"
     assert not list(releases.remarks(found.given, "0.17.0"))
 
@@ -330,7 +334,7 @@ def test_a_remark_names_the_release_that_is_asked_for():
         "vLLM 0.19 has no flag --watchdog-config, which came with 0.33.0",
     ]
     others = [said for engine, said in texts.items() if engine != "vllm@0.19"]
-    assert others == [[f"vLLM 0.33.0 {meant}"]] * 4
+    assert others == [[f"vLLM {text(NEWEST)} {meant}"]] * 4
 
 
 def test_switches_that_once_took_a_value():

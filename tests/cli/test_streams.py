@@ -206,7 +206,11 @@ def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch):
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(kvplan.api, "size", interrupted)
-    assert run("size", "llama-3-8b") == (130, "", "")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    try:
+        assert run("size", "llama-3-8b") == (130, "", "")
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_config_is_read_from_standard_input():
