@@ -157,8 +157,8 @@ def main(folder: Path) -> None:
     )
 
 
-NEEDED = ("engine/arg_utils.py", "model_executor/models/registry.py", "model_executor/layers/quantization/__init__.py")
-"""Files of every release: where one is missing the release would seem to have lost what it holds."""
+NEEDED = ("engine/arg_utils.py", "model_executor/models", "model_executor/layers/quantization/__init__.py")
+"""Files and folders of every release: where one is missing the release would seem to have lost what it holds."""
 
 
 def check_whole(releases: Iterable[tuple[Version, Path]]) -> None:
