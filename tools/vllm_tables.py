@@ -167,7 +167,7 @@ def check_whole(releases: Iterable[tuple[Version, Path]]) -> None:
     Raises: SystemExit, naming what is missing.
     """
     missing = [
-        f"{text(version)}: {name}" for version, path in releases for name in NEEDED if not (path / name).is_file()
+        f"{text(version)}: {name}" for version, path in releases for name in NEEDED if not (path / name).exists()
     ]
     if missing:
         sys.exit("releases that are only partly unpacked: " + ", ".join(missing))
