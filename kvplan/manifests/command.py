@@ -81,12 +81,16 @@ FindConfig = Callable[[str], Configured | None]
 
 @dataclass(slots=True)
 class Value:
-    """A flag as given: its text (None for a bare switch), whether it is on, and where."""
+    """A flag as given: its text (None for a bare switch), whether it is on, and where.
+
+    unknown: whether some of the text is only known to the shell.
+    """
 
     text: str | None
     place: Place
     on: bool = True
     tree: Any = None
+    unknown: bool = False
 
 
 @dataclass(slots=True)

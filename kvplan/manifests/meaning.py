@@ -15,8 +15,11 @@ from kvplan.manifests.said import Given, Key, Placed
 from kvplan.manifests.values import human, whole
 from kvplan.text import nearest
 
-COUNTED = frozenset({*MEANINGS, *speculative.FLAGS})
-"""Flags whose value matters: one that only the shell knows leaves the command unread."""
+NEEDED = frozenset({
+    *(name for name, meaning in MEANINGS.items() if meaning.key is not None or meaning.option is not None),
+    *speculative.FLAGS,
+})  # fmt: skip
+"""Flags whose value a plan is made of: one that only the shell knows leaves the command unread."""
 
 
 LONG_PREFILL = "long-prefill-token-threshold"
@@ -41,11 +44,11 @@ def layer_of(found: Arguments) -> dict[Key, Placed]:
 def _say(name: str, value: Value, meaning: FlagMeaning, found: Arguments, layer: dict[Key, Placed]) -> None:
     """What one flag says, into the layer and the remarks."""
     said = _said(value)
-    if not _listed(name, value):
+    if not value.unknown and not _listed(name, value):
         text = f"vLLM refuses --{name} {value.text}: no release has it"
         found.remark("bad-argument", text + _near(name, value), value.place, "error", about=name)
         return
-    if meaning.remarked(said):
+    if meaning.uncounted is not None and (value.unknown or meaning.remarked(said)):
         found.remark("not-counted", f"--{name}: {meaning.uncounted}", value.place, about=name)
         if meaning.stretches:
             layer[("flags", STRETCHED)] = Given("true", value.place)

@@ -347,3 +347,27 @@ def test_a_level_of_compilation_on_a_release_without_levels_of_optimization():
     assert remarks_of("0.10.2", "-O3") == remarks_of("0.33.0", "-O3") == []
     (command,) = parse("docker run --gpus 1 vllm/vllm-openai:v0.10.2 m -O0\n", "run.sh", WorkingTree()).commands
     assert command.layer["flags", "enforce_eager"].value == "true"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        '--mm-processor-kwargs "$X"', "--limit-mm-per-prompt $X", "--load-format $X", "--task $X", "--cudagraph-capture-sizes 1 $X",
+        "--cpu-offload-gb=$X", "--attention-backend $X", "--num-scheduler-steps $X", "--eplb-config $X",
+    ],
+)  # fmt: skip
+def test_an_unknown_value_that_a_plan_does_not_count_is_warned_of_and_the_rest_planned(given: str) -> None:
+    served = parse(f"X=$(cat conf)\nvllm serve m --max-model-len 8192 {given}\n", "s.sh", WorkingTree())
+    (command,) = served.commands
+    assert command.layer[("context",)].value == 8192
+    (remark,) = (remark for remark in command.noted)
+    assert (remark.rule, remark.level) == ("not-counted", "warn")
+
+
+@pytest.mark.parametrize(
+    "flag", ["max-model-len", "all2all-backend", "quantization", "spec-tokens", "compilation-config"]
+)
+def test_an_unknown_value_that_a_plan_is_made_of_leaves_the_command_unread(flag: str) -> None:
+    served = parse(f"X=$(cat conf)\nvllm serve m --{flag} $X\n", "s.sh", WorkingTree())
+    assert not served.commands
+    assert [unread.why for unread in served.unread] == [f"its --{flag} is $X, which only the shell knows"]
