@@ -11,6 +11,7 @@ from check.checking import check
 from check.test_serving import read, values
 
 from kvplan.engines.vllm.tables.versions import NEWEST, text
+from kvplan.manifests import Served
 from kvplan.manifests.images import image_device, image_version, is_vllm_image
 
 POD = """\
@@ -512,3 +513,12 @@ deployments:
     lines = {row["rule"]: row["shown"]["line"] for row in result["checks"] if row["status"] == "fail"}
     assert lines == {"kv-per-token": 7, "min-sequences": 10}
     assert json.dumps(result)
+
+
+@pytest.mark.parametrize(
+    "taken", ["ENTRYPOINT []", "CMD []", "ENTRYPOINT []\nCMD []", 'CMD ["--model", "m"]\nENTRYPOINT []']
+)
+def test_a_stage_whose_words_are_taken_away_serves_nothing(taken: str):
+    assert read(f"FROM vllm/vllm-openai:v0.12.0\n{taken}\n", "Dockerfile") == Served()
+    said = f'FROM vllm/vllm-openai:v0.12.0 AS base\n{taken}\nFROM base\nCMD ["vllm", "serve", "m"]\n'
+    assert {name: entry["model"] for name, entry in values(read(said, "Dockerfile")).items()} == {"Dockerfile": "m"}
