@@ -35,7 +35,7 @@ def read(*words: str, config: str = "", positional: bool = True) -> tuple[dict[s
     typed = [Word(word, number) for number, word in enumerate(words, 1)]
     found = read_arguments(typed, "f", lambda path: Configured(path, config) if config else None, positional=positional)
     layer = {".".join(key): placed.value for key, placed in layer_of(found).items()}
-    remarks = [*found.remarks, *releases.remarks(found.given, None)]
+    remarks = [*found.remarks, *releases.remarks(found.given, releases.Asked(None))]
     warned = [remark.rule for remark in remarks if remark.level == "warn"]
     return layer, warned, [remark.rule for remark in remarks if remark.level == "error"]
 
@@ -206,11 +206,11 @@ def test_offloading_the_cache_is_a_connector():
 
 def test_a_flag_that_the_newest_release_lost_is_told_where_no_release_is_named():
     found = read_arguments([Word("m", 1), Word("--swap-space", 2), Word("4", 2)], "f", lambda _: None, positional=True)
-    (remark,) = releases.remarks(found.given, None)
+    (remark,) = releases.remarks(found.given, releases.Asked(None))
     assert (remark.level, remark.text) == ("warn", "vLLM 0.33.0 has no flag --swap-space, which 0.17.1 had last")
-    (remark,) = releases.remarks(found.given, "0.33.0")
+    (remark,) = releases.remarks(found.given, releases.Asked("0.33.0"))
     assert remark.level == "error"
-    assert not list(releases.remarks(found.given, "0.17.0"))
+    assert not list(releases.remarks(found.given, releases.Asked("0.17.0")))
 
 
 def test_every_flag_is_counted_told_or_harmless_for_a_reason():

@@ -61,8 +61,8 @@ def test_a_lock_does_not_leave_it_out():
     assert not list(Path().glob("*.lock*"))
 
 
-@pytest.mark.parametrize("format", ["table", "github", "sarif", "junit", "markdown"])
+@pytest.mark.parametrize("form", ["table", "github", "sarif", "junit", "markdown"])
 @pytest.mark.usefixtures("folder")
-def test_every_form_tells_it(format: str):
+def test_every_form_tells_it(form: str):
     Path("kvplan-budget.yaml").write_text(BUDGET.format(starts=""))
-    assert "does not start" in " ".join(check("--format", format).out.split())
+    assert "does not start" in " ".join(check("--format", form).out.split())
