@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kvplan.engines.vllm.tables.steps import too_few_tokens
 from kvplan.errors import KvplanError
 from kvplan.manifests import speculative, transfer
 from kvplan.manifests.command import Arguments, Value
@@ -12,7 +11,6 @@ from kvplan.manifests.flag_meaning import FlagMeaning
 from kvplan.manifests.keys import ENDLESS, STRETCHED
 from kvplan.manifests.meanings import MEANINGS
 from kvplan.manifests.said import Given, Key, Placed
-from kvplan.manifests.values import human, whole
 from kvplan.text import nearest
 
 NEEDED = frozenset({
@@ -37,7 +35,7 @@ def layer_of(found: Arguments) -> dict[Key, Placed]:
             _say(name, value, meaning, found, layer)
     speculative.read(found, layer)
     transfer.read(found, layer)
-    _check_tokens(found, layer)
+    _check_threshold(found, layer)
     return layer
 
 
@@ -98,12 +96,8 @@ def _order(word: str) -> tuple[int, str]:
     return (int(word), "") if word.isdigit() else (0, word)
 
 
-def _check_tokens(found: Arguments, layer: Mapping[Key, Placed]) -> None:
-    """Batches that vLLM refuses. Source: vLLM 0.33 config/scheduler.py verify_max_model_len."""
-    batched, sequences = (layer.get(("flags", name)) for name in ("max_num_batched_tokens", "max_num_seqs"))
-    if batched is not None and sequences is not None and too_few_tokens(human(batched.value), whole(sequences.value)):
-        text = f"vLLM refuses --max-num-batched-tokens {human(batched.value):,}, which is less than --max-num-seqs {sequences.value}"
-        found.remark("bad-argument", text, batched.place, "error")
+def _check_threshold(found: Arguments, layer: Mapping[Key, Placed]) -> None:
+    """A threshold that vLLM refuses. Source: vLLM 0.33 config/scheduler.py verify_max_model_len."""
     longer, context = found.flags.get(LONG_PREFILL), layer.get(("context",))
     threshold = longer.text if longer is not None else None
     if longer is None or threshold is None or not threshold.isdigit() or context is None or context.value == ENDLESS:

@@ -252,7 +252,6 @@ def test_a_config_that_is_not_here():
     [
         ("--gpu-memory-utilization", "90"), ("--gpu-memory-utilization=0",), ("--max-num-seqs", "0"), ("-tp", "two"),
         ("--max-model-len", "0"), ("--max-model-len", "8kk"), ("--max-model-len",), ("--max-model-len", "--enforce-eager"),
-        ("--max-num-batched-tokens", "64", "--max-num-seqs", "128"),
         ("--quantization", "banana"), ("--dtype", "banana"), ("--enable-lora", "--max-lora-rank", "7"),
         ("--kv-cache-dtype", "bf16"), ("--kv-cache-dtype", "q8_0"), ("--enable-lora", "--max-loras", "0"),
         ("--spec-model", "d", "--spec-tokens", "0"), ("--spec-model", "d", "--spec-method", "eagle3"),

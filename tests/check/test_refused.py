@@ -12,6 +12,7 @@ REFUSED = {
     "--gpu-memory-utilization 1.0": "does not start: vLLM 0.33.0 doesn't start with gpu_memory_utilization 1",
     # config/scheduler.py __post_init__ and verify_max_model_len
     "--max-num-seqs 4 --max-num-active-seqs 8": "does not start: max_num_active_seqs (8)",
+    "--max-num-batched-tokens 64 --max-num-seqs 128": "does not start: max_num_batched_tokens (64)",
     "--no-enable-chunked-prefill --max-num-batched-tokens 4096": "does not start: max_num_batched_tokens (4096)",
 }
 LINE = "CUDA_VISIBLE_DEVICES=0 vllm serve Qwen/Qwen3-8B --max-model-len 8192 -tp 2 {flags}\n"
