@@ -5,6 +5,7 @@
     |   +-- UnknownName      2  a model, GPU, engine or format nobody knows by that name
     |   +-- BadSize          2  "24G" where bytes or tokens are needed
     |   +-- CannotSplit      2  a parallel size the model can't be divided by
+    |   +-- WontStart        2  flags that the engine itself refuses to start with
     +-- ConfigError          2  the model's description can't be answered for
     |   +-- BadFile          2  not there, not JSON or YAML, too large, too deep
     |   +-- MissingField     2  a dimension is absent and nothing documents a default
@@ -68,6 +69,10 @@ class BadSize(UsageError):
 
 class CannotSplit(UsageError):
     """A tensor, pipeline or context parallel size that doesn't divide the model."""
+
+
+class WontStart(UsageError):
+    """Flags that the engine itself refuses to start with; `kvplan check` answers it with a no, as for too little memory."""
 
 
 class ConfigError(KvplanError):

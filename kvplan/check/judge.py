@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kvplan.check.budget import Deployment, Limit
 from kvplan.check.metrics import METRICS, STARTS, Metric
-from kvplan.check.planning import Planned, Planner, Unanswered
+from kvplan.check.planning import Planned, Planner, Refused, Unanswered
 from kvplan.errors import Problem
 from kvplan.manifests.said import Place, Remark
 from kvplan.report.schema.check import RANKS, At, CheckRow, End, Level, Result, Status, Subject, Three, Trouble
@@ -21,11 +21,15 @@ def judge(deployment: Deployment, planner: Planner) -> Result:
     outcome = planner.plan(deployment.question)
     if isinstance(outcome, Unanswered):
         return _unanswered(deployment, outcome)
+    if isinstance(outcome, Refused):
+        return _refused(deployment, outcome)
     rows = [_starts(deployment, outcome)]
     for limit in deployment.limits:
         found = _limited(deployment, limit, outcome, planner)
         if isinstance(found, Unanswered):
             return _unanswered(deployment, found)
+        if isinstance(found, Refused):
+            return _refused(deployment, found)
         rows.append(found)
     rows += [_remark(remark) for remark in deployment.remarks]
     return Result(
@@ -50,6 +54,35 @@ def at(place: Place) -> At:
 def _unanswered(deployment: Deployment, outcome: Unanswered) -> Result:
     blamed = _blamed(deployment, outcome.keys)
     return unanswered(deployment.name, deployment.place, outcome.problem, outcome.exit_code, blamed)
+
+
+def _refused(deployment: Deployment, outcome: Refused) -> Result:
+    """A no of the engine's own: there are no numbers to hold against the limits, and none of them is kept."""
+    rule, problem = deployment.starts, outcome.problem
+    row = unbounded(
+        rule=STARTS,
+        status=_status(rule.level, holds=False),
+        level=rule.level,
+        shown=at(_where(deployment, ("context", "model"))),
+        message=". ".join(part for part in (f"does not start: {problem.what}", problem.cause) if part),
+        end=rule.end,
+    )
+    limits = (
+        _row(
+            deployment,
+            limit,
+            None,
+            holds=False,
+            tokens=limit.at,
+            message=f"{name(METRICS[limit.metric].number)}: not reached, as it doesn't start",
+        )
+        for limit in deployment.limits
+    )
+    rows = (replace(row, hint=problem.hint), *limits, *(_remark(remark) for remark in deployment.remarks))
+    return Result(
+        name=deployment.name, status=min((row.status for row in rows), key=RANKS.__getitem__), at=at(deployment.place),
+        subject=None, numbers=None, checks=rows, error=None, change=None, moved=(), warnings=(),
+    )  # fmt: skip
 
 
 def unanswered(name: str, place: Place, problem: Problem, exit_code: int, shown: At | None = None) -> Result:
@@ -105,12 +138,14 @@ def _where(deployment: Deployment, keys: tuple[str, ...]) -> Place:
     return next((place for place in found if place.file == deployment.place.file), deployment.place)
 
 
-def _limited(deployment: Deployment, limit: Limit, outcome: Planned, planner: Planner) -> CheckRow | Unanswered:
+def _limited(
+    deployment: Deployment, limit: Limit, outcome: Planned, planner: Planner
+) -> CheckRow | Refused | Unanswered:
     metric = METRICS[limit.metric]
     answer = outcome
     if limit.at is not None or limit.batch is not None:
         asked = planner.plan(replace(deployment.question, tokens=limit.at, batch=limit.batch))
-        if isinstance(asked, Unanswered):
+        if not isinstance(asked, Planned):
             return asked
         answer = asked
     actual = _share(answer) if limit.unit == "share" else answer.numbers[metric.number]
@@ -118,6 +153,15 @@ def _limited(deployment: Deployment, limit: Limit, outcome: Planned, planner: Pl
     if value is None and not metric.endless and limit.end not in answer.reasons:
         return _unknown(metric)
     holds = metric.endless if value is None else metric.keeps(value, limit.bound)
+    tokens, message = limit.at or answer.subject.context, _sentence_of(metric, limit, value, holds=holds)
+    return _row(deployment, limit, value, holds=holds, tokens=tokens, message=message)
+
+
+def _row(
+    deployment: Deployment, limit: Limit, actual: float | None, *, holds: bool, tokens: int | None, message: str
+) -> CheckRow:
+    """A limit, and what was held against it."""
+    metric = METRICS[limit.metric]
     return CheckRow(
         rule=metric.rule,
         status=_status(limit.level, holds=holds),
@@ -125,11 +169,11 @@ def _limited(deployment: Deployment, limit: Limit, outcome: Planned, planner: Pl
         end=limit.end,
         side=metric.side,
         limit=limit.bound,
-        actual=value,
+        actual=actual,
         unit=limit.unit,
-        tokens=limit.at or answer.subject.context,
+        tokens=tokens,
         shown=at(limit.place if limit.own else deployment.place),
-        message=_sentence_of(metric, limit, value, holds=holds),
+        message=message,
     )
 
 

@@ -12,11 +12,11 @@ from kvplan.check import devices
 from kvplan.check.budget import ENDS, Question
 from kvplan.check.flags import changed_options
 from kvplan.check.lookup import Known, Lookup
-from kvplan.check.planning import Outcome, Planned, Unanswered
+from kvplan.check.planning import Outcome, Planned, Refused, Unanswered
 from kvplan.check.reasons import no_experts, too_long
 from kvplan.check.stated import cast
 from kvplan.check.work import Work
-from kvplan.errors import KvplanError, UsageError
+from kvplan.errors import KvplanError, UsageError, WontStart
 from kvplan.manifests import ENDLESS
 from kvplan.plan.fit import Plan
 from kvplan.plan.request import Request
@@ -61,6 +61,8 @@ class CachingPlanner:
         if question not in self.answers:
             try:
                 self.answers[question] = self._planned(question)
+            except WontStart as error:
+                self.answers[question] = Refused(error.problem)
             except _AboutKeys as about:
                 self.answers[question] = Unanswered(about.error.problem, about.error.exit_code, about.keys)
             except KvplanError as error:

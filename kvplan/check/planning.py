@@ -1,4 +1,4 @@
-"""What `check` asks of a planner, and what it gets: three ends of every number, or why there is no answer."""
+"""What `check` asks of a planner, and what it gets: three ends of every number, or why there are none."""
 
 from __future__ import annotations
 
@@ -35,7 +35,14 @@ class Unanswered:
     keys: tuple[str, ...] = ()
 
 
-Outcome = Planned | Unanswered
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A no without numbers: flags that the engine refuses to start with, whatever the memory."""
+
+    problem: Problem
+
+
+Outcome = Planned | Refused | Unanswered
 
 
 class Planner(Protocol):

@@ -249,11 +249,11 @@ def _locks_to_write(
 ) -> dict[str, str]:
     from kvplan import __version__
 
-    missing = [result for result in results if result.error is not None]
+    missing = [result for result in results if lock.entry(result) is None]
     if missing:
         raise UsageError(
             f"the lock was not written: {', '.join(result.name for result in missing[:5])} can't be planned",
-            cause=next(result.error.what for result in missing if result.error is not None),
+            cause=missing[0].checks[0].message if missing[0].error is None else missing[0].error.what,
             hint="kvplan check says why; a lock holds every deployment or none",
         )
     paths = _lock_paths(wanted, inputs)

@@ -121,7 +121,7 @@ def _elsewhere(found: tuple[Node, ...], name: str, served: Served) -> Served:
         }
         for node in document.walk():
             why = _why_unread(node, command=id(node) in commands)
-            first, last = node.key_line, node.line + (node.text or "").count("\n") + 1
+            first, last = node.key_line, node.line + node.script.count("\n") + 1
             if why is not None and not any(first <= line <= last for line in known):
                 listed.append(Unread(document.said("metadata", "name") or name, why, Place(name, node.key_line)))
     return Served(unread=tuple(listed))

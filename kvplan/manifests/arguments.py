@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from kvplan.errors import BadFile
 from kvplan.manifests import names
 from kvplan.manifests.command import Arguments, CantRead, FindConfig, Value, tree_of
-from kvplan.manifests.meaning import COUNTED
+from kvplan.manifests.meaning import NEEDED
 from kvplan.manifests.nodes import Node, plain
 from kvplan.manifests.said import Place
 from kvplan.manifests.words import Word
@@ -196,13 +196,12 @@ class _Reader:
 
     def several(self, name: str, place: Place) -> None:
         """A flag with any number of values, kept apart by blanks."""
-        values: list[str] = []
+        values: list[Word] = []
         while self.at < len(self.rest) and not self.rest[self.at].text.startswith("-"):
-            word = self.next_word()
-            if word.unknown is not None and name in COUNTED:
-                raise CantRead(f"its --{name} is {word.unknown}, which only the shell knows", place)
-            values.append(word.text)
-        self.found.flags[name] = Value(" ".join(values), place)
+            values.append(self.next_word())
+            _check_known(name, values[-1], place)
+        unknown = any(word.unknown is not None for word in values)
+        self.found.flags[name] = Value(" ".join(word.text for word in values), place, unknown=unknown)
 
     def value_follows(self) -> bool:
         """Whether the next word is no flag: words with blanks, a lone dash and negative numbers are none."""
@@ -218,14 +217,13 @@ class _Reader:
         return self.rest[self.at - 1]
 
     def set(self, name: str, word: Word, place: Place) -> None:
-        if word.unknown is not None and name in COUNTED:
-            raise CantRead(f"its --{name} is {word.unknown}, which only the shell knows", place)
+        _check_known(name, word, place)
         if name == "model":
             self.model(word)
         elif names.takes(name, self.found.release) == "optional" and word.text.lower() in _BOOLEANS:
             self.found.flags[name] = Value(None, place, on=_BOOLEANS[word.text.lower()])
         else:
-            self.found.flags[name] = Value(word.text, place)
+            self.found.flags[name] = Value(word.text, place, unknown=word.unknown is not None)
 
     def nested(self, name: str, path: str, text: str, place: Place) -> None:
         """`--speculative-config.num_speculative_tokens 3`."""
@@ -242,6 +240,12 @@ class _Reader:
             here[last] = json.loads(text)
         except ValueError:
             here[last] = text
+
+
+def _check_known(name: str, word: Word, place: Place) -> None:
+    """Raises: CantRead where only the shell knows the value of a flag that a plan is made of."""
+    if word.unknown is not None and name in NEEDED:
+        raise CantRead(f"its --{name} is {word.unknown}, which only the shell knows", place)
 
 
 _NUMBER = re.compile(r"-\d+(\.\d+)?")

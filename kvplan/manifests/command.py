@@ -29,6 +29,7 @@ class Command:
 
     name: of its container, service or line. layer: what it says, by a budget's keys. noted: remarks that are right for
     any release that has what they are about. flags: every one that was given, to be held against the release that is asked for.
+    elsewhere: whether its image's tag counts in another product's releases, so that nobody knows which vLLM it holds.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Command:
     layer: Mapping[Key, Placed]
     noted: tuple[Remark, ...] = ()
     flags: tuple[GivenFlag, ...] = ()
+    elsewhere: bool = False
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
@@ -52,10 +54,10 @@ class Command:
         """The same on another release: `0.19`; None leaves the image's."""
         from kvplan.manifests import releases
 
-        release = version or self.version
-        lacked = releases.lacked(self.flags, release)
-        noted = (remark for remark in self.noted if remark.about not in lacked)
-        return (*noted, *releases.remarks(self.flags, release))
+        asked = releases.Asked(version or self.version, elsewhere=self.elsewhere)
+        refused = releases.refused(self.flags, asked)
+        noted = (remark for remark in self.noted if remark.about not in refused)
+        return (*noted, *releases.remarks(self.flags, asked))
 
 
 class CantRead(Exception):
@@ -81,12 +83,16 @@ FindConfig = Callable[[str], Configured | None]
 
 @dataclass(slots=True)
 class Value:
-    """A flag as given: its text (None for a bare switch), whether it is on, and where."""
+    """A flag as given: its text (None for a bare switch), whether it is on, and where.
+
+    unknown: whether some of the text is only known to the shell.
+    """
 
     text: str | None
     place: Place
     on: bool = True
     tree: Any = None
+    unknown: bool = False
 
 
 @dataclass(slots=True)

@@ -40,8 +40,9 @@ class FlagMeaning:
     partly: bool = False
 
     def remarked(self, said: object) -> bool:
-        """Whether a value moves memory in a way that isn't counted."""
-        harmless = said is False or (isinstance(said, str) and (said == "None" or said in self.harmless))
+        """Whether a value moves memory in a way that isn't counted; an object without keys says nothing."""
+        empty = said == {} or (isinstance(said, str) and "".join(said.split()) in ("None", "{}"))
+        harmless = said is False or empty or (isinstance(said, str) and said in self.harmless)
         return self.uncounted is not None and not harmless and self.moves(said)
 
     def value(self, said: object) -> object:

@@ -109,7 +109,7 @@ def _listed(node: Node, key: str) -> list[Word]:
     if not isinstance(found.value, str) or found.kind != "str":
         return []
     if _SEVERAL.search(found.value):
-        return listed(found.script.replace("\n", " \n"), found.script_line)
+        return listed(found.script, found.script_line)
     return [Word(found.value, found.line)]
 
 

@@ -7,7 +7,8 @@ import re
 _VERSION = r"(0\.\d+(?:\.\d+){0,2}(?:\.?(?:post|rc)\d+)?)"
 _TAGGED = re.compile(rf"(?:^|[^0-9.])v?{_VERSION}(?:$|[^0-9.])", re.ASCII)
 _SAID = re.compile(rf"vllm[-_]?v?{_VERSION}(?:$|[^0-9.])", re.ASCII)
-_NUMBER = re.compile(r"\d+\.\d+", re.ASCII)
+_NUMBER = re.compile(r"\d+\.\d+|(?<![0-9a-z])20\d\d-?[01]\d-?[0-3]\d(?![0-9a-z])", re.ASCII)
+"""A version, or the day when something was built."""
 _OFFICIAL = re.compile(
     r"(?:^|/)vllm/vllm-openai(?:-[a-z0-9]+)*$|^public\.ecr\.aws/deep-learning-containers/vllm$"
     r"|^\d+\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com/vllm$"
@@ -43,7 +44,7 @@ def image_version(image: str) -> str | None:
 
 
 def foreign_number(image: str) -> bool:
-    """Whether the tag has a number that is another product's version."""
+    """Whether the tag has a number, or a date, that is another product's version."""
     return image_version(image) is None and _NUMBER.search(split(image)[1]) is not None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kvplan.engines.vllm.tables.steps import too_few_tokens
 from kvplan.errors import KvplanError
 from kvplan.manifests import speculative, transfer
 from kvplan.manifests.command import Arguments, Value
@@ -12,11 +11,13 @@ from kvplan.manifests.flag_meaning import FlagMeaning
 from kvplan.manifests.keys import ENDLESS, STRETCHED
 from kvplan.manifests.meanings import MEANINGS
 from kvplan.manifests.said import Given, Key, Placed
-from kvplan.manifests.values import human, whole
 from kvplan.text import nearest
 
-COUNTED = frozenset({*MEANINGS, *speculative.FLAGS})
-"""Flags whose value matters: one that only the shell knows leaves the command unread."""
+NEEDED = frozenset({
+    *(name for name, meaning in MEANINGS.items() if meaning.key is not None or meaning.option is not None),
+    *speculative.FLAGS,
+})  # fmt: skip
+"""Flags whose value a plan is made of: one that only the shell knows leaves the command unread."""
 
 
 LONG_PREFILL = "long-prefill-token-threshold"
@@ -34,18 +35,18 @@ def layer_of(found: Arguments) -> dict[Key, Placed]:
             _say(name, value, meaning, found, layer)
     speculative.read(found, layer)
     transfer.read(found, layer)
-    _check_tokens(found, layer)
+    _check_threshold(found, layer)
     return layer
 
 
 def _say(name: str, value: Value, meaning: FlagMeaning, found: Arguments, layer: dict[Key, Placed]) -> None:
     """What one flag says, into the layer and the remarks."""
     said = _said(value)
-    if not _listed(name, value):
+    if not value.unknown and not _listed(name, value):
         text = f"vLLM refuses --{name} {value.text}: no release has it"
         found.remark("bad-argument", text + _near(name, value), value.place, "error", about=name)
         return
-    if meaning.remarked(said):
+    if meaning.uncounted is not None and (value.unknown or meaning.remarked(said)):
         found.remark("not-counted", f"--{name}: {meaning.uncounted}", value.place, about=name)
         if meaning.stretches:
             layer[("flags", STRETCHED)] = Given("true", value.place)
@@ -95,12 +96,8 @@ def _order(word: str) -> tuple[int, str]:
     return (int(word), "") if word.isdigit() else (0, word)
 
 
-def _check_tokens(found: Arguments, layer: Mapping[Key, Placed]) -> None:
-    """Batches that vLLM refuses. Source: vLLM 0.33 config/scheduler.py verify_max_model_len."""
-    batched, sequences = (layer.get(("flags", name)) for name in ("max_num_batched_tokens", "max_num_seqs"))
-    if batched is not None and sequences is not None and too_few_tokens(human(batched.value), whole(sequences.value)):
-        text = f"vLLM refuses --max-num-batched-tokens {human(batched.value):,}, which is less than --max-num-seqs {sequences.value}"
-        found.remark("bad-argument", text, batched.place, "error")
+def _check_threshold(found: Arguments, layer: Mapping[Key, Placed]) -> None:
+    """A threshold that vLLM refuses. Source: vLLM 0.33 config/scheduler.py verify_max_model_len."""
     longer, context = found.flags.get(LONG_PREFILL), layer.get(("context",))
     threshold = longer.text if longer is not None else None
     if longer is None or threshold is None or not threshold.isdigit() or context is None or context.value == ENDLESS:

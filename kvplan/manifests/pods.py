@@ -154,13 +154,22 @@ class Asked(NamedTuple):
     number: Placed | None
 
 
-def asked_for(container: Node, file: str) -> tuple[Asked, ...]:
-    """The GPUs, slices and shares that a container asks for; limits go before requests."""
+_NONE = re.compile(r"0+(?:\.0*)?[A-Za-z]*", re.ASCII)
+"""An amount of nothing: `0`, `0Gi`."""
+
+
+def _resources(container: Node) -> dict[str, Node]:
+    """Every resource of which a container asks for some; limits go before requests."""
     found: dict[str, Node] = {}
     for kind in ("requests", "limits"):
         resources = container.get("resources", kind)
         found |= resources.keys if resources is not None else {}
-    devices = ((of_resource(key, node.text or ""), node) for key, node in found.items())
+    return {name: node for name, node in found.items() if not _NONE.fullmatch(node.text or "")}
+
+
+def asked_for(container: Node, file: str) -> tuple[Asked, ...]:
+    """The GPUs, slices and shares that a container asks for."""
+    devices = ((of_resource(key, node.text or ""), node) for key, node in _resources(container).items())
     return tuple(Asked(device, _number(device, node, file)) for device, node in devices if device is not None)
 
 
@@ -175,12 +184,7 @@ def resource_gpus(container: Node, file: str) -> Placed | None:
 
 def device_of(container: Node) -> str | None:
     """What a container asks for that is no GPU of NVIDIA's or AMD's."""
-    for kind in ("limits", "requests"):
-        resources = container.get("resources", kind)
-        for key in resources.keys if resources is not None else ():
-            if (kind_of := foreign(key)) is not None:
-                return kind_of
-    return None
+    return next((kind for key in _resources(container) if (kind := foreign(key)) is not None), None)
 
 
 def foreign(resource: str) -> str | None:

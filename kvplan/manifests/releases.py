@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kvplan.errors import UnknownName
 from kvplan.manifests import names
@@ -10,17 +12,46 @@ from kvplan.manifests.command import GivenFlag
 from kvplan.manifests.said import Level, Remark
 from kvplan.text import meant
 
+if TYPE_CHECKING:
+    from kvplan.engines.vllm.tables.versions import Version
+
 WARN: Level = "warn"
 ERROR: Level = "error"
 
 
-def remarks(flags: Iterable[GivenFlag], version: str | None) -> Iterator[Remark]:
-    """What a release says to the flags. version: as whoever asked for it wrote it; None where nobody did."""
-    from kvplan.engines.vllm.tables.versions import NEWEST, text
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The release that flags are held against.
 
-    release, called = known_release(version), f"vLLM {version or text(NEWEST)}"
+    version: as whoever asked for it wrote it; None where nobody did. elsewhere: whether the image counts in another
+    product's releases: without a version nothing is known of the vLLM in it.
+    """
+
+    version: str | None
+    elsewhere: bool = False
+
+    @property
+    def release(self) -> Version | None:
+        """It by its number; the newest where nobody names one, None where nobody can place it."""
+        from kvplan.engines.vllm.tables.versions import NEWEST
+
+        newest = self.version is None and not self.elsewhere
+        return NEWEST if newest else known_release(self.version)
+
+    @property
+    def called(self) -> str:
+        """It in a sentence."""
+        from kvplan.engines.vllm.tables.versions import text
+
+        release = self.version or (text(self.release) if self.release is not None else "")
+        return f"vLLM {release}".rstrip()
+
+
+def remarks(flags: Iterable[GivenFlag], asked: Asked) -> Iterator[Remark]:
+    """What a release says to the flags."""
+    release, planned, called = known_release(asked.version), asked.release, asked.called
     # Where nobody names a release it is planned as the newest, and may be run by one that still has the flag.
-    planned, level = (NEWEST, WARN) if version is None else (release, ERROR)
+    level = WARN if asked.version is None else ERROR
     for flag in flags:
         if not names.has(flag.name):
             hint = meant(flag.name, names.KNOWN, dashes="--", cutoff=0.8)
@@ -37,13 +68,17 @@ def remarks(flags: Iterable[GivenFlag], version: str | None) -> Iterator[Remark]
             yield Remark("bad-argument", f"{called} refuses --{flag.name} {flag.text}", flag.place, level)
 
 
-def lacked(flags: Iterable[GivenFlag], version: str | None) -> frozenset[str]:
-    """Names of those that a release, where one is asked for, certainly hasn't."""
-    release = known_release(version)
-    return frozenset(flag.name for flag in flags if release is not None and names.lacks(release, flag.name))
+def refused(flags: Iterable[GivenFlag], asked: Asked) -> frozenset[str]:
+    """Names of those that a release certainly hasn't, or whose value it doesn't take: nothing else is to be said of them."""
+    release = asked.release
+    return frozenset(flag.name for flag in flags if release is not None and _refuses(release, flag))
 
 
-def known_release(version: str | None) -> tuple[int, int, int] | None:
+def _refuses(release: Version, flag: GivenFlag) -> bool:
+    return names.lacks(release, flag.name) or (flag.text is not None and names.refuses(release, flag.name, flag.text))
+
+
+def known_release(version: str | None) -> Version | None:
     """A release by its number; None for none, for one before its release, and for one that nobody can place."""
     from kvplan.engines.vllm.tables.versions import early, parse
 

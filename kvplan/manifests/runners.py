@@ -94,13 +94,16 @@ def _gpu_count(word: Word, file: str) -> Placed | None:
     return Given(text, Place(file, word.line)) if text.isdigit() else None
 
 
-def _options(words: Sequence[Word], name: str) -> Iterator[Word]:
-    """Every value of an option that may be given several times."""
+def _options(words: Sequence[Word], *names: str) -> Iterator[Word]:
+    """Every value of an option that may be given several times, and under several names."""
     for index, word in enumerate(words):
-        if word.text == name and index + 1 < len(words):
+        name, equals, value = word.text.partition("=")
+        if name not in names:
+            continue
+        if equals:
+            yield replace(word, text=value)
+        elif index + 1 < len(words):
             yield words[index + 1]
-        elif word.text.startswith(f"{name}="):
-            yield replace(word, text=word.text.partition("=")[2])
 
 
 _CDI = "nvidia.com/gpu="
@@ -126,27 +129,37 @@ def _devices(words: Sequence[Word]) -> Iterator[Device]:
         yield from of_ids("--gpus device", word.text.strip("\"'").removeprefix("device="))
 
 
-_ALLOTTED = ("--gpus", "-G", "--gpus-per-node", "--gpus-per-task", "--gres")
-"""Options of srun that say how many GPUs a job, a node or a task gets."""
+_TYPED = re.compile(r"(?:[^:]+:)?(\d+)", re.ASCII)
+_NAMED = re.compile(r"gpu(?::[^:]+)?:(\d+)", re.ASCII)
+_ALLOTTED: tuple[tuple[frozenset[str], re.Pattern[str]], ...] = (
+    (frozenset({"--gpus", "-G"}), _TYPED),
+    (frozenset({"--gpus-per-node"}), _TYPED),
+    (frozenset({"--gpus-per-task"}), _TYPED),
+    (frozenset({"--gres"}), _NAMED),
+)
+"""Options of srun that say how many GPUs a job, a node or a task gets, by their names: `4`, `h100:4`, of --gres `gpu:4` and
+`gpu:h100:4` among what isn't a GPU. Source: https://slurm.schedmd.com/srun.html
+"""
+
+
+def _allotted(words: Sequence[Word], file: str) -> Iterator[Placed]:
+    """How many GPUs each of srun's options gives, in all that it lists; the last value of one that is repeated counts."""
+    for names, form in _ALLOTTED:
+        last = next(reversed(list(_options(words, *names))), None)
+        counts = [int(match[1]) for each in last.text.split(",") if (match := form.fullmatch(each))] if last else []
+        if last is not None and counts:
+            yield Given(str(sum(counts)), Place(file, last.line))
 
 
 def srun(words: Sequence[Word], outer: Container) -> Container:
     """The process with the GPUs that `srun --gpus=1 COMMAND` gives it; as it is for another command, or on several nodes."""
     if not words or program(words[0]) != "srun":
         return outer
-    nodes = next((word.text for name in ("-N", "--nodes") for word in _options(words, name)), "1")
-    given = [word for name in _ALLOTTED for word in _options(words, name)]
-    counts = [(int(match[1]), word) for word in given if (match := _COUNT.search(word.text)) is not None]
+    nodes = next((word.text for word in reversed(list(_options(words, "-N", "--nodes")))), "1")
     if nodes != "1":
         return replace(outer, nodes=None)
-    if not counts:
-        return outer
-    count, word = min(counts, key=lambda entry: entry[0])
-    return replace(outer, gpus=Given(str(count), Place(outer.file, word.line)))
-
-
-_COUNT = re.compile(r"(?:^|:)(\d+)$", re.ASCII)
-"""The number at the end of `1`, `h100:1` and `gpu:h100:1`."""
+    given = list(_allotted(words, outer.file))
+    return replace(outer, gpus=min(given, key=lambda count: int(str(count.value)))) if given else outer
 
 
 def kubectl(words: Sequence[Word], outer: Container) -> Container | None:

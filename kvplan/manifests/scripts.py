@@ -141,10 +141,13 @@ def built(text: str, file: str, tree: Tree) -> Served:
             stage.last[name], stage.line = _said(rest, first), first
             if name == "ENTRYPOINT":
                 stage.last.pop("CMD", None)
-    if stage is None or not stage.last:
+    if stage is None:
         return Served()
     last, line = stage.last, stage.line
-    container = _process([*last.get("ENTRYPOINT", []), *last.get("CMD", [])], file, tree, stage.variables)
+    words = [*last.get("ENTRYPOINT", []), *last.get("CMD", [])]
+    if not words:  # nothing of its own: none was written, or the image's was taken away by `ENTRYPOINT []`
+        return Served()
+    container = _process(words, file, tree, stage.variables)
     return served_by(
         replace(container, name=file.rpartition("/")[2], line=line, image=stage.image, entrypoint="ENTRYPOINT" in last)
     )

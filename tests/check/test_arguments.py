@@ -36,7 +36,7 @@ def read(*words: str, config: str = "", positional: bool = True) -> tuple[dict[s
     typed = [Word(word, number) for number, word in enumerate(words, 1)]
     found = read_arguments(typed, "f", lambda path: Configured(path, config) if config else None, positional=positional)
     layer = {".".join(key): placed.value for key, placed in layer_of(found).items()}
-    remarks = [*found.remarks, *releases.remarks(found.given, None)]
+    remarks = [*found.remarks, *releases.remarks(found.given, releases.Asked(None))]
     warned = [remark.rule for remark in remarks if remark.level == "warn"]
     return layer, warned, [remark.rule for remark in remarks if remark.level == "error"]
 
@@ -207,14 +207,11 @@ def test_offloading_the_cache_is_a_connector():
 
 def test_a_flag_that_the_newest_release_lost_is_told_where_no_release_is_named():
     found = read_arguments([Word("m", 1), Word("--swap-space", 2), Word("4", 2)], "f", lambda _: None, positional=True)
-    (remark,) = releases.remarks(found.given, None)
-    assert (remark.level, remark.text) == (
-        "warn",
-        f"vLLM {text(NEWEST)} has no flag --swap-space, which 0.17.1 had last",
-    )
-    (remark,) = releases.remarks(found.given, text(NEWEST))
+    (remark,) = releases.remarks(found.given, releases.Asked(None))
+    assert (remark.level, remark.text) == ("warn", f"vLLM {text(NEWEST)} has no flag --swap-space, which 0.17.1 had last")
+    (remark,) = releases.remarks(found.given, releases.Asked(text(NEWEST)))
     assert remark.level == "error"
-    assert not list(releases.remarks(found.given, "0.17.0"))
+    assert not list(releases.remarks(found.given, releases.Asked("0.17.0")))
 
 
 def test_every_flag_is_counted_told_or_harmless_for_a_reason():
@@ -256,7 +253,6 @@ def test_a_config_that_is_not_here():
     [
         ("--gpu-memory-utilization", "90"), ("--gpu-memory-utilization=0",), ("--max-num-seqs", "0"), ("-tp", "two"),
         ("--max-model-len", "0"), ("--max-model-len", "8kk"), ("--max-model-len",), ("--max-model-len", "--enforce-eager"),
-        ("--max-num-batched-tokens", "64", "--max-num-seqs", "128"),
         ("--quantization", "banana"), ("--dtype", "banana"), ("--enable-lora", "--max-lora-rank", "7"),
         ("--kv-cache-dtype", "bf16"), ("--kv-cache-dtype", "q8_0"), ("--enable-lora", "--max-loras", "0"),
         ("--spec-model", "d", "--spec-tokens", "0"), ("--spec-model", "d", "--spec-method", "eagle3"),
@@ -351,3 +347,27 @@ def test_a_level_of_compilation_on_a_release_without_levels_of_optimization():
     assert remarks_of("0.10.2", "-O3") == remarks_of("0.33.0", "-O3") == []
     (command,) = parse("docker run --gpus 1 vllm/vllm-openai:v0.10.2 m -O0\n", "run.sh", WorkingTree()).commands
     assert command.layer["flags", "enforce_eager"].value == "true"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        '--mm-processor-kwargs "$X"', "--limit-mm-per-prompt $X", "--load-format $X", "--task $X", "--cudagraph-capture-sizes 1 $X",
+        "--cpu-offload-gb=$X", "--attention-backend $X", "--num-scheduler-steps $X", "--eplb-config $X",
+    ],
+)  # fmt: skip
+def test_an_unknown_value_that_a_plan_does_not_count_is_warned_of_and_the_rest_planned(given: str) -> None:
+    served = parse(f"X=$(cat conf)\nvllm serve m --max-model-len 8192 {given}\n", "s.sh", WorkingTree())
+    (command,) = served.commands
+    assert command.layer[("context",)].value == 8192
+    (remark,) = (remark for remark in command.noted)
+    assert (remark.rule, remark.level) == ("not-counted", "warn")
+
+
+@pytest.mark.parametrize(
+    "flag", ["max-model-len", "all2all-backend", "quantization", "spec-tokens", "compilation-config"]
+)
+def test_an_unknown_value_that_a_plan_is_made_of_leaves_the_command_unread(flag: str) -> None:
+    served = parse(f"X=$(cat conf)\nvllm serve m --{flag} $X\n", "s.sh", WorkingTree())
+    assert not served.commands
+    assert [unread.why for unread in served.unread] == [f"its --{flag} is $X, which only the shell knows"]

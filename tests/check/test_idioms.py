@@ -11,6 +11,7 @@ from check.checking import check
 from check.test_serving import read, values
 
 from kvplan.engines.vllm.tables.versions import NEWEST, text
+from kvplan.manifests import Served
 from kvplan.manifests.images import image_device, image_version, is_vllm_image
 
 POD = """\
@@ -512,3 +513,71 @@ deployments:
     lines = {row["rule"]: row["shown"]["line"] for row in result["checks"] if row["status"] == "fail"}
     assert lines == {"kv-per-token": 7, "min-sequences": 10}
     assert json.dumps(result)
+
+
+@pytest.mark.parametrize(
+    "taken", ["ENTRYPOINT []", "CMD []", "ENTRYPOINT []\nCMD []", 'CMD ["--model", "m"]\nENTRYPOINT []']
+)
+def test_a_stage_whose_words_are_taken_away_serves_nothing(taken: str):
+    assert read(f"FROM vllm/vllm-openai:v0.12.0\n{taken}\n", "Dockerfile") == Served()
+    said = f'FROM vllm/vllm-openai:v0.12.0 AS base\n{taken}\nFROM base\nCMD ["vllm", "serve", "m"]\n'
+    assert {name: entry["model"] for name, entry in values(read(said, "Dockerfile")).items()} == {"Dockerfile": "m"}
+
+
+def test_a_folded_command_that_was_read_is_not_listed_as_unread():
+    text = """\
+        deployment:
+          image: vllm/vllm-openai:v0.19.0
+          command: >-
+            vllm serve Qwen/Qwen3-8B
+            --host ${deployment.host}
+            --max-model-len 8192
+    """
+    assert not read(text).unread
+
+
+@pytest.mark.parametrize("end", [" \\", "", "  \\"])
+def test_arguments_of_helm_values_over_several_lines(end: str):
+    text = f"""\
+        a:
+          image: vllm/vllm-openai:v0.19.0
+          command: |
+            vllm serve m{end}
+              --max-model-len 8192{end}
+              --tensor-parallel-size{end}
+                2
+    """
+    (command,) = read(text).commands
+    assert not command.noted
+    placed = {".".join(key): (placed.value, placed.place.line) for key, placed in command.layer.items()}
+    assert placed["parallel.tp"] == (2, 6)
+    assert placed["context"] == (8192, 5)
+
+
+@pytest.mark.parametrize(
+    ("command", "rules"),
+    [
+        ("docker run aibrix/vllm-openai:v0.10.2-cu128 --model m --disable-log-requests --swap-space 4", ["engine-version"]),
+        ("docker run aibrix/vllm-openai:v0.10.2-cu128 --model m --num-scheduler-steps 8", ["engine-version", "not-counted"]),
+        ("docker run aibrix/vllm-openai:v0.10.2-cu128 --model m --max-num-sequences 4", ["engine-version", "unknown-flag"]),
+        ("docker run lmcache/vllm-openai:2025-03-10 --model m --swap-space 4", ["engine-version"]),
+        ("docker run vllm/vllm-openai:nightly-20250310abcdef --model m --swap-space 4", ["unknown-flag"]),
+        ("docker run vllm/vllm-openai:latest --model m --swap-space 4", ["unknown-flag"]),
+        ("vllm serve m --swap-space 4", ["unknown-flag"]),
+        ("vllm serve m --num-scheduler-steps 8", ["unknown-flag"]),
+        ("vllm serve m --task embed", ["unknown-flag"]),
+        ("vllm serve m --quantization bitsandbytes", ["bad-argument"]),
+        ("vllm serve m --kernel-config {}", []),
+        ("vllm serve m --additional-config '{ }'", []),
+        ("vllm serve m --mm-processor-kwargs {}", []),
+        ("vllm serve m --mm-processor-kwargs '{\"a\": 1}'", ["not-counted"]),
+    ],
+)  # fmt: skip
+def test_one_warning_a_flag(command: str, rules: list[str]):
+    (found,) = read(f"{command}\n", "run.sh").commands
+    assert sorted(remark.rule for remark in found.remarks) == rules
+
+
+def test_another_products_image_is_held_against_the_release_that_is_asked_for():
+    (found,) = read("docker run aibrix/vllm-openai:v0.10.2-cu128 --model m --swap-space 4\n", "run.sh").commands
+    assert [remark.level for remark in found.remarks_on("0.33") if remark.rule == "unknown-flag"] == ["error"]

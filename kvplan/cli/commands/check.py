@@ -28,6 +28,8 @@ def fail_on(text: str) -> FailOn:
     raise UnknownName(f"{text!r} is not a level", hint="known: error, warn")
 
 
+GPU = o.GPU._replace(help="accelerator, h100, or auto for this machine's", metavar="ID")
+"""One GPU: how many of them a deployment takes is its own to say."""
 LOCK = Option("lock", "one lock for everything, instead of one beside each budget", str, "FILE", completes="files")
 UPDATE = Option("update", "write the lock: every number, as it is now", switch, settable=False)
 BASE = Option("base", "compare with this git revision instead of the lock: origin/main", str, "REF")
@@ -62,7 +64,7 @@ def run(values: Values) -> Answer:
     from kvplan.manifests.tree import WorkingTree
 
     where = outputs.destinations(_formats(values), values.all(OUTPUT))
-    asked = Asked(values.get(o.GPU), values.get(o.ENGINE), end(values))
+    asked = Asked(values.get(GPU), values.get(o.ENGINE), end(values))
     whatever = values.on(ALLOW_NOTHING)
     wanted = Run(values.arguments, asked, values.get(LOCK), values.on(UPDATE), values.get(BASE), whatever)
     tree = WorkingTree()
@@ -118,7 +120,7 @@ COMMAND = Command(
         ),
     ),
     options=(
-        o.GPU, o.ENGINE, o.SAFE, o.LIKELY, LOCK, UPDATE, BASE, FAIL_ON, EXIT_ZERO, ALLOW_NOTHING, o.OFFLINE, SCHEMA, o.JSON, FORMAT,
+        GPU, o.ENGINE, o.SAFE, o.LIKELY, LOCK, UPDATE, BASE, FAIL_ON, EXIT_ZERO, ALLOW_NOTHING, o.OFFLINE, SCHEMA, o.JSON, FORMAT,
         OUTPUT, o.COLOUR, o.DEBUG, o.CONFIG, o.NO_CONFIG, o.HELP,
     ),
     more="Exit code 1 means that a limit is broken, 2 that something could not be planned or that nothing was checked. "

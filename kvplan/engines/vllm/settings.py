@@ -23,7 +23,7 @@ from kvplan.engines.vllm.tables.architectures import (
 from kvplan.engines.vllm.tables.items import longest_whole
 from kvplan.engines.vllm.tables.steps import too_few_tokens
 from kvplan.engines.vllm.tables.versions import Batches, Rules, text
-from kvplan.errors import Unsupported, UsageError
+from kvplan.errors import Unsupported, UsageError, WontStart
 from kvplan.hardware.gpu import Gpu
 from kvplan.units import GIB
 
@@ -63,7 +63,7 @@ class Settings:
 def settings(setup: Setup, rules: Rules) -> Settings:
     """Flags as given, and vLLM's defaults for the rest.
 
-    Raises: UsageError for batch sizes that vLLM refuses, and for prefix caching where it does; Unsupported where states
+    Raises: WontStart for batch sizes that vLLM refuses; UsageError for prefix caching where it does; Unsupported where states
     would be kept at every block.
     """
     model, parallel, options, context = setup.model, setup.parallel, setup.options, setup.context
@@ -77,14 +77,14 @@ def settings(setup: Setup, rules: Rules) -> Settings:
     if options.max_num_seqs is None:
         sequences = min(sequences, tokens)
     elif too_few_tokens(tokens, sequences):
-        raise UsageError(
+        raise WontStart(
             f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({sequences})",
             cause="vLLM refuses to start: each running sequence takes at least one token of a step",
             hint=f"--max-num-batched-tokens {sequences}, or --max-num-seqs {tokens}",
         )
     running = options.max_num_active_seqs or sequences
     if running > sequences:
-        raise UsageError(
+        raise WontStart(
             f"max_num_active_seqs ({running}) cannot be greater than max_num_seqs ({sequences})",
             cause="vLLM refuses to start: the one picks from the other",
             hint=f"vLLM's --max-num-active-seqs {sequences} or less",
@@ -111,16 +111,16 @@ def _check_whole(model: Model, tokens: int, context: int, *, aligned: bool) -> N
 
     Source: vLLM 0.33 config/scheduler.py verify_max_model_len, model_executor/models/config.py MambaModelConfig.
 
-    Raises: UsageError.
+    Raises: WontStart.
     """
     if tokens < context:
-        raise UsageError(
+        raise WontStart(
             f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({context})",
             cause="vLLM refuses to start without chunked prefill: a step must hold the longest prompt whole",
             hint=f"--max-num-batched-tokens {context}, or leave vLLM's --no-enable-chunked-prefill out",
         )
     if aligned:
-        raise UsageError(
+        raise WontStart(
             f"vLLM doesn't start {model.origin.id} with prefix caching and without chunked prefill",
             cause="Chunked prefill is required for Mamba prefix caching.",
             hint="--no-prefix-caching too, or leave vLLM's --no-enable-chunked-prefill out",

@@ -161,9 +161,9 @@ class Result:
     at: At
     """Where it is written."""
     subject: Subject | None
-    """What was planned; null without an answer."""
+    """What was planned; null without an answer, and where the engine refuses its flags."""
     numbers: Mapping[str, Three] | None
-    """By their names; null without an answer."""
+    """By their names; null where `subject` is."""
     checks: tuple[CheckRow, ...]
     """Every rule that was looked at."""
     error: Trouble | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvplan.engines.base import Options
 from kvplan.engines.vllm.tables.versions import Version, text
-from kvplan.errors import UsageError
+from kvplan.errors import WontStart
 
 COMPARED: Version = (0, 9, 1)
 """The first release that was read in which a worker compares what it asks for with what is free."""
@@ -15,11 +15,11 @@ def check(options: Options, release: Version) -> None:
 
     Source: vLLM 0.33 v1/worker/utils.py request_memory, which runs whatever kv_cache_memory_bytes says.
 
-    Raises: UsageError.
+    Raises: WontStart.
     """
     if options.utilization is None or options.utilization < 1 or release < COMPARED:
         return
-    raise UsageError(
+    raise WontStart(
         f"vLLM {text(release)} doesn't start with gpu_memory_utilization {options.utilization:g}",
         cause="Free memory on device on startup is less than desired GPU memory utilization: a process's own context "
         "always takes some of the memory",
