@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kvplan.families import numbers
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
 
@@ -38,6 +39,9 @@ SCALED = "fp8_scales"
 OTHER_ACTIVATION = "other_activation"
 """The activation is stated, and is neither SiLU nor a squared ReLU, which kernels for experts are written for."""
 
+WIDE = "not_in_16_bit"
+"""The config states float32 or no dtype at all: the model's 16-bit format is an engine's choice, not the checkpoint's."""
+
 COMMON_ACTIVATIONS = ("silu", "swish", "relu2")
 
 
@@ -53,6 +57,7 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (IMAGE_PREFIX, found is not None and found[1] == "vision"),
         (BOTH_WAYS, sees_all),
         (LISTED_INDEXERS, fields.has("indexer_types") and not fields.has("index_topk_freq", "index_topk_pattern")),
+        (WIDE, numbers.is_wide(fields)),
         (OTHER_ACTIVATION, _other_activation(fields)),
         (OWN_CODE, _brings_code(fields)),
         (UNKNOWN_TYPE, _is_unknown(fields)),
