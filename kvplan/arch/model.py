@@ -55,13 +55,15 @@ class Origin:
 class Rope:
     """One scaling of rotary positions as the config states it: its type, its factor, the length it was trained for.
 
-    keys: every name that it states, which is what engines look for in a type.
+    keys: every name that it states, which is what engines look for in a type; factor only where it can be read. unread: a
+    factor that can't, as it stands, and what it is where that doesn't show.
     """
 
     kind: str
     factor: float | None = None
     original: int | None = None
     keys: tuple[str, ...] = ()
+    unread: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

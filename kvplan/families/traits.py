@@ -8,6 +8,7 @@ from typing import Any
 from kvplan.families import numbers
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
+from kvplan.families.weights import rope
 
 IMAGE_PREFIX = "image_prefix"
 """Image tokens attend to each other both ways: use_bidirectional_attention "vision". Source: Gemma 4's config."""
@@ -42,6 +43,9 @@ OTHER_ACTIVATION = "other_activation"
 WIDE = "not_in_16_bit"
 """The config states float32 or no dtype at all: the model's 16-bit format is an engine's choice, not the checkpoint's."""
 
+UNROTATED = "unrotated"
+"""The type has no rotary positions, whatever the config says of them."""
+
 COMMON_ACTIVATIONS = ("silu", "swish", "relu2")
 
 
@@ -58,6 +62,7 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (BOTH_WAYS, sees_all),
         (LISTED_INDEXERS, fields.has("indexer_types") and not fields.has("index_topk_freq", "index_topk_pattern")),
         (WIDE, numbers.is_wide(fields)),
+        (UNROTATED, fields.model_type in rope.WITHOUT),
         (OTHER_ACTIVATION, _other_activation(fields)),
         (OWN_CODE, _brings_code(fields)),
         (UNKNOWN_TYPE, _is_unknown(fields)),
