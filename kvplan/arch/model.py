@@ -88,12 +88,13 @@ class Windows:
 
     tokens: of sliding_window, None for none; also where the type's own class has no such field. kinds: entries of
     layer_types, each once, in order; the type's own list where the config has none, empty without either.
-    first: max_window_layers.
+    first: max_window_layers. silent: whether the tokens are the class's word alone, and the config doesn't say them.
     """
 
     tokens: int | None
     kinds: tuple[str, ...] = ()
     first: int | None = None
+    silent: bool = False
 
     @property
     def mixed(self) -> bool:
