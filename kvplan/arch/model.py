@@ -55,13 +55,15 @@ class Origin:
 class Rope:
     """One scaling of rotary positions as the config states it: its type, its factor, the length it was trained for.
 
-    keys: every name that it states, which is what engines look for in a type.
+    keys: every name that it states, which is what engines look for in a type; factor only where it can be read. unread: a
+    factor that can't, as it stands, and what it is where that doesn't show.
     """
 
     kind: str
     factor: float | None = None
     original: int | None = None
     keys: tuple[str, ...] = ()
+    unread: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +88,13 @@ class Windows:
 
     tokens: of sliding_window, None for none; also where the type's own class has no such field. kinds: entries of
     layer_types, each once, in order; the type's own list where the config has none, empty without either.
-    first: max_window_layers.
+    first: max_window_layers. silent: whether the tokens are the class's word alone, and the config doesn't say them.
     """
 
     tokens: int | None
     kinds: tuple[str, ...] = ()
     first: int | None = None
+    silent: bool = False
 
     @property
     def mixed(self) -> bool:

@@ -34,6 +34,7 @@ READERS: dict[str, Reader] = {
     "transformer": standard.layers,  # flash-linear-attention's own, with num_heads and num_kv_heads
     "samba": states.fla_mamba,
     **dict.fromkeys(("xlstm", "xlnet", "reformer", "transfo-xl", "phi4flash"), refusals.unlike_any),
+    **dict.fromkeys(("blip", "blip_text_model"), refusals.beside_an_image),
     "minimax_text_01": refusals.stated_pattern,
     **dict.fromkeys(("mllama", "mllama_text_model"), encoders.image_cross_attention),
 }

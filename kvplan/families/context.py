@@ -95,12 +95,13 @@ def _ropes(fields: Fields) -> tuple[Rope, ...]:
 def _rope(rope: Mapping[str, Any]) -> Rope:
     kind, factor = rope.get("rope_type", rope.get("type")), rope.get("factor")
     number = isinstance(factor, int | float) and not isinstance(factor, bool) and isfinite(factor) and factor > 0
-    original = rope.get(ORIGINAL)
+    readable, original = number or factor is None, rope.get(ORIGINAL)
     return Rope(
         kind if isinstance(kind, str) else "default",
         factor if number else None,
         _positive((ORIGINAL, original)),
-        tuple(sorted(str(key) for key in rope if key != "factor" or number or factor is None)),
+        tuple(sorted(str(key) for key in rope if key != "factor" or readable)),
+        None if readable else f'"{factor}", a text' if isinstance(factor, str) else repr(factor),
     )
 
 

@@ -106,7 +106,7 @@ ENCODERS = frozenset((
     "bert", "bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie", "megatron-bert", "rembert", "roberta",
     "roberta-prelayernorm", "roc_bert", "roformer", "xlm-roberta", "xlm-roberta-xl", "xmod",
     "jina_bert", "jina_clip", "new",
-    "blip", "clap", "flava", "groupvit", "xclip",
+    "clap", "flava", "groupvit", "xclip",
 ))  # fmt: skip
 """Encoders beside those of class_defaults.json: types that transformers 5.23 also has a decoder's class for, which their
 checkpoints aren't of; types of published code alone (gte-multilingual is "new"); two towers under no classifying class."""

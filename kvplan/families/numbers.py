@@ -10,6 +10,7 @@ from kvplan.errors import BadField, Unsupported
 from kvplan.families.fields import Fields
 
 SIXTEEN_BIT = {"bf16", "fp16"}
+DTYPES = ("dtype", "torch_dtype", "model_dtype")
 _ENGINES = "vLLM, SGLang and TensorRT-LLM run it in 16 bit when the config says otherwise or nothing"
 
 
@@ -22,7 +23,7 @@ def dtype(fields: Fields) -> Format:
     Raises: BadField, Unsupported.
     """
     _refuse_auto(fields)
-    found = fields.shared("dtype", "torch_dtype", "model_dtype")
+    found = fields.shared(*DTYPES)
     if found is None:
         fields.note_default("dtype", "bf16", _ENGINES)
         return FORMATS["bf16"]
@@ -39,6 +40,19 @@ def dtype(fields: Fields) -> Format:
             f"{fields.path}{name} {value!r} is not a known number format", hint="bfloat16, float16 or float32"
         )
     return known
+
+
+def is_wide(fields: Fields) -> bool:
+    """Whether the checkpoint is in 32 bit: stated, or by nothing said, also of the images' part of it.
+
+    Source: vLLM 0.8.5 config.py _get_and_verify_dtype, which looks into vision_config last.
+    """
+    images = (fields.node, *fields.parents)[-1].get("vision_config")
+    beside = [images[name] for name in DTYPES if images.get(name)] if isinstance(images, Mapping) else []
+    found = fields.shared(*DTYPES)
+    said = found[1] if found is not None else next(iter(beside), "float32")
+    key = str(said).removeprefix("torch.").lower()
+    return ALIASES.get(key, key) == "fp32"
 
 
 def _refuse_auto(fields: Fields) -> None:

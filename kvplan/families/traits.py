@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kvplan.families import numbers
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
+from kvplan.families.weights import rope
 
 IMAGE_PREFIX = "image_prefix"
 """Image tokens attend to each other both ways: use_bidirectional_attention "vision". Source: Gemma 4's config."""
@@ -38,6 +40,12 @@ SCALED = "fp8_scales"
 OTHER_ACTIVATION = "other_activation"
 """The activation is stated, and is neither SiLU nor a squared ReLU, which kernels for experts are written for."""
 
+WIDE = "not_in_16_bit"
+"""The config states float32 or no dtype at all: the model's 16-bit format is an engine's choice, not the checkpoint's."""
+
+UNROTATED = "unrotated"
+"""The type has no rotary positions, whatever the config says of them."""
+
 COMMON_ACTIVATIONS = ("silu", "swish", "relu2")
 
 
@@ -53,6 +61,8 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (IMAGE_PREFIX, found is not None and found[1] == "vision"),
         (BOTH_WAYS, sees_all),
         (LISTED_INDEXERS, fields.has("indexer_types") and not fields.has("index_topk_freq", "index_topk_pattern")),
+        (WIDE, numbers.is_wide(fields)),
+        (UNROTATED, fields.model_type in rope.WITHOUT),
         (OTHER_ACTIVATION, _other_activation(fields)),
         (OWN_CODE, _brings_code(fields)),
         (UNKNOWN_TYPE, _is_unknown(fields)),

@@ -17,7 +17,8 @@ def windows(fields: Fields, count: int) -> Windows:
 
     Raises: BadField, Unsupported, MissingField.
     """
-    return Windows(_tokens(fields), _kinds(fields, count), _number(fields, "max_window_layers"))
+    tokens, silent = _tokens(fields), fields.find("sliding_window") is None
+    return Windows(tokens, _kinds(fields, count), _number(fields, "max_window_layers"), silent and tokens is not None)
 
 
 def _tokens(fields: Fields) -> int | None:

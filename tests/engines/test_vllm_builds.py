@@ -45,6 +45,46 @@ def test_rope_types_that_nobody_builds(kind):
     assert error.problem.cause == f"Unknown RoPE scaling type {kind}"
 
 
+def test_a_factor_that_is_a_text_is_called_one():
+    error = refusal(rotated(type="linear", factor="2.0"))
+    assert isinstance(error, Unsupported)
+    assert (
+        error.problem.cause == 'its rope type linear states the factor "2.0", a text, where a number above 0 is needed'
+    )
+
+
+@pytest.mark.parametrize(("release", "taken"), [((0, 11, 2), True), ((0, 12, 0), False)])
+def test_rope_types_are_judged_since_every_class_hands_them_on(release, taken):
+    """models/gpt_j.py, falcon.py, gemma2.py and others of 0.11 give get_rope no scaling; since 0.12 they do."""
+    assert (refusal(rotated(rope_type="foo", **ORIGINAL), release=release) is None) is taken
+
+
+def test_models_without_rotary_positions_are_not_judged_by_their_type():
+    opt = {
+        **LLAMA,
+        "model_type": "opt",
+        "architectures": ["OPTForCausalLM"],
+        "ffn_dim": 128,
+        "word_embed_proj_dim": 512,
+    }
+    assert refusal(read({**opt, "rope_scaling": {"rope_type": "foo"}}, Origin("test", "test"))) is None
+
+
+def test_hunyuan_s_rotation_is_a_dynamic_one():
+    """HunyuanOCR's, which 0.33's planner gives 27,306 blocks; transformers' class makes it dynamic with mrope_section."""
+    xdrope = {"type": "xdrope", "alpha": 1000.0, "factor": 1.0, "xdrope_section": [16, 16, 16, 16]}
+    assert refusal(rotated(**xdrope)) is None
+    assert refusal(rotated(**{**xdrope, "alpha": 1.0, "type": "xdropes"})) is not None
+
+
+@pytest.mark.parametrize(("release", "taken"), [((0, 29, 0), False), ((0, 30, 0), True), ((0, 33, 0), True)])
+def test_telechat_s_yarn_is_yarn_since_0_30(release, taken):
+    """transformers_utils/config.py patch_legacy_rope_type; 0.33's planner: length 32,768 of 8,192 x 4."""
+    model = rotated(type="telechat3-yarn", factor=4.0, original_max_position_embeddings=8192)
+    assert (refusal(model, release=release) is None) is taken
+    assert not taken or Vllm(release).default_context(model).tokens == 32_768
+
+
 @pytest.mark.parametrize(
     ("rope", "lacking"),
     [
@@ -53,7 +93,6 @@ def test_rope_types_that_nobody_builds(kind):
         ({"type": "su", **ORIGINAL}, "long_factor and no short_factor"),
         ({"rope_type": "yarn", "original_max_position_embeddings": 8192}, "factor"),
         ({"rope_type": "linear"}, "factor"),
-        ({"type": "linear", "factor": "2.0"}, "factor"),
         ({"rope_type": "mrope", **ORIGINAL}, "mrope_section"),
         ({"rope_type": "dynamic"}, "alpha nor factor"),
     ],

@@ -72,6 +72,31 @@ def test_a_class_is_served_from_its_first_release_to_its_last(name, without, hav
     assert having in refused.value.problem.hint
 
 
+@pytest.mark.parametrize(
+    ("whole", "without", "having"),
+    [("gemma4", "0.18.1", "0.19.0"), ("gpt_oss", "0.10.0", "0.10.1"), ("qwen3", "0.8.3", "0.8.4")],
+)
+def test_a_config_that_names_no_class_is_served_as_its_type_s(whole, without, having):
+    """models/registry.py of each; transformers_utils/config.py takes the class of MODEL_MAPPING_NAMES."""
+    model = replace(LLAMA, architectures=(), whole=whole)
+    for version in (having, "0.33.0"):
+        served.check(model, parse(version))
+    with pytest.raises(Unsupported, match=f"vLLM {without} doesn't serve") as refused:
+        served.check(model, parse(without))
+    assert having in refused.value.problem.hint
+    assert f"names no class, and this is its model_type's ({whole})" in refused.value.problem.cause
+
+
+def test_a_type_that_the_transformers_backend_runs_is_served_without_a_name():
+    model = replace(LLAMA, architectures=(), whole="dots1")
+    served.check(model, RUNS_IN)
+    assert "runs it through its Transformers backend" in served.doubt(model, RUNS_IN)
+
+
+def test_a_type_that_nobody_knows_is_not_judged_by_its_class():
+    served.check(replace(LLAMA, architectures=(), whole="invented"), parse("0.8.5"))
+
+
 def test_any_class_of_the_config_will_do():
     assert served_by("0.33.0", "InventedForCausalLM", "LlamaForCausalLM")
 

@@ -169,6 +169,39 @@ def test_types_that_are_not_run_in_float16_are_run_in_32_bit_before_bfloat16(nam
             started(load_model(name), gpu)
 
 
+GEMMA2 = {**LLAMA, "model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"]}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", None])
+def test_32_bit_is_all_that_is_left_whatever_the_checkpoint_is_in(dtype):
+    """vLLM 0.33's planner on a T4 keeps a float16 Gemma 2 in float32: config/model.py _resolve_auto_dtype."""
+    model = read({**GEMMA2, "torch_dtype": dtype}, Origin("a checkpoint", "a test"))
+    for version in (NEWEST, (0, 9, 1)):
+        with pytest.raises(Unsupported, match="32 bit"):
+            started(model, "t4", version=version)
+    assert started(model, "l4").request
+
+
+@pytest.mark.parametrize(
+    ("config", "dtype", "version", "taken"),
+    [
+        (LLAMA, None, (0, 8, 5), True), (LLAMA, "float32", (0, 8, 5), True), (LLAMA, "float16", (0, 8, 5), True),
+        (GEMMA2, "float32", (0, 8, 5), True), (GEMMA2, "float16", (0, 8, 5), True), (GEMMA2, "bfloat16", (0, 8, 5), False),
+        (GEMMA2, "float32", (0, 7, 3), False), (GEMMA2, "float16", (0, 7, 3), True),
+        ({**LLAMA, "vision_config": {"torch_dtype": "bfloat16"}}, None, (0, 8, 5), False),
+        ({**LLAMA, "vision_config": {"torch_dtype": "bfloat16"}}, "float32", (0, 8, 5), True),
+    ],
+)  # fmt: skip
+def test_before_0_9_1_32_bit_and_nothing_mean_float16(config, dtype, version, taken):
+    """config.py _get_and_verify_dtype of 0.8.5 and, with Gemma 2's exception, 0.7.3."""
+    model = read({**config, "torch_dtype": dtype}, Origin("a checkpoint", "a test"))
+    if taken:
+        assert started(model, "t4", version=version).request
+    else:
+        with pytest.raises(Unsupported, match="doesn't run"):
+            started(model, "t4", version=version)
+
+
 def test_no_release_before_0_9_1_runs_bfloat16_where_there_is_none():
     """worker/worker.py of 0.8.5; config.py _resolve_auto_dtype since 0.9.1."""
     with pytest.raises(Unsupported) as refused:

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from kvplan.arch.extras import with_draft
+from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Setup
-from kvplan.engines.vllm.blocks import allocate
+from kvplan.engines.vllm.blocks import allocate, built
 from kvplan.engines.vllm.policy import Vllm
-from kvplan.engines.vllm.tables.versions import NEWEST, Version
+from kvplan.engines.vllm.starts import negative
+from kvplan.engines.vllm.tables.versions import NEWEST, Version, rules
 from kvplan.errors import Unsupported
 from kvplan.families import read
 from kvplan.sources.bundled import bundled_document
@@ -212,3 +214,30 @@ def test_classes_whose_heads_are_the_hidden_size_over_their_number(model):
     drafted = with_draft(checkpoint(LLAMA), replace(found, vocab_size=32000))
     with pytest.raises(Unsupported, match="doesn't load"):
         planned(drafted, 2048, drafted=3)
+
+
+def window_sizes(model: Model, version: Version) -> set[int | None]:
+    found = built.as_served(model, rules(version), built.cache_window(model, rules(version)))
+    return {cache.window for cache, _ in found.distinct if isinstance(cache, Attention)}
+
+
+@pytest.mark.parametrize("version", [(0, 9, 2), (0, 11, 0), (0, 23, 0)])
+def test_a_window_that_only_the_class_states_takes_nothing_from_full_layers(version):
+    """dots.llm1: its class has 4,096, its list is full, and the bundled config, a part of what was published, says nothing."""
+    assert window_sizes(checkpoint("dots.llm1"), version) == {None}
+    assert window_sizes(checkpoint("dots.llm1", sliding_window=4096), version) == {4096}
+    silent = {key: value for key, value in MISTRAL.items() if key != "sliding_window"}
+    assert window_sizes(checkpoint(silent), version) == {4096}
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"), [("kimi-k2", False), ("deepseek-v3", False), ("gemma-2-2b", True), (MISTRAL, True)]
+)
+def test_a_window_of_minus_one_where_a_layer_asks_for_it(name, refused):
+    """0.33's planner keeps every token of Kimi K2.6's latents: 38,199 blocks, 611,184 tokens, as with no window."""
+    model = checkpoint(name, sliding_window=-1)
+    if refused:
+        with pytest.raises(Unsupported, match="takes the sliding_window of"):
+            negative.check(model, rules(NEWEST))
+    else:
+        negative.check(model, rules(NEWEST))

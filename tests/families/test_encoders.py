@@ -18,7 +18,7 @@ SIZES = {
 ENCODERS = (
     "bert", "roberta", "deberta-v2", "albert", "electra", "esm", "modernbert", "nomic_bert", "gte", "new", "jina_bert", "layoutlmv3",
     "hubert", "wav2vec2", "wav2vec2-bert", "vit", "dinov2", "donut-swin", "clip", "siglip", "siglip2", "chinese_clip", "altclip", "align",
-    "clipseg", "metaclip_2", "owlvit", "blip", "clap", "flava", "groupvit", "xclip",
+    "clipseg", "metaclip_2", "owlvit", "clap", "flava", "groupvit", "xclip",
 )  # fmt: skip
 
 
@@ -44,3 +44,15 @@ def test_decoders_beside_an_encoder_are_not(model_type: str) -> None:
         "vision_config": {"model_type": "clip_vision_model"},
     }
     assert len(read(config, Origin("test", "test")).layers) == 2
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_decoder_that_attends_to_an_image_is_no_encoder(nested: bool) -> None:
+    """BLIP's BlipForConditionalGeneration generates with a cache: 36,864 bytes a token, and 577 image tokens in each layer."""
+    sizes = {"text_config": {**SIZES, "model_type": "blip_text_model"}} if nested else SIZES
+    with pytest.raises(Unsupported, match="cross-attention to image tokens") as refused:
+        read(
+            {"model_type": "blip", "vision_config": {"model_type": "blip_vision_model"}, **sizes},
+            Origin("test", "test"),
+        )
+    assert "encoder:" not in str(refused.value)

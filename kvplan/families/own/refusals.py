@@ -19,6 +19,22 @@ def unlike_any(fields: Fields) -> tuple[Layer, ...]:
     )
 
 
+def beside_an_image(fields: Fields) -> tuple[Layer, ...]:
+    """BLIP: a decoder of text whose layers keep an image's keys and values too, in the classes that caption.
+
+    Others of its classes attend to a question's tokens or keep nothing. Source: transformers 5.23 models/blip/modeling_blip_text.py,
+    whose cross_attention_cache held 577 tokens in each layer for an image of 384 by 384 in patches of 16.
+
+    Raises: Unsupported.
+    """
+    raise Unsupported(
+        f"kvplan doesn't count the cross-attention to image tokens of {fields.model_type}",
+        cause="beside the text's, each decoder layer keeps keys and values of the image encoder's output: "
+        "(image_size / patch_size)^2 + 1 tokens of vision_config",
+        hint="describe it in a kvplan YAML: a layer's attention, and its cross with so many tokens",
+    )
+
+
 def stated_pattern(fields: Fields) -> tuple[Layer, ...]:
     """MiniMax-Text-01: most layers are linear, and only attn_type_list or layer_types says which.
 

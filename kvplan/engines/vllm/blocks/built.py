@@ -87,12 +87,16 @@ def _windows(model: Model, rules: Rules, window: int | None) -> Model:
 def cache_window(model: Model, rules: Rules) -> int | None:
     """The window of the cache's settings, which layers have that get none from their class.
 
+    A class's word that the config leaves out takes nothing away from layers until 0.26: such configs are often parts of what
+    was published, and the whole may say null.
+
     Source: vLLM engine/arg_utils.py, cache_config.sliding_window.
     """
-    said = model.windows
+    said, windows = model.windows, _windows_of(model)
     if said is None:
-        windows = _windows_of(model)
         return windows.pop() if len(windows) == 1 else None
+    if said.silent and rules.cache_window != "all listed" and windows != {said.tokens}:
+        return None
     absent = {
         "stated": said.mixed and own_windows(model, rules.version),
         "unless interleaved": {*said.kinds} >= INTERLEAVED,

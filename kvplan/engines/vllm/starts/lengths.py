@@ -39,7 +39,7 @@ _CONFIG_REGISTRY, kimi_k2="DeepseekV3Config"."""
 STRETCHED = ("su", "longrope", "llama3", "deepseek_llama_scaling")
 """Scalings that the stated length already contains."""
 
-YARN = ("yarn", "deepseek_yarn")
+YARN = ("yarn", "deepseek_yarn", "telechat3-yarn")
 LONGROPE = ("longrope", "su")
 SCALED_ALREADY = ("gemma3",)
 """Families whose length contains the factor whatever the type."""

@@ -1,11 +1,13 @@
 """A window of -1 tokens, which vLLM's planner counts with: layers of a window get a block more than they have tokens for.
 
 Source: vLLM 0.33 v1/kv_cache_interface.py SlidingWindowSpec, whose sliding_window is the config's; 0.33's planner printed
-402,902 tokens for a Gemma 2 that has 403,296 without a window.
+402,902 tokens for a Gemma 2 that has 403,296 without a window. Only layers/attention/attention.py asks for it: latents and
+states are built without.
 """
 
 from __future__ import annotations
 
+from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
 from kvplan.engines.vllm.tables.versions import Rules, text
 from kvplan.errors import Unsupported
@@ -14,11 +16,12 @@ NEGATIVE = "negative_window"
 
 
 def check(model: Model, rules: Rules) -> None:
-    """Nothing, if windows are positive or absent.
+    """Nothing, if windows are positive or absent, or no layer asks for one.
 
     Raises: Unsupported.
     """
-    if NEGATIVE in model.traits:
+    asked = any(isinstance(cache, Attention) and cache.chunk is None for cache, _ in model.distinct)
+    if NEGATIVE in model.traits and asked:
         raise Unsupported(
             f"vLLM {text(rules.version)} takes the sliding_window of {model.origin.id} for a window",
             cause="it is below one, which switches windows off elsewhere, and vLLM plans a window of that many tokens",

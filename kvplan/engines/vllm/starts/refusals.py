@@ -32,6 +32,7 @@ from kvplan.engines.vllm.starts import (
 from kvplan.engines.vllm.tables.architectures import (
     BFLOAT16,
     EXPANDED_LATENT,
+    IN_BFLOAT16,
     NO_PIPELINE,
     SHARES_CACHE,
     classes,
@@ -273,24 +274,32 @@ def lacks_experts(model: Model) -> bool:
 
 
 def _precision(model: Model, device: tuple[int, int], rules: Rules) -> None:
-    """What a checkpoint in bfloat16 is run in where the GPU has none: float16, 32 bit, or nothing.
+    """What a checkpoint is run in where the GPU has no bfloat16: float16, 32 bit, or nothing.
 
-    Source: config/model.py _resolve_auto_dtype, _FLOAT16_NOT_SUPPORTED_MODELS; before 0.9.1 worker/worker.py.
+    Source: config/model.py _resolve_auto_dtype, _FLOAT16_NOT_SUPPORTED_MODELS; before 0.9.1 worker/worker.py, and
+    config.py _get_and_verify_dtype for what isn't stated in 16 bit.
     """
-    if device >= BFLOAT16 or model.dtype.name != "bf16":
+    if device >= BFLOAT16:
         return
     if rules.version < FALLS_BACK:
+        _own_precision(model, device, rules)
+    elif not in_float16(model.whole, rules.version):
+        raise Unsupported(
+            f"vLLM runs {model.origin.id} in 32 bit on this GPU, which kvplan doesn't plan",
+            cause=f"{model.whole} is not run in float16, and bfloat16 needs compute capability 8.0",
+            hint="a GPU of compute capability 8.0 or later, or --engine ideal",
+        )
+
+
+def _own_precision(model: Model, device: tuple[int, int], rules: Rules) -> None:
+    """That a release without another dtype to fall back to would not run the model in bfloat16."""
+    halved = "not_in_16_bit" in model.traits and not holds(IN_BFLOAT16.get(model.whole, ""), rules.version)
+    if model.dtype.name == "bf16" and not halved:
         raise Unsupported(
             f"vLLM {text(rules.version)} doesn't run {model.origin.id} on this GPU",
             cause="Bfloat16 is only supported on GPUs with compute capability of at least 8.0. It has compute capability "
             f"{device[0]}.{device[1]}",
             hint=f"--engine vllm@{text(FALLS_BACK)} or later, which runs it in float16, or --engine ideal",
-        )
-    if not in_float16(model.whole, rules.version):
-        raise Unsupported(
-            f"vLLM runs {model.origin.id} in 32 bit on this GPU, which kvplan doesn't plan",
-            cause=f"{model.whole} is not run in float16, and bfloat16 needs compute capability 8.0",
-            hint="a GPU of compute capability 8.0 or later, or --engine ideal",
         )
 
 

@@ -1,14 +1,20 @@
 """Types of rotary positions that vLLM builds, and what each needs to be told.
 
-Source: vLLM 0.33 model_executor/layers/rotary_embedding/__init__.py get_rope; transformers 5.23 modeling_rope_utils.py,
-which vLLM reads configs by, and which fills original_max_position_embeddings in.
+Before 0.12 classes take the rotation apart themselves, or don't look at it: their types aren't judged.
+
+Source: vLLM 0.33 model_executor/layers/rotary_embedding/__init__.py get_rope, transformers_utils/config.py
+patch_legacy_rope_type; transformers 5.23 modeling_rope_utils.py, which vLLM reads configs by, and which fills
+original_max_position_embeddings in.
 """
 
 from __future__ import annotations
 
 from kvplan.arch.model import Model, Rope
-from kvplan.engines.vllm.tables.versions import Rules, text
+from kvplan.engines.vllm.tables.versions import Rules, Version, text
 from kvplan.errors import Unsupported
+
+JUDGED: Version = (0, 12, 0)
+"""The first release in which every class hands get_rope what the config says."""
 
 FACTOR = frozenset({"factor"})
 FACTORS = frozenset({"long_factor", "short_factor"})
@@ -18,22 +24,30 @@ NEEDED: dict[str, frozenset[str]] = {
     **dict.fromkeys(("linear", "ntk", "yarn", "deepseek_yarn", "deepseek_llama_scaling"), FACTOR),
     **dict.fromkeys(("longrope", "su"), FACTORS),
     **dict.fromkeys(("mrope", "bailing_mrope"), frozenset({"mrope_section"})),
+    "telechat3-yarn": FACTOR,
+    "xdrope": frozenset({"alpha", "xdrope_section"}),
     "llama3": FACTOR | {"low_freq_factor", "high_freq_factor"},
     "dynamic": frozenset(),
 }
-"""By type, the names that it must state. Older releases know fewer types, and none that isn't here."""
+"""By type, the names that it must state. Older releases know fewer types, and none that isn't here. xdrope is read as dynamic
+since 0.30. Source: transformers 5.23 models/hunyuan_vl/configuration_hunyuan_vl.py convert_rope_params_to_dict."""
+
+SINCE: dict[str, Version] = {"telechat3-yarn": (0, 30, 0)}
+"""Types that no release before this one knows."""
 
 EITHER = {"dynamic": FACTOR | {"alpha"}}
 """By type, names of which one must be stated."""
 
 
 def check(model: Model, rules: Rules) -> None:
-    """Nothing, if vLLM builds every rotation that the config states.
+    """Nothing, if vLLM builds every rotation that the config states, or none at all.
 
     Raises: Unsupported.
     """
+    if rules.version < JUDGED or "unrotated" in model.traits:
+        return
     for rope in model.context.ropes:
-        missing = _missing(rope)
+        missing = _missing(rope, rules)
         if missing is not None:
             raise Unsupported(
                 f"vLLM {text(rules.version)} can't build the rotary positions of {model.origin.id}",
@@ -43,10 +57,12 @@ def check(model: Model, rules: Rules) -> None:
             )
 
 
-def _missing(rope: Rope) -> str | None:
-    if rope.kind not in NEEDED:
+def _missing(rope: Rope, rules: Rules) -> str | None:
+    if rope.kind not in NEEDED or rules.version < SINCE.get(rope.kind, JUDGED):
         return f"Unknown RoPE scaling type {rope.kind}"
     lacking = sorted(NEEDED[rope.kind].difference(rope.keys))
+    if "factor" in lacking and rope.unread is not None:
+        return f"its rope type {rope.kind} states the factor {rope.unread}, where a number above 0 is needed"
     if lacking:
         return f"its rope type {rope.kind} states no {' and no '.join(lacking)}"
     either = EITHER.get(rope.kind)

@@ -2,7 +2,8 @@
 
 A config names classes. vLLM takes the first that its registry has. When it has none, it looks for the first in the
 installed Transformers library and runs that, if its layers ask for attention through the library's interface and its
-decoder takes positions. What neither can do is refused before anything is loaded.
+decoder takes positions. What neither can do is refused before anything is loaded. A config that names no class has the one
+of its model_type, which is judged alike.
 
 Source: vLLM 0.33 models/registry.py inspect_model_cls, models/transformers/base.py and legacy.py.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.tables.architectures import draft_longest, stand_ins
+from kvplan.engines.vllm.tables.architectures import classes, draft_longest, stand_ins
 from kvplan.engines.vllm.tables.registered import CLASSES, DRAFTS
 from kvplan.engines.vllm.tables.releases import RELEASES
 from kvplan.engines.vllm.tables.spans import first, holds, last
@@ -33,7 +34,7 @@ def check(model: Model, version: Version, *, verified: bool = True) -> None:
 
     Raises: Unsupported, with a release that does.
     """
-    names = model.architectures
+    names = _names(model)
     if "both_ways" in model.traits:
         raise Unsupported(
             f"vLLM keeps no cache for {model.origin.id}",
@@ -57,7 +58,24 @@ def check(model: Model, version: Version, *, verified: bool = True) -> None:
         return
     _check_named(names)
     if doubt(model, version) is None and verified:
-        raise _unknown(names[0], version)
+        unknown = _unknown(names[0], version)
+        raise unknown if model.architectures else _by_type(unknown, model)
+
+
+def _names(model: Model) -> tuple[str, ...]:
+    """The classes that the config names; else those that vLLM registers for its type, in any release, the earliest first."""
+    registered = (name for name in classes(model) if name in CLASSES)
+    return model.architectures or tuple(sorted(registered, key=lambda name: first(CLASSES[name])))
+
+
+def _by_type(unknown: Unsupported, model: Model) -> Unsupported:
+    """The refusal of a class that was found by the config's type."""
+    problem = unknown.problem
+    return Unsupported(
+        problem.what,
+        cause=f"{problem.cause}; {model.origin.id} names no class, and this is its model_type's ({model.whole})",
+        hint=problem.hint,
+    )
 
 
 def _check_drafts(model: Model, version: Version, *, verified: bool) -> None:
@@ -106,7 +124,7 @@ def doubt(model: Model, version: Version) -> str | None:
 
     None where there is nothing to say, or no hope: before 0.33 the backend is only taken to run plain attention.
     """
-    names = model.architectures
+    names = _names(model)
     if not names or any(_registered(name, version) for name in names) or version < BACKEND_SINCE:
         return None
     if names[0] not in RUNS:

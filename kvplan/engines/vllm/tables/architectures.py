@@ -97,6 +97,13 @@ NO_FLOAT16 = {
 """Types of whole configs that are not run in float16, and the releases that say so. Source: _FLOAT16_NOT_SUPPORTED_MODELS of
 config.py, later config/model.py."""
 
+IN_BFLOAT16 = {
+    "gemma2": "0.6.0-0.8.4", "gemma3": "0.6.0-0.8.4", "gemma3_text": "0.6.0-0.8.4", "plamo2": "0.6.0-0.9.0",
+}  # fmt: skip
+"""Types of whole configs that releases before 0.9.1 run in bfloat16, and no other in float16, where 32 bit or nothing is stated.
+
+Source: _get_and_verify_dtype of config.py of 0.6.4 and 0.7.3 (gemma2), 0.8.5 and 0.9.0 (plamo2); those between were not read."""
+
 BFLOAT16: tuple[int, int] = (8, 0)
 """The first compute capability with bfloat16."""
 
