@@ -208,7 +208,10 @@ def test_offloading_the_cache_is_a_connector():
 def test_a_flag_that_the_newest_release_lost_is_told_where_no_release_is_named():
     found = read_arguments([Word("m", 1), Word("--swap-space", 2), Word("4", 2)], "f", lambda _: None, positional=True)
     (remark,) = releases.remarks(found.given, releases.Asked(None))
-    assert (remark.level, remark.text) == ("warn", f"vLLM {text(NEWEST)} has no flag --swap-space, which 0.17.1 had last")
+    assert (remark.level, remark.text) == (
+        "warn",
+        f"vLLM {text(NEWEST)} has no flag --swap-space, which 0.17.1 had last",
+    )
     (remark,) = releases.remarks(found.given, releases.Asked(text(NEWEST)))
     assert remark.level == "error"
     assert not list(releases.remarks(found.given, releases.Asked("0.17.0")))
