@@ -52,7 +52,7 @@ class Question:
     tokens: of the sequences that are counted, None for `context`. batch: sequences of the timed step.
     kv_dtype: `auto` or a format. concurrency: sequences that headroom is left beside. stretched: whether the context may
     be longer than the model's own maximum. quantization, dtype: what a serve command says of the checkpoint. draft: a model
-    that drafts for it. guessed: whether tokens are drafted without any layers. devices: what a manifest says of its
+    that drafts for it. guessed: whether tokens are drafted without any layers. itself: whether by prediction layers of its own. devices: what a manifest says of its
     accelerator. experts: whether expert parallelism is switched on, on however many ranks.
     """
 
@@ -74,12 +74,13 @@ class Question:
     dtype: str | None = None
     experts: bool = False
     guessed: bool = False
+    itself: bool = False
     devices: tuple[Device, ...] = ()
 
     @property
     def stated(self) -> Stated:
         """What is said of the checkpoint beside its config."""
-        return Stated(self.quantization, self.dtype, self.stretched)
+        return Stated(self.quantization, self.dtype, self.stretched, self.itself)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,17 @@ from kvplan.check.messages import fault
 from kvplan.check.metrics import METRICS
 from kvplan.engines.base import Options
 from kvplan.errors import KvplanError, UnknownName
-from kvplan.manifests.keys import CONNECTORS, DEVICES, DTYPE, EVENTS, EVERY_RANK, GUESSED, QUANTIZATION, STRETCHED
+from kvplan.manifests.keys import (
+    CONNECTORS,
+    DEVICES,
+    DTYPE,
+    EVENTS,
+    EVERY_RANK,
+    GUESSED,
+    ITSELF,
+    QUANTIZATION,
+    STRETCHED,
+)
 from kvplan.manifests.said import Given, Key, Place, Placed, Remark
 from kvplan.manifests.tree import Tree, beside, nameable
 from kvplan.manifests.values import switch
@@ -44,7 +54,7 @@ def deployment(
     flags = _adapters({key[1]: placed for key, placed in layer.items() if key[0] == "flags"})
     flags = _managed(flags, engine)
     stretched = flags.pop(STRETCHED, None)
-    guessed = flags.pop(GUESSED, None)
+    guessed, itself = flags.pop(GUESSED, None), flags.pop(ITSELF, None)
     stated = {name: str(flags.pop(name).value) for name in (QUANTIZATION, DTYPE) if name in flags}
     options = dict(_on(placed.place, partial(read_flag, engine, flag, placed.value)) for flag, placed in flags.items())
     question = Question(
@@ -65,6 +75,7 @@ def deployment(
         stretched=stretched is not None and _on(stretched.place, partial(switch, stretched.value)),
         devices=_value(layer, DEVICES) or (),
         guessed=guessed is not None and ("draft",) not in layer,
+        itself=itself is not None and ("draft",) not in layer,
     )
     return Deployment(
         name=name,

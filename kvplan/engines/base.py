@@ -192,12 +192,14 @@ class Stated(NamedTuple):
     """What a serve command says of its checkpoint.
 
     quantization, dtype: in the engine's own words; None where it says nothing. overridden: whether it also replaces
-    parts of the config, which may then say something else.
+    parts of the config, which may then say something else. itself: whether the model is to draft with prediction layers of
+    its own.
     """
 
     quantization: str | None = None
     dtype: str | None = None
     overridden: bool = False
+    itself: bool = False
 
     @property
     def half(self) -> bool:

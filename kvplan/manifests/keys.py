@@ -8,6 +8,9 @@ STRETCHED = "allow_long_max_model_len"
 GUESSED = "guessed"
 """That tokens are drafted by no layers that are planned: from the text itself, or by what isn't counted."""
 
+ITSELF = "itself"
+"""That the model is to draft with prediction layers of its own."""
+
 QUANTIZATION, DTYPE = "quantization", "dtype"
 """What a command says of the checkpoint, to be held against it."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.manifests.command import Arguments, CantRead, Value, tree_of
-from kvplan.manifests.keys import GUESSED
+from kvplan.manifests.keys import GUESSED, ITSELF
 from kvplan.manifests.said import Given, Key, Place, Placed
 
 CONFIG = "speculative-config"
@@ -66,6 +66,7 @@ def read(found: Arguments, layer: dict[Key, Placed]) -> None:
         return
     own = asked.model is None or asked.model == _text(layer.get(("model",)))
     if asked.method.endswith("mtp") and own:
+        layer[("flags", ITSELF)] = Given("true", asked.place)
         _tokens(asked, found, layer)
     elif asked.method in FROM_TEXT or asked.model in FROM_TEXT:
         _guesses(asked, found, layer)

@@ -15,6 +15,7 @@ from kvplan.manifests import names, parse, releases, speculative, transfer
 from kvplan.manifests.arguments import read_arguments
 from kvplan.manifests.command import CantRead, Configured
 from kvplan.manifests.harmless import HARMLESS
+from kvplan.manifests.keys import ITSELF
 from kvplan.manifests.meaning import layer_of
 from kvplan.manifests.meanings import MEANINGS, PLANNED
 from kvplan.manifests.said import Place
@@ -72,6 +73,8 @@ def test_as_vllm_reads_them(fact: dict[str, Any]):
     spec = said.pop("flags.speculative_config", None)
     if spec is not None:
         said["flags.num_speculative_tokens"] = spec["num_speculative_tokens"]
+        if spec.get("method") == "mtp":
+            said[f"flags.{ITSELF}"] = "true"
     found = in_plain_values(layer)
     if said.pop("parallel.ep", None):
         assert found.pop("parallel.ep") == -1  # over every rank

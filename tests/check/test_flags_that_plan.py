@@ -40,6 +40,15 @@ def test_a_recurrent_model_keeps_a_state_for_each_token_that_is_guessed(drafting
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_model_without_prediction_layers_does_not_draft_for_itself():
+    """vLLM 0.33 config/speculative.py: Unsupported speculative method."""
+    found = result("Qwen/Qwen3-8B --max-model-len 8192 --spec-method mtp --spec-tokens 1", "h100")
+    assert found["status"] == "fail"
+    assert "states no prediction layers" in found["checks"][0]["message"]
+    assert result(f"{NEXT} --spec-method mtp --spec-tokens 1", "h800")["status"] != "fail"
+
+
+@pytest.mark.usefixtures("folder")
 def test_guessed_tokens_use_no_prediction_layers():
     plain, guessed, own = (
         result(f"{NEXT} {flags}", "h800")["numbers"]

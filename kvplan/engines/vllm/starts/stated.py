@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kvplan.arch.model import Model
 from kvplan.engines.base import Stated
+from kvplan.engines.vllm.blocks.drafts import has_drafts
 from kvplan.engines.vllm.tables.architectures import in_float16
 from kvplan.engines.vllm.tables.versions import Version
 
@@ -31,8 +32,15 @@ they load, as fp8 and mxfp4 do, or take what --hf-overrides says."""
 
 
 def contradicted(model: Model, stated: Stated, release: Version) -> str | None:
-    """Why vLLM refuses --quantization or --dtype beside this config; None where it doesn't, or may not."""
-    return _method(model, stated) or _dtype(model, stated, release)
+    """Why vLLM refuses --quantization, --dtype or a draft of the model's own beside this config; None where it may not."""
+    return _method(model, stated) or _dtype(model, stated, release) or _itself(model, stated)
+
+
+def _itself(model: Model, stated: Stated) -> str | None:
+    """Source: vLLM 0.33 config/speculative.py, where a target without prediction layers is no draft of any method."""
+    if not stated.itself or stated.overridden or has_drafts(model):
+        return None
+    return "the model is to draft for itself, but its config states no prediction layers (vLLM: Unsupported speculative method)"
 
 
 def _method(model: Model, stated: Stated) -> str | None:
