@@ -116,4 +116,14 @@ class Curve:
 
         0 if not even one token fits; LONGEST if the curve stops growing below the budget.
         """
-        return largest(lambda tokens: self.bytes_at(tokens) <= budget_bytes, LONGEST)
+        return largest(lambda tokens: self.bytes_at(tokens) <= budget_bytes, LONGEST, self.about(budget_bytes))
+
+    def about(self, size: int) -> int | None:
+        """Roughly the tokens that keep so many bytes, as if entries came evenly; None where that says nothing."""
+        full = self.full_after
+        rate = sum(
+            group.per_state * layers / (group.stride * group.spread)
+            for group, layers in self.terms
+            if group.grows_forever
+        )
+        return full + int((size - self.bytes_at(full)) / rate) if rate else None

@@ -165,7 +165,9 @@ def _crossover_batch(
 
 def _crossover_context(weights: int, reads: tuple[Curve, ...], micro: int) -> int | None:
     """Smallest context at which this batch's cache takes at least as long to read as the weights."""
-    return smallest(lambda tokens: micro * sum(curve.bytes_at(tokens) for curve in reads) >= weights, LONGEST)
+    together = Curve(tuple(term for curve in reads for term in curve.terms))
+    near = together.about(-(-weights // micro))
+    return smallest(lambda tokens: micro * together.bytes_at(tokens) >= weights, LONGEST, near)
 
 
 def _weight_bits(model: Model) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kvplan.arch.curve import LONGEST
@@ -14,15 +15,16 @@ from kvplan.engines.vllm.memory import adapters
 from kvplan.engines.vllm.memory import budget as budgets
 from kvplan.engines.vllm.starts import lengths
 from kvplan.engines.vllm.starts.cautions import cautions
+from kvplan.engines.vllm.tables.variables import LONGER
 from kvplan.engines.vllm.tables.versions import Version
 
 if TYPE_CHECKING:
     from kvplan.engines.vllm.emit import Launcher
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Started:
-    """VLLM that starts with a setup if there is memory enough.
+    """The engine that starts with a setup if there is memory enough.
 
     release, verified: the rules it started by, and whether they are those of the version that was asked for. kv: the cache
     format in use. made: how the cache is laid out.
@@ -86,10 +88,14 @@ class Started:
         """What to say of a plan that this version may not start, or only in a roundabout way."""
         return cautions(self.setup, self.made.settings, self.made.rules)
 
-    @property
+    @cached_property
     def excess(self) -> Excess | None:
         """By what max_model_len is more than what vLLM derives, which it refuses unless it is told to."""
-        return lengths.excess(self.setup, self.made.rules)
+        return Excess.of(self.setup, self._accepted, LONGER)
+
+    @cached_property
+    def _accepted(self) -> int | None:
+        return lengths.accepted(self.setup.model, self.made.rules)
 
     @property
     def launcher(self) -> Launcher:
@@ -113,7 +119,7 @@ class Started:
     def _longest(self, kv_bytes: int) -> int:
         """The longest max_model_len that would pass the check, up to the model's own maximum."""
         made = self.made
-        limit = max(lengths.accepted(self.setup.model, made.rules) or LONGEST, made.settings.length)
+        limit = max(self._accepted or LONGEST, made.settings.length)
         wider = replace(made, settings=replace(made.settings, length=limit))
         return allocate.longest_everywhere(wider, kv_bytes)
 

@@ -11,9 +11,7 @@ derive_max_model_len_and_key; config.py of 0.6.4, 0.7.3, 0.8.5 and 0.10.0 have t
 from __future__ import annotations
 
 from kvplan.arch.model import Context, Model
-from kvplan.engines.base import Excess, Setup
 from kvplan.engines.vllm.tables.architectures import draft_longest
-from kvplan.engines.vllm.tables.variables import LONGER
 from kvplan.engines.vllm.tables.versions import Rules, Version, text
 from kvplan.errors import Unsupported
 
@@ -46,15 +44,11 @@ SCALED_ALREADY = ("gemma3",)
 
 
 def accepted(model: Model, rules: Rules) -> int | None:
-    """The longest max_model_len that vLLM takes without LONGER; None when it takes any."""
-    if stated(model, rules) is None:
+    """The longest max_model_len that vLLM takes without being told to; None when it takes any."""
+    said = stated(model, rules)
+    if said is None:
         return None
-    return max(derived(model, rules).tokens or 0, dict(model.context.lengths or ()).get(OWN_WORD, 0))
-
-
-def excess(setup: Setup, rules: Rules) -> Excess | None:
-    """By what a setup's length is more than what vLLM takes without being told to; None where it isn't."""
-    return Excess.of(setup, accepted(setup.model, rules), LONGER)
+    return max(_scaled(said, model, rules).tokens or 0, dict(model.context.lengths or ()).get(OWN_WORD, 0))
 
 
 def default(model: Model, rules: Rules) -> Context:
@@ -118,7 +112,11 @@ def _reason(name: str, own: Context) -> str:
 
 def derived(model: Model, rules: Rules) -> Context:
     """The length that vLLM makes of the config, and why."""
-    found = stated(model, rules) or Context(UNSTATED, f"the config states no length: vLLM assumes {UNSTATED:,}")
+    nothing = f"the config states no length: vLLM assumes {UNSTATED:,}"
+    return _scaled(stated(model, rules) or Context(UNSTATED, nothing), model, rules)
+
+
+def _scaled(found: Context, model: Model, rules: Rules) -> Context:
     tokens, reason = found.tokens or UNSTATED, found.reason
     if any(name in model.family for name in SCALED_ALREADY):
         return Context(tokens, reason)

@@ -308,6 +308,7 @@ _WRITTEN = re.compile(
 """A release as people type it, and as `vllm --version` prints it."""
 
 
+@cache
 def parse(name: str) -> Version:
     """`0.19.0`, `0.19` or `v0.6.4.post1+cu121` as numbers: of the release that it belongs to.
 
