@@ -13,8 +13,8 @@ def largest(holds: Callable[[int], bool], most: int, near: int | None = None) ->
     if most > 0 and holds(most):
         return most
     low, high = 0, most
-    if near is not None and 0 < near < most:
-        low, high = _around(holds, near, most)
+    if near is not None and most > 1:
+        low, high = _around(holds, min(max(near, 1), most - 1), most)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if holds(middle) else (low, middle)
