@@ -64,8 +64,8 @@ def encoded(
 ) -> Encoded:
     """What is likely, or the most that may be.
 
-    hidden: width of the text model. memory: of the GPU, in bytes. second: whether the second model runner serves it. They differ where nobody says how long
-    the longest item is.
+    hidden: width of the text model. memory: of the GPU, in bytes. second: whether the second model runner serves it. most:
+    the other end than the likely one, which differs where nobody says how long the longest item is.
     """
     if second and not rules.second_encodes:
         return NOTHING

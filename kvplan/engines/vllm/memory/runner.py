@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kvplan.arch.layers import Recurrent
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.tables.architectures import is_pooling
+from kvplan.engines.vllm.tables.architectures import classes, is_pooling
 from kvplan.engines.vllm.tables.versions import Rules
 from kvplan.hardware.gpu import Gpu
 
@@ -17,13 +17,14 @@ UNQUANTIZED = 16
 
 def is_second(model: Model, gpu: Gpu, rules: Rules) -> bool:
     """Whether the second runner serves it; VLLM_USE_V2_MODEL_RUNNER would decide otherwise."""
-    if gpu.vendor == "amd" and rules.second_not_amd & set(model.architectures):
+    names = frozenset(classes(model))
+    if gpu.vendor == "amd" and rules.second_not_amd & names:
         return False
     if rules.second_others == "all":
         return True
     if is_pooling(model):
         return False
-    listed = bool(rules.second_named & set(model.architectures))
+    listed = bool(rules.second_named & names)
     if rules.second_plain:
         return listed and not _mixes(model) and not _quantized(model)
     return listed or (rules.second_others == "dense" and not _mixes(model) and not model.has(Recurrent))

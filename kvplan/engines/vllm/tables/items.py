@@ -18,9 +18,10 @@ class Item:
     """An image or a video.
 
     tokens: embeddings that it becomes. patches: of the encoder, to each of them. pieces: it has as many times those tokens
-    as max_model_len holds, at most so many. beside: tokens of max_model_len that are left for an image beside them. counted: tokens that the budget takes it for, where those are more. frame: patches of
-    one of its frames, where they are encoded in pieces; 0 where all are at once. room: bytes that a frame in a piece is taken for,
-    which may have a tenth of the memory; 0 where each piece is one frame.
+    as max_model_len holds, at most so many. beside: tokens of max_model_len that are left for an image beside them.
+    counted: tokens that the budget takes it for, where those are more. frame: patches of one of its frames, where they are
+    encoded in pieces; 0 where all are at once. room: bytes that a frame in a piece is taken for, which may have a tenth of
+    the memory; 0 where each piece is one frame.
     """
 
     tokens: int
