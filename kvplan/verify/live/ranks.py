@@ -77,6 +77,7 @@ def joined(tp: int, rank: int | None, device: torch.device) -> Iterator[Alone | 
         ranks.add_up(torch.zeros(1, device=device))
         ranks.gather(0)
         yield ranks
+        ranks.gather(0)  # so that none takes the group down while another still uses it
     finally:
         dist.destroy_process_group()
 
