@@ -21,7 +21,9 @@ from kvplan.engines.vllm.memory import runner
 from kvplan.engines.vllm.memory.overhead import COSTS, Peak, amounts, peak
 from kvplan.engines.vllm.memory.step import steps
 from kvplan.engines.vllm.settings import Settings, settings
-from kvplan.engines.vllm.tables.versions import NEWEST, Rules, rules
+from kvplan.engines.vllm.tables.changes import rules
+from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.engines.vllm.tables.versions import NEWEST
 from kvplan.hardware.gpu import Gpu
 from kvplan.units import GIB
 

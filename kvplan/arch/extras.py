@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from kvplan.arch.model import Model
 from kvplan.arch.storage import BF16
+from kvplan.arch.traits import TEXT_ALONE, UNDRAFTED
 from kvplan.arch.weights import HEAD, TOWERS, Block, Component, Weight, Weights
 from kvplan.errors import UnknownName, UsageError
 
@@ -89,10 +90,6 @@ def _pair(weight: Weight, rank: int, resident: int) -> tuple[Weight, Weight]:
     return down, up
 
 
-UNDRAFTED = "undrafted"
-"""Trait of a model whose tokens are drafted by no layers: not by another model's, nor by its own."""
-
-
 def without_draft(model: Model) -> Model:
     """The model without its own prediction layers, for tokens that are guessed from the text."""
     weights = model.weights
@@ -103,6 +100,26 @@ def without_draft(model: Model) -> Model:
         traits=(*model.traits, UNDRAFTED),
         drafter=None,
     )
+
+
+def without_towers(model: Model) -> Model:
+    """The model without its encoders of images and sound, for text alone; itself where it has none.
+
+    Weights that aren't known stay so.
+    """
+    weights = model.weights
+    if weights is None:
+        return model
+    kept = tuple(weight for weight in weights.towers if weight.component not in MEDIA)
+    missing = tuple(part for part in weights.missing if not part.startswith(MEDIA))
+    if (kept, missing) == (weights.towers, weights.missing):
+        return model
+    bare = replace(weights, towers=kept, missing=missing, formula_bytes=None)
+    return replace(model, weights=bare, traits=(*model.traits, TEXT_ALONE))
+
+
+MEDIA: tuple[Component, ...] = ("vision", "audio", "projector")
+"""Components that serve nothing but images and sound; the names of missing ones begin so too."""
 
 
 def with_draft(model: Model, draft: Model, called: str | None = None) -> Model:

@@ -116,6 +116,7 @@ def engine_options(values: Values) -> Options:
         max_loras=_loras(values),
         max_lora_rank=values.get(o.MAX_LORA_RANK) or NO_FLAGS.max_lora_rank,
         lora_targets=values.get(o.LORA_TARGETS),
+        language_model_only=values.on(o.LANGUAGE_MODEL_ONLY),
     )
 
 

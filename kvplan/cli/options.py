@@ -105,6 +105,7 @@ ENABLE_PREFIX_CACHING = Option(
     switch,
 )
 NO_PREFIX_CACHING = Option("no_prefix_caching", "no prefix caching", switch)
+LANGUAGE_MODEL_ONLY = Option("language_model_only", "a model that sees or hears, for text alone: no towers", switch)
 ENFORCE_EAGER = Option("enforce_eager", "no CUDA graphs", switch)
 NO_ASYNC_SCHEDULING = Option("no_async_scheduling", "no asynchronous scheduling", switch)
 NO_HYBRID = Option("disable_hybrid_kv_cache_manager", "window layers keep every token", switch)
@@ -137,7 +138,7 @@ FROM_HUB = (REVISION, OFFLINE)
 PARALLEL = (TP, PP, DP, EP, DCP)
 ENGINE_FLAGS = (
     BLOCK_SIZE, MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS, SPECULATIVE_TOKENS, ENABLE_PREFIX_CACHING, NO_PREFIX_CACHING,
-    ENFORCE_EAGER, NO_ASYNC_SCHEDULING, NO_HYBRID,
+    LANGUAGE_MODEL_ONLY, ENFORCE_EAGER, NO_ASYNC_SCHEDULING, NO_HYBRID,
 )  # fmt: skip
 BESIDE = (DRAFT, MAX_LORAS, MAX_LORA_RANK, LORA_TARGETS)
 PRINTING = (JSON, FORMAT, OUTPUT, COLOUR, DEBUG, CONFIG, NO_CONFIG, HELP)

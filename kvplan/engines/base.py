@@ -61,37 +61,51 @@ _COUNTED = (
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The engine's own flags by the engine's own names; None means its default.
-
-    utilization: share of memory it may use. prefix_caching: asked for, or switched off. kv_memory: cache bytes per GPU given
-    by hand. weights_per_gpu, overhead: bytes per GPU that replace what kvplan would compute. graphs: whether CUDA graphs are
-    captured. speculative_tokens: drafted each step by the model's own multi-token-prediction layers, or by the model that
-    drafts for it (kvplan.arch.extras.with_draft); 0 leaves those layers out.
-    max_loras, max_lora_rank: LoRA adapters resident at once, 0 for none, and the rank that each may have. lora_targets:
-    last steps of the modules they adapt, None for every linear layer. max_num_active_seqs: of max_num_seqs, those that run
-    at once. chunked_prefill: whether a prompt may be cut into steps. throughput: whether defaults of steps are doubled.
-    batched_experts: whether experts exchange tokens in batches of a fixed size.
-    """
+    """The engine's own flags; None means its default."""
 
     utilization: float | None = None
+    """Share of memory that it may use: gpu_memory_utilization."""
     kv_memory: int | None = None
+    """Cache bytes per GPU given by hand: kv_cache_memory_bytes."""
     weights_per_gpu: int | None = None
+    """Bytes of weights per GPU instead of those that kvplan would compute."""
     overhead: int | None = None
+    """Bytes per GPU of activations and runtime instead of those that kvplan would estimate."""
     block_size: int | None = None
+    """Tokens of one cache block."""
     max_num_batched_tokens: int | None = None
+    """Tokens of one step."""
     max_num_seqs: int | None = None
+    """Sequences of one step."""
     prefix_caching: bool | None = None
+    """Whether it is asked for, or switched off."""
     graphs: bool = True
+    """Whether CUDA graphs are captured: not enforce_eager."""
     async_scheduling: bool = True
+    """Whether a step is scheduled while one runs."""
     hybrid_manager: bool = True
+    """Whether windows and states have block tables of their own: not disable_hybrid_kv_cache_manager."""
     speculative_tokens: int = 0
+    """Drafted each step by the model's own multi-token-prediction layers, or by the model that drafts for it
+    (kvplan.arch.extras.with_draft); 0 leaves those layers out."""
     max_loras: int = 0
+    """LoRA adapters resident at once, 0 for none."""
     max_lora_rank: int = LORA_RANK
+    """The rank that each of them may have."""
     lora_targets: tuple[str, ...] | None = None
+    """Last steps of the modules that they adapt, None for every linear layer."""
     max_num_active_seqs: int | None = None
+    """Of max_num_seqs, those that run at once."""
     chunked_prefill: bool = True
+    """Whether a prompt may be cut into steps."""
     throughput: bool = False
+    """Whether defaults of steps are doubled: performance_mode."""
     batched_experts: bool = False
+    """Whether experts exchange tokens in batches of a fixed size."""
+    language_model_only: bool = False
+    """Whether a model that sees or hears is served for text alone, without its towers."""
+    no_media: tuple[str, ...] = ()
+    """What requests may hold none of: image, video, audio. Limits of limit_mm_per_prompt that are zero."""
 
     @property
     def most_running(self) -> int | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kvplan.arch.curve import LONGEST, Curve
+from kvplan.arch.extras import without_towers
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Context, Model
 from kvplan.arch.parallel import Parallel
@@ -91,7 +92,9 @@ class Ideal:
         return None
 
     def start(self, setup: Setup) -> Formula:
-        """Always: arithmetic serves everything."""
+        """Always: arithmetic serves everything, for text alone without towers."""
+        if setup.options.language_model_only:
+            setup = replace(setup, model=without_towers(setup.model))
         return Formula(setup, self.kv_format(setup.model, setup.kv, setup.gpu))
 
 

@@ -90,7 +90,8 @@ def _vllm(version: str | None) -> Found:
 
 
 def _about_vllm() -> About:
-    from kvplan.engines.vllm.tables.versions import CHANGES, NEWEST, OLDEST, text
+    from kvplan.engines.vllm.tables.changes import CHANGES
+    from kvplan.engines.vllm.tables.versions import NEWEST, OLDEST, text
 
     rules = tuple(Rule(text(change.since), change.says, change.source, change.sure) for change in CHANGES)
     return About("vllm", text(NEWEST), text(OLDEST), rules)

@@ -5,46 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kvplan.arch import traits as known
 from kvplan.families import numbers
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
 from kvplan.families.weights import rope
 
-IMAGE_PREFIX = "image_prefix"
-"""Image tokens attend to each other both ways: use_bidirectional_attention "vision". Source: Gemma 4's config."""
-
-BOTH_WAYS = "both_ways"
-"""Every token sees every other, as in embedders: is_causal false, or use_bidirectional_attention true.
-
-Source: EmbeddingGemma's config; vLLM 0.33 models/config.py Gemma3TextModelConfig.
-"""
-
 EMBEDDER = "gemma3_text"
 """The type whose use_bidirectional_attention is about all tokens where the model is no part of another (PaliGemma)."""
-
-OWN_CODE = "own_code"
-"""The checkpoint brings the code that reads its config (auto_map), and the Transformers library has none for its type."""
-
-UNKNOWN_TYPE = "unknown_type"
-"""The Transformers library has no class for the type of the whole config, and the checkpoint brings no code for it."""
-
-LISTED_INDEXERS = "listed_indexers"
-"""Which layers have an indexer is said by indexer_types alone, which vLLM doesn't read. Source: vLLM 0.33 models/deepseek_v2.py."""
-
-ORDERED = "gptq_order"
-"""GPTQ weights whose groups are in the order of activations: desc_act with groups shorter than a row."""
-
-SCALED = "fp8_scales"
-"""The checkpoint may bring scales of an e4m3 cache, so that vLLM takes no e5m2 one."""
-
-OTHER_ACTIVATION = "other_activation"
-"""The activation is stated, and is neither SiLU nor a squared ReLU, which kernels for experts are written for."""
-
-WIDE = "not_in_16_bit"
-"""The config states float32 or no dtype at all: the model's 16-bit format is an engine's choice, not the checkpoint's."""
-
-UNROTATED = "unrotated"
-"""The type has no rotary positions, whatever the config says of them."""
 
 COMMON_ACTIVATIONS = ("silu", "swish", "relu2")
 
@@ -58,16 +26,19 @@ def traits(fields: Fields) -> tuple[str, ...]:
     embeds = found is not None and found[1] is True and fields.model_type == EMBEDDER and not fields.parents
     sees_all = embeds or (causal is not None and causal[1] is False)
     stated = (
-        (IMAGE_PREFIX, found is not None and found[1] == "vision"),
-        (BOTH_WAYS, sees_all),
-        (LISTED_INDEXERS, fields.has("indexer_types") and not fields.has("index_topk_freq", "index_topk_pattern")),
-        (WIDE, numbers.is_wide(fields)),
-        (UNROTATED, fields.model_type in rope.WITHOUT),
-        (OTHER_ACTIVATION, _other_activation(fields)),
-        (OWN_CODE, _brings_code(fields)),
-        (UNKNOWN_TYPE, _is_unknown(fields)),
-        (ORDERED, _ordered(_quantization(fields))),
-        (SCALED, _scaled(_quantization(fields))),
+        (known.IMAGE_PREFIX, found is not None and found[1] == "vision"),
+        (known.BOTH_WAYS, sees_all),
+        (
+            known.LISTED_INDEXERS,
+            fields.has("indexer_types") and not fields.has("index_topk_freq", "index_topk_pattern"),
+        ),
+        (known.NOT_IN_16_BIT, numbers.is_wide(fields)),
+        (known.UNROTATED, fields.model_type in rope.WITHOUT),
+        (known.OTHER_ACTIVATION, _other_activation(fields)),
+        (known.OWN_CODE, _brings_code(fields)),
+        (known.UNKNOWN_TYPE, _is_unknown(fields)),
+        (known.GPTQ_ORDER, _ordered(_quantization(fields))),
+        (known.FP8_SCALES, _scaled(_quantization(fields))),
     )
     return tuple(name for name, holds in stated if holds)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +28,8 @@ class FlagMeaning:
     its value from what was written (raising BadSize or UsageError), None for a value that says nothing. option: the field
     of Options that the value sets. uncounted: what a plan does instead of counting the flag. harmless: words that leave
     memory as it is. moves: whether another value moves it. stretches: whether the flag may give a model a longer context
-    than its config does. partly: whether the key is set beside the remark, which is about the rest.
+    than its config does. partly: whether the key is set beside the remark, which is about the rest. careful: whether a plan
+    without the flag counts more, never less.
     """
 
     key: Key | None = None
@@ -38,6 +40,7 @@ class FlagMeaning:
     moves: Callable[[object], bool] = _always
     stretches: bool = False
     partly: bool = False
+    careful: bool = False
 
     def remarked(self, said: object) -> bool:
         """Whether a value moves memory in a way that isn't counted; an object without keys says nothing."""
@@ -51,4 +54,6 @@ class FlagMeaning:
         Raises: BadSize; UsageError.
         """
         read = self.read(said)
-        return said if self.option is not None else read
+        if self.option is None:
+            return read
+        return json.dumps(said) if isinstance(said, dict) else said

@@ -14,7 +14,7 @@ from kvplan.manifests.said import Given, Key, Placed
 from kvplan.text import nearest
 
 NEEDED = frozenset({
-    *(name for name, meaning in MEANINGS.items() if meaning.key is not None or meaning.option is not None),
+    *(name for name, meaning in MEANINGS.items() if meaning.key is not None and not meaning.careful),
     *speculative.FLAGS,
 })  # fmt: skip
 """Flags whose value a plan is made of: one that only the shell knows leaves the command unread."""
@@ -50,7 +50,7 @@ def _say(name: str, value: Value, meaning: FlagMeaning, found: Arguments, layer:
         found.remark("not-counted", f"--{name}: {meaning.uncounted}", value.place, about=name)
         if meaning.stretches:
             layer[("flags", STRETCHED)] = Given("true", value.place)
-        if not meaning.partly:
+        if value.unknown or not meaning.partly:
             return
     if meaning.key is not None and (read := _read(name, value, meaning, found)) is not None:
         layer[meaning.key] = Given(read, value.place)

@@ -17,6 +17,7 @@ from kvplan.manifests.values import (
     doubled,
     every_rank,
     human,
+    leaves_media,
     length,
     modules,
     natural,
@@ -30,6 +31,7 @@ from kvplan.manifests.values import (
     unoptimized,
     whole,
     without_graphs,
+    without_media,
 )
 
 
@@ -55,7 +57,12 @@ PLANNED: Mapping[str, FlagMeaning] = {
     "hf-overrides": FlagMeaning(uncounted=_OWN_CONFIG, stretches=True),
     "hf-config-path": FlagMeaning(uncounted=_OWN_CONFIG, stretches=True),
     "rope-scaling": FlagMeaning(uncounted=_OWN_CONFIG, stretches=True),
-    "language-model-only": FlagMeaning(uncounted="towers are still counted"),
+    "language-model-only": _flag("language_model_only", "language_model_only", switch),
+    "limit-mm-per-prompt": FlagMeaning(
+        ("flags", "limit_mm_per_prompt"), without_media, "no_media",
+        uncounted="what images, audio and video take is counted as it is without these limits, unless all are 0",
+        moves=leaves_media, partly=True, careful=True,
+    ),
     "mm-encoder-only": FlagMeaning(uncounted="the whole model is counted"),
     # weights
     "dtype": FlagMeaning(

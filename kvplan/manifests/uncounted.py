@@ -82,7 +82,6 @@ _FLAGS: Mapping[str, tuple[str, str]] = {
     "num-lookahead-slots": (_STEPS, "0"),
     "num-scheduler-steps": (_STEPS, "1"),
     # media
-    "limit-mm-per-prompt": (_TOWERS, ""),
     "mm-processor-kwargs": (_TOWERS, ""),
     "mm-encoder-attn-backend": (_TOWERS, ""),
     "mm-encoder-attn-dtype": (_TOWERS, "auto"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from kvplan import units
@@ -135,6 +136,29 @@ def tree(value: object) -> Any:
         return json.loads(value)
     except ValueError:
         return None
+
+
+def limits(value: object) -> Mapping[str, object]:
+    """Limits of media by name: JSON, `image=1,video=0` as it once was written, or already taken apart."""
+    said = tree(value)
+    if said is not None:
+        return {name: each.get("count") if isinstance(each, dict) else each for name, each in said.items()}
+    pairs = (each.partition("=") for each in str(value).split(","))
+    return {name.strip(): int(count) if count.strip().isdigit() else count for name, _, count in pairs}
+
+
+def without_media(value: object) -> tuple[str, ...]:
+    """Names of media that requests may hold none of."""
+    return tuple(sorted(name for name, count in limits(value).items() if _is_zero(count)))
+
+
+def leaves_media(value: object) -> bool:
+    """Whether a limit is of more than none."""
+    return not all(map(_is_zero, limits(value).values()))
+
+
+def _is_zero(count: object) -> bool:
+    return count == 0 and not isinstance(count, bool)
 
 
 def without_graphs(value: object) -> str | None:

@@ -81,6 +81,27 @@ def test_steps_as_vllm_makes_them(flags: str, same_as: str):
     assert result(flags, "h100")["numbers"] == result(same_as, "h100")["numbers"]
 
 
+@pytest.mark.parametrize(
+    ("flags", "alone"),
+    [
+        ("--language-model-only", True),
+        ("--limit-mm-per-prompt '{\"image\": 0}'", True),
+        ("--limit-mm-per-prompt image=0", True),
+        ("--limit-mm-per-prompt.image 0", True),
+        ('--limit-mm-per-prompt \'{"image": {"count": 0}, "video": 0}\'', True),
+        ("--limit-mm-per-prompt '{\"image\": 2}'", False),
+        ("--limit-mm-per-prompt '{\"video\": 0}'", False),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_text_alone(flags: str, alone: bool):
+    """Gemma 3 reads images alone; vLLM 0.33 builds 846,153,440 B less without them."""
+    gemma = "google/gemma-3-27b-it --max-model-len 8192"
+    plain, found = (result(f"{gemma} {each}", "h200")["numbers"]["weights"]["likely"] for each in ("", flags))
+    assert (plain - found == pytest.approx(846_153_440, abs=2**20)) is alone
+    assert (plain == found) is not alone
+
+
 @pytest.mark.usefixtures("folder")
 def test_whole_prompts_leave_gemma_one_sequence():
     """vLLM 0.33's planner: 5.74 sequences at once, and 2.13 where a step holds a whole prompt."""

@@ -14,7 +14,8 @@ from kvplan.engines.vllm.blocks.groups import Cached, layout
 from kvplan.engines.vllm.blocks.specs import Demand, Spec
 from kvplan.engines.vllm.memory.step import steps
 from kvplan.engines.vllm.policy import Vllm
-from kvplan.engines.vllm.tables.versions import NEWEST, rules
+from kvplan.engines.vllm.tables.changes import rules
+from kvplan.engines.vllm.tables.versions import NEWEST
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
 from kvplan.units import GIB, MIB

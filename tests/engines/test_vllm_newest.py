@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from kvplan.engines.vllm.tables.changes import CHANGES
 from kvplan.engines.vllm.tables.releases import RELEASES
 from kvplan.engines.vllm.tables.unregistered import RUNS_IN
-from kvplan.engines.vllm.tables.versions import CHANGES, NEWEST, parse
+from kvplan.engines.vllm.tables.versions import NEWEST, parse
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "platform"
 TAG = re.compile(r"\bv(0\.\d+\.\d+)\b|vllm@(0\.\d+)")

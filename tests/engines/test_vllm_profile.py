@@ -22,8 +22,9 @@ from kvplan.engines.vllm.memory.runner import estimates_graphs, is_second, sampl
 from kvplan.engines.vllm.memory.step import steps
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.settings import settings
+from kvplan.engines.vllm.tables.changes import rules
 from kvplan.engines.vllm.tables.items import longest
-from kvplan.engines.vllm.tables.versions import parse, rules
+from kvplan.engines.vllm.tables.versions import parse
 from kvplan.families import read
 from kvplan.families.quantization.mixes import kept_named
 from kvplan.sources.gpus import load_gpu

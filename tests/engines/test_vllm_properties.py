@@ -22,7 +22,8 @@ from kvplan.engines.registry import engine
 from kvplan.engines.vllm.blocks.reserve import NAMES, STATES, stage_bytes
 from kvplan.engines.vllm.blocks.states import in_kept_formats
 from kvplan.engines.vllm.policy import Vllm
-from kvplan.engines.vllm.tables.versions import NEWEST, rules
+from kvplan.engines.vllm.tables.changes import rules
+from kvplan.engines.vllm.tables.versions import NEWEST
 from kvplan.errors import KvplanError
 from kvplan.families import read
 from kvplan.sources.gpus import load_gpu

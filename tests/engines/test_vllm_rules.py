@@ -19,7 +19,9 @@ from kvplan.engines.vllm.blocks.specs import Demand, Spec
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.settings import default_batches
 from kvplan.engines.vllm.settings import settings as steps
-from kvplan.engines.vllm.tables.versions import CHANGES, NEWEST, OLDEST, Batches, parse, rules, text
+from kvplan.engines.vllm.tables.changes import CHANGES, rules
+from kvplan.engines.vllm.tables.rules import Batches
+from kvplan.engines.vllm.tables.versions import NEWEST, OLDEST, parse, text
 from kvplan.errors import CannotSplit, KvplanError, UnknownName, Unsupported, UsageError
 from kvplan.families import read
 from kvplan.sources.gpus import load_gpu

@@ -14,9 +14,10 @@ from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.memory import adapters
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.starts import quantizers, served
+from kvplan.engines.vllm.tables.changes import rules
 from kvplan.engines.vllm.tables.spans import holds
 from kvplan.engines.vllm.tables.unregistered import RUNS_IN
-from kvplan.engines.vllm.tables.versions import parse, rules
+from kvplan.engines.vllm.tables.versions import parse
 from kvplan.errors import Unsupported, UsageError
 from kvplan.families import read
 from kvplan.sources.models import load_model

@@ -16,9 +16,10 @@ from kvplan.engines.vllm.blocks import allocate
 from kvplan.engines.vllm.blocks.drafts import draft_layers
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.tables.architectures import draft_longest, is_pooling
+from kvplan.engines.vllm.tables.changes import rules
 from kvplan.engines.vllm.tables.items import longest_whole
 from kvplan.engines.vllm.tables.registered import DRAFTS
-from kvplan.engines.vllm.tables.versions import NEWEST, rules
+from kvplan.engines.vllm.tables.versions import NEWEST
 from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.families import read
 from kvplan.sources.bundled import bundled_document
@@ -357,7 +358,7 @@ def test_a_config_without_a_class_is_served_as_the_class_of_its_type(name, pooli
 )
 def test_the_longest_item_of_a_step_is_the_profile_s(name, tokens):
     """models/gemma4_mm.py: 32 frames of 78 tokens. models/gemma3_mm.py: 256 and four of text. Others cut items up."""
-    assert longest_whole(load_model(name), NEWEST) == tokens
+    assert longest_whole(load_model(name), rules(NEWEST)) == tokens
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from kvplan.engines.registry import engine
 from kvplan.engines.unstated import unstated
 from kvplan.engines.vllm.blocks.built import as_served
 from kvplan.engines.vllm.memory.dimensions import dimensions
-from kvplan.engines.vllm.tables.versions import rules
+from kvplan.engines.vllm.tables.changes import rules
 from kvplan.errors import MissingField
 from kvplan.sources.gpus import load_gpu
 from kvplan.units import GIB

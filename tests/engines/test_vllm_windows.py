@@ -15,7 +15,8 @@ from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks import allocate, built
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.starts import negative
-from kvplan.engines.vllm.tables.versions import NEWEST, Version, rules
+from kvplan.engines.vllm.tables.changes import rules
+from kvplan.engines.vllm.tables.versions import NEWEST, Version
 from kvplan.errors import Unsupported
 from kvplan.families import read
 from kvplan.sources.bundled import bundled_document

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from kvplan.arch.traits import OWN_CODE
 from kvplan.engines.base import Served, Setup
 from kvplan.engines.vllm.blocks.cells import flag as flag_of
 from kvplan.engines.vllm.blocks.drafts import has_drafts
@@ -78,7 +79,7 @@ class Launch:
     @property
     def code(self) -> tuple[str, ...]:
         """What to know of a checkpoint with code of its own."""
-        return (CODE,) if "own_code" in self.setup.model.traits else ()
+        return (CODE,) if OWN_CODE in self.setup.model.traits else ()
 
     @property
     def utilization(self) -> float:
@@ -273,6 +274,10 @@ def _model(told: Launch) -> Iterator[Flag]:
     yield from told.unlocks
     if not told.setup.options.graphs:
         yield "--enforce-eager", None
+    if told.setup.options.language_model_only:
+        yield "--language-model-only", None
+    if told.setup.options.no_media:
+        yield "--limit-mm-per-prompt", json.dumps(dict.fromkeys(told.setup.options.no_media, 0))
 
 
 def _parallel(told: Launch) -> Iterator[Flag]:

@@ -13,11 +13,12 @@ from kvplan.engines.vllm.formats import used_format
 from kvplan.engines.vllm.memory import adapters
 from kvplan.engines.vllm.settings import settings
 from kvplan.engines.vllm.started import Started
-from kvplan.engines.vllm.starts import lengths, served, shares
+from kvplan.engines.vllm.starts import lengths, served, shares, text_alone
 from kvplan.engines.vllm.starts.devices import platform_of
 from kvplan.engines.vllm.starts.refusals import lacks_experts
 from kvplan.engines.vllm.starts.stated import contradicted
-from kvplan.engines.vllm.tables.versions import NEWEST, Version, rules, text
+from kvplan.engines.vllm.tables.changes import rules
+from kvplan.engines.vllm.tables.versions import NEWEST, Version, text
 from kvplan.hardware.gpu import Gpu
 
 WORDS = Words(
@@ -88,6 +89,7 @@ class Vllm:
 
         Raises: UsageError, CannotSplit, Unsupported where vLLM would not start whatever the memory.
         """
+        setup = text_alone.served(setup, self.release)
         model, gpu, held = setup.model, setup.gpu, rules(self.release)
         kv = used_format(model, setup.kv, gpu)
         if gpu is not None:

@@ -21,8 +21,9 @@ from kvplan.engines.vllm.tables.architectures import (
     named,
 )
 from kvplan.engines.vllm.tables.items import longest_whole
+from kvplan.engines.vllm.tables.rules import Batches, Rules
 from kvplan.engines.vllm.tables.steps import too_few_tokens
-from kvplan.engines.vllm.tables.versions import Batches, Rules, text
+from kvplan.engines.vllm.tables.versions import text
 from kvplan.errors import Unsupported, UsageError, WontStart
 from kvplan.hardware.gpu import Gpu
 from kvplan.units import GIB
@@ -144,7 +145,7 @@ def _default_tokens(model: Model, batches: Batches, sequences: int, context: int
         return max(batches.tokens, context)
     usual = batches.tokens if rules.always_chunked else rules.long_prompt_steps
     usual = max(usual, context) if whole else usual
-    item = longest_whole(model, rules.version) if rules.items_raise_steps else 0
+    item = longest_whole(model, rules) if rules.items_raise_steps else 0
     return min(max(usual, item), sequences * context)
 
 

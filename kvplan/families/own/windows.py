@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kvplan.arch.traits import NEGATIVE_WINDOW
 from kvplan.families import patterns
 from kvplan.families.fields import Fields, Ledger
-
-NEGATIVE_WINDOW = "negative_window"
-"""sliding_window is -1 where a positive one would give layers a window: the Transformers library masks nothing then."""
 
 
 def window_traits(fields: Fields) -> tuple[str, ...]:

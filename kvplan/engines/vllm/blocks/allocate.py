@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from kvplan.arch.extras import UNDRAFTED
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.search import largest
+from kvplan.arch.traits import UNDRAFTED
 from kvplan.engines.base import Refusal
 from kvplan.engines.vllm.blocks.backends import capability
 from kvplan.engines.vllm.blocks.groups import Cached, Layout, layout
@@ -26,7 +26,7 @@ from kvplan.engines.vllm.blocks.specs import Spec
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.starts import refusals
 from kvplan.engines.vllm.tables.architectures import compresses, draft_longest
-from kvplan.engines.vllm.tables.versions import Rules
+from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.hardware.gpu import Gpu
 
 

@@ -7,6 +7,7 @@ from typing import TypeGuard
 
 from kvplan.arch.layers import Attention, Cache, Indexer, Latent, Recurrent
 from kvplan.arch.model import Model, map_caches
+from kvplan.arch.traits import LISTED_INDEXERS
 from kvplan.engines.vllm.tables.architectures import (
     ALTERNATES,
     EXPANDED_LATENT,
@@ -17,7 +18,7 @@ from kvplan.engines.vllm.tables.architectures import (
     wider_window,
 )
 from kvplan.engines.vllm.tables.language import own_windows, unsets_window
-from kvplan.engines.vllm.tables.versions import Rules
+from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.errors import MissingField
 
 PAGED = "convolution in pages"
@@ -114,7 +115,7 @@ INTERLEAVED = frozenset({"full_attention", "sliding_attention"})
 
 def _shared_indexer(model: Model) -> Indexer | None:
     """The indexer that every sparse latent has here though the config lets some reuse an earlier layer's choice."""
-    if "listed_indexers" not in model.traits:
+    if LISTED_INDEXERS not in model.traits:
         return None
     caches = (cache for cache, _ in model.distinct if isinstance(cache, Latent))
     return next((cache.indexer for cache in caches if cache.indexer is not None), None)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kvplan.arch.extras import UNDRAFTED
 from kvplan.arch.layers import Attention, Cache, Compressed, Indexer, Latent, Layer
 from kvplan.arch.model import Model
+from kvplan.arch.traits import UNDRAFTED
 from kvplan.engines.vllm.blocks.built import as_served, cache_window
 from kvplan.engines.vllm.tables.architectures import DRAFT_LIKE_FIRST, DRAFT_UNSTATED, named
-from kvplan.engines.vllm.tables.versions import Rules
+from kvplan.engines.vllm.tables.rules import Rules
 
 
 def draft_layers(model: Model, rules: Rules) -> tuple[Layer, ...]:

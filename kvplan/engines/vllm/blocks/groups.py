@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kvplan.engines.vllm.blocks.specs import FULL_LENGTH, WINDOWS, Demand, Kind, Spec
-from kvplan.engines.vllm.tables.versions import Rules
+from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.errors import UsageError
 
 

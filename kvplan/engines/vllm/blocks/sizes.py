@@ -123,7 +123,7 @@ def need_of(cache: Attention | CrossAttention, model: Model, place: Place, dim: 
     return Need(
         dim,
         cells.cache_name(place.kv),
-        image_prefix(model),
+        image_prefix(model, place.rules),
         dcp=dcp,
         grouped=grouped,
         plain=plain,

@@ -19,7 +19,8 @@ from kvplan.engines.vllm.blocks.backends import HOPPER
 from kvplan.engines.vllm.blocks.cells import sixteen_bit
 from kvplan.engines.vllm.blocks.place import Place
 from kvplan.engines.vllm.tables.architectures import NO_CHECKPOINTS, classes, named
-from kvplan.engines.vllm.tables.versions import Rules, Version
+from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.engines.vllm.tables.versions import Version
 
 ALWAYS_FP32 = ("kimi delta",)
 """Recurrences kept in 32 bit unless a flag says otherwise. Source: mamba_utils.py kda_state_dtype."""

@@ -16,6 +16,7 @@ from kvplan.arch.storage import (
     MLX_SOURCE,
     Storage,
 )
+from kvplan.arch.traits import GPTQ_ORDER, OTHER_ACTIVATION
 from kvplan.arch.weights import Component, View, Weight
 from kvplan.engines.vllm.blocks.specs import aligned
 from kvplan.engines.vllm.layout import packed
@@ -52,9 +53,9 @@ def view_of(model: Model, gpu: Gpu | None = None, version: Version = NEWEST) -> 
         _laid_out_as(model),
         gpu,
         version,
-        ordered="gptq_order" in model.traits,
+        ordered=GPTQ_ORDER in model.traits,
         method="" if model.weights is None else model.weights.method,
-        common="other_activation" not in model.traits,
+        common=OTHER_ACTIVATION not in model.traits,
     )
 
 

@@ -20,7 +20,8 @@ from kvplan.arch.model import Model
 from kvplan.engines.base import Options
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.architectures import LONG_GRAPHS, named
-from kvplan.engines.vllm.tables.versions import Rules, Version
+from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.engines.vllm.tables.versions import Version
 from kvplan.hardware.gpu import Gpu
 from kvplan.units import GIB, MIB
 

@@ -14,7 +14,7 @@ from kvplan.engines.base import Budget, Options, Range, Term
 from kvplan.engines.vllm.memory.overhead import activation, runtime
 from kvplan.engines.vllm.memory.weights import weights
 from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.tables.versions import Rules
+from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.hardware.gpu import Gpu
 
 GIVEN = "given on the command line"

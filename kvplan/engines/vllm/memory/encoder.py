@@ -20,7 +20,8 @@ from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import Block, Weight
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.items import UNKNOWN, Item, longest
-from kvplan.engines.vllm.tables.versions import Rules, Version
+from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.engines.vllm.tables.versions import Version
 
 SINCE: Version = (0, 8, 0)
 """The first release whose profile is this one (V1)."""

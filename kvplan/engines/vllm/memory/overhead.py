@@ -20,7 +20,7 @@ from kvplan.engines.vllm.memory.step import Step, steps
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.architectures import compresses
 from kvplan.engines.vllm.tables.items import UNKNOWN
-from kvplan.engines.vllm.tables.versions import Rules
+from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.hardware.gpu import Gpu
 from kvplan.text import all_of
 from kvplan.units import MIB

@@ -8,7 +8,7 @@ from __future__ import annotations
 from kvplan.arch.layers import Recurrent
 from kvplan.arch.model import Model
 from kvplan.engines.vllm.tables.architectures import classes, is_pooling
-from kvplan.engines.vllm.tables.versions import Rules
+from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.hardware.gpu import Gpu
 
 UNQUANTIZED = 16

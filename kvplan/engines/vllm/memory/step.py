@@ -16,7 +16,7 @@ from kvplan.engines.vllm.memory.dimensions import Dimensions, dimensions
 from kvplan.engines.vllm.memory.encoder import NOTHING, encoded
 from kvplan.engines.vllm.memory.runner import is_second
 from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.tables.versions import Rules
+from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.hardware.gpu import Gpu
 from kvplan.units import MIB
 

@@ -16,7 +16,8 @@ from kvplan.arch.weights import Weight, Weights
 from kvplan.engines.vllm.layout.views import VOCABULARY_MULTIPLE, pads_blocks
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.architectures import classes, named
-from kvplan.engines.vllm.tables.versions import Rules, text
+from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.engines.vllm.tables.versions import text
 from kvplan.errors import CannotSplit
 from kvplan.text import any_of
 

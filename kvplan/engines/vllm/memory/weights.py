@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
+from kvplan.arch.traits import TEXT_ALONE
 from kvplan.arch.weights import UNSURE_HEAD, Weights
 from kvplan.engines.base import Options, Range, Term
 from kvplan.engines.extras import beside, held
@@ -62,6 +63,8 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, versio
         formula += f", rounded to {2 * model.weights.rounding:,}"
     if behind:
         formula += f", {behind:,} B behind them that the allocator counts"
+    if TEXT_ALONE in model.traits:
+        formula += ", without encoders of images and sound"
     if model.weights.missing and not model.weights.whole:
         formula += f"; without {', '.join(model.weights.missing)}, which the config doesn't describe"
     least = held(_headless(model.weights), parallel, options, view).bytes if model.weights.unsure_head else found.bytes

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from math import floor
 
-from kvplan.arch.extras import UNDRAFTED
 from kvplan.arch.model import Model
+from kvplan.arch.traits import TEXT_ALONE, UNDRAFTED
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks.drafts import has_drafts
 from kvplan.engines.vllm.memory.alone import alone
 from kvplan.engines.vllm.settings import Settings, has_state, keeps_ends
 from kvplan.engines.vllm.starts import quantizers, served
 from kvplan.engines.vllm.tables.items import longest_whole
-from kvplan.engines.vllm.tables.versions import Rules, text
+from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.engines.vllm.tables.versions import text
 from kvplan.units import format_bytes
 
 
@@ -97,8 +98,8 @@ def _short_steps(model: Model, settings: Settings, rules: Rules) -> str | None:
 
     Source: vLLM v1/core/encoder_cache_manager.py compute_mm_encoder_budget, platforms/cuda.py; vllm-project/vllm#42687.
     """
-    item = longest_whole(model, rules.version)
-    if not rules.items_whole or settings.tokens >= item:
+    item = longest_whole(model, rules)
+    if not rules.items_whole or settings.tokens >= item or TEXT_ALONE in model.traits:
         return None
     return (
         f"vLLM {text(rules.version)} starts with steps of {settings.tokens:,} tokens for text alone (--language-model-only), "

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from kvplan.arch.layers import CrossAttention
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.tables.versions import Rules, Version
+from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.engines.vllm.tables.versions import Version
 from kvplan.errors import UsageError
 
 NATIVE_FP8 = (8, 9)

@@ -7,10 +7,10 @@ config doesn't have.
 from __future__ import annotations
 
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.tables.versions import Rules, text
+from kvplan.arch.traits import FIRST_CHATGLM
+from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.engines.vllm.tables.versions import text
 from kvplan.errors import Unsupported
-
-FIRST = "first_chatglm"
 
 
 def check(model: Model, rules: Rules) -> None:
@@ -18,7 +18,7 @@ def check(model: Model, rules: Rules) -> None:
 
     Raises: Unsupported.
     """
-    if FIRST in model.traits:
+    if FIRST_CHATGLM in model.traits:
         raise Unsupported(
             f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
             cause="'ChatGLMConfig' object has no attribute 'original_rope': it is the first ChatGLM, and vLLM builds the later ones",

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from kvplan.arch.model import Context, Model
 from kvplan.engines.vllm.tables.architectures import draft_longest
-from kvplan.engines.vllm.tables.versions import Rules, Version, text
+from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.engines.vllm.tables.versions import Version, text
 from kvplan.errors import Unsupported
 
 UNSTATED = 2048

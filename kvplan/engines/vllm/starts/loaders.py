@@ -30,8 +30,9 @@ from kvplan.arch.storage import (
 )
 from kvplan.arch.weights import WHAT_IF, Weights
 from kvplan.engines.vllm.tables.capabilities import METHODS, SCHEMES
+from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.spans import holds, spans
-from kvplan.engines.vllm.tables.versions import Rules, Version, text
+from kvplan.engines.vllm.tables.versions import Version, text
 from kvplan.errors import Unsupported
 from kvplan.hardware.gpu import Gpu
 from kvplan.text import any_of

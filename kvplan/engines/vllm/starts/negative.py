@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.tables.versions import Rules, text
+from kvplan.arch.traits import NEGATIVE_WINDOW
+from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.engines.vllm.tables.versions import text
 from kvplan.errors import Unsupported
-
-NEGATIVE = "negative_window"
 
 
 def check(model: Model, rules: Rules) -> None:
@@ -21,7 +21,7 @@ def check(model: Model, rules: Rules) -> None:
     Raises: Unsupported.
     """
     asked = any(isinstance(cache, Attention) and cache.chunk is None for cache, _ in model.distinct)
-    if NEGATIVE in model.traits and asked:
+    if NEGATIVE_WINDOW in model.traits and asked:
         raise Unsupported(
             f"vLLM {text(rules.version)} takes the sliding_window of {model.origin.id} for a window",
             cause="it is below one, which switches windows off elsewhere, and vLLM plans a window of that many tokens",

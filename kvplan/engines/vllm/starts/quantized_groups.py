@@ -11,10 +11,12 @@ from collections.abc import Iterator
 
 from kvplan.arch.model import Model
 from kvplan.arch.storage import AWQ_SOURCE, CHANNEL_SOURCE, GPTQ_SOURCE, INT4, QUARK_SOURCE
+from kvplan.arch.traits import GPTQ_ORDER
 from kvplan.arch.weights import Weight, Weights
 from kvplan.engines.vllm.layout.views import MAMBA_1
 from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.tables.versions import Rules, text
+from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.engines.vllm.tables.versions import text
 from kvplan.errors import CannotSplit, Unsupported
 from kvplan.text import any_of
 
@@ -161,7 +163,7 @@ def _has_kernel(weight: Weight, method: str, share: int, model: Model, rules: Ru
 
 def _ordered(weight: Weight, method: str, model: Model) -> bool:
     """Whether groups follow the order of activations."""
-    return "gptq_order" in model.traits if method == "gptq" else weight.stored.column_bits > 0
+    return GPTQ_ORDER in model.traits if method == "gptq" else weight.stored.column_bits > 0
 
 
 SCALE_BITS = 16

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from kvplan.arch.model import Model
 from kvplan.arch.quantized import Quantized, Scheme
 from kvplan.engines.vllm.tables.flags import QUANTIZATIONS
+from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.spans import holds
-from kvplan.engines.vllm.tables.versions import OLDEST, Rules, Version, text
+from kvplan.engines.vllm.tables.versions import OLDEST, Version, text
 from kvplan.errors import Unsupported
 
 AS = {

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from kvplan.arch.layers import Compressed
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.tables.versions import Rules, text
+from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.engines.vllm.tables.versions import text
 from kvplan.errors import Unsupported
 
 BUILT = (4, 128)

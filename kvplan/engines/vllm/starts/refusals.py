@@ -11,6 +11,7 @@ from itertools import accumulate
 from kvplan.arch.formats import FORMATS, PAIRS, Format, KvFormat, parse_kv_format
 from kvplan.arch.layers import Attention, Latent, Recurrent
 from kvplan.arch.model import DESCRIBED, Model
+from kvplan.arch.traits import FP8_SCALES, GPTQ_ORDER, NOT_IN_16_BIT
 from kvplan.engines.base import Refusal
 from kvplan.engines.vllm.blocks.backends import capability
 from kvplan.engines.vllm.blocks.built import INTERLEAVED
@@ -42,8 +43,9 @@ from kvplan.engines.vllm.tables.architectures import (
 )
 from kvplan.engines.vllm.tables.flags import CACHE_FORMATS
 from kvplan.engines.vllm.tables.language import divides, uniform
+from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.spans import first, holds
-from kvplan.engines.vllm.tables.versions import Rules, Version, text
+from kvplan.engines.vllm.tables.versions import Version, text
 from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.hardware.gpu import Gpu
 
@@ -140,7 +142,7 @@ def _check_format(model: Model, kv: KvFormat, rules: Rules, device: tuple[int, i
             hint="--kv-dtype auto",
         )
     encoders.check_format(model, name, rules, device)
-    if name == "fp8_e5m2" and "fp8_scales" in model.traits:
+    if name == "fp8_e5m2" and FP8_SCALES in model.traits:
         raise UsageError(
             f"vLLM takes no fp8_e5m2 cache for {model.origin.id}",
             cause="fp8_e5m2 kv-cache is not supported with fp8 checkpoints",
@@ -175,7 +177,7 @@ layers/quantization/turboquant/config.py, asked of it with Falcon-H1 and Zamba2.
 def _order(model: Model, rules: Rules) -> None:
     """Source: layers/quantization/utils/gptq_utils.py; the checks of 0.29 and 0.30 were read."""
     asked = model.weights is not None and model.weights.basis == "what_if"
-    if "gptq_order" in model.traits and not rules.gptq_order and not asked:
+    if GPTQ_ORDER in model.traits and not rules.gptq_order and not asked:
         raise Unsupported(
             f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
             cause="GPTQ group activation ordering (desc_act=True) is no longer supported",
@@ -293,7 +295,7 @@ def _precision(model: Model, device: tuple[int, int], rules: Rules) -> None:
 
 def _own_precision(model: Model, device: tuple[int, int], rules: Rules) -> None:
     """That a release without another dtype to fall back to would not run the model in bfloat16."""
-    halved = "not_in_16_bit" in model.traits and not holds(IN_BFLOAT16.get(model.whole, ""), rules.version)
+    halved = NOT_IN_16_BIT in model.traits and not holds(IN_BFLOAT16.get(model.whole, ""), rules.version)
     if model.dtype.name == "bf16" and not halved:
         raise Unsupported(
             f"vLLM {text(rules.version)} doesn't run {model.origin.id} on this GPU",

@@ -10,7 +10,9 @@ original_max_position_embeddings in.
 from __future__ import annotations
 
 from kvplan.arch.model import Model, Rope
-from kvplan.engines.vllm.tables.versions import Rules, Version, text
+from kvplan.arch.traits import UNROTATED
+from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.engines.vllm.tables.versions import Version, text
 from kvplan.errors import Unsupported
 
 JUDGED: Version = (0, 12, 0)
@@ -44,7 +46,7 @@ def check(model: Model, rules: Rules) -> None:
 
     Raises: Unsupported.
     """
-    if rules.version < JUDGED or "unrotated" in model.traits:
+    if rules.version < JUDGED or UNROTATED in model.traits:
         return
     for rope in model.context.ropes:
         missing = _missing(rope, rules)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
+from kvplan.arch.traits import BOTH_WAYS, UNKNOWN_TYPE
 from kvplan.engines.vllm.tables.architectures import classes, draft_longest, stand_ins
 from kvplan.engines.vllm.tables.registered import CLASSES, DRAFTS
 from kvplan.engines.vllm.tables.releases import RELEASES
@@ -35,14 +36,14 @@ def check(model: Model, version: Version, *, verified: bool = True) -> None:
     Raises: Unsupported, with a release that does.
     """
     names = _names(model)
-    if "both_ways" in model.traits:
+    if BOTH_WAYS in model.traits:
         raise Unsupported(
             f"vLLM keeps no cache for {model.origin.id}",
             cause="by its config every token sees every other (is_causal: false, or use_bidirectional_attention: true)",
             hint="--engine ideal",
         )
     _check_drafts(model, version, verified=verified)
-    nameless = "unknown_type" in model.traits and not model.origin.bundled
+    nameless = UNKNOWN_TYPE in model.traits and not model.origin.bundled
     if nameless and not any(name in CLASSES for name in names):
         raise Unsupported(
             f"vLLM can't read the config of {model.origin.id}",

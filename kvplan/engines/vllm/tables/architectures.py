@@ -9,7 +9,9 @@ from functools import cache
 
 from kvplan.arch.layers import Compressed, Latent
 from kvplan.arch.model import Model
+from kvplan.arch.traits import IMAGE_PREFIX, TEXT_ALONE
 from kvplan.engines.vllm.tables.registered import CLASSES, DRAFTS
+from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.spans import holds
 from kvplan.engines.vllm.tables.versions import Version
 
@@ -72,7 +74,7 @@ PAGED_STREAMS = ("InklingForConditionalGeneration", "InklingForCausalLM", "Inkli
 NO_CHECKPOINTS = ("OlmoHybridForCausalLM",)
 """Classes whose gated delta net hands out no state of its own. Source: layers/mamba/gdn/olmo_gdn_linear_attn.py."""
 
-IMAGE_PREFIX = (
+SEE_BOTH_WAYS = (
     "BagelForConditionalGeneration", "Gemma3ForConditionalGeneration", "Molmo2ForConditionalGeneration",
     "Moondream3ForCausalLM", "HfMoondream", "PaliGemmaForConditionalGeneration",
 )  # fmt: skip
@@ -176,9 +178,11 @@ def compresses(model: Model) -> bool:
     return model.has(Compressed)
 
 
-def image_prefix(model: Model) -> bool:
-    """Whether image tokens attend to each other both ways."""
-    return "image_prefix" in model.traits or named(model, IMAGE_PREFIX)
+def image_prefix(model: Model, rules: Rules) -> bool:
+    """Whether image tokens are taken to attend to each other both ways."""
+    if rules.prefix_cleared and TEXT_ALONE in model.traits:
+        return False
+    return IMAGE_PREFIX in model.traits or named(model, SEE_BOTH_WAYS)
 
 
 def wider_window(model: Model) -> int:

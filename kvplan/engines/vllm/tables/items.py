@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from kvplan.arch.model import Model
 from kvplan.engines.vllm.tables.architectures import classes, image_prefix
+from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.versions import Version
 
 
@@ -109,7 +110,7 @@ def longest(model: Model, version: Version) -> Item | None:
     return None
 
 
-def longest_whole(model: Model, version: Version) -> int:
+def longest_whole(model: Model, rules: Rules) -> int:
     """Tokens of one that a step must hold whole, as image tokens attend to each other both ways; 0 where none has to."""
-    item = longest(model, version) if image_prefix(model) else None
+    item = longest(model, rules.version) if image_prefix(model, rules) else None
     return 0 if item is None else item.counted or item.tokens

@@ -23,6 +23,10 @@ REFUSAL = "Sliding window for some but all layers"
 """What a class says that refuses windows on some layers alone."""
 UNSET = "cache_config.sliding_window = None"
 """How a class takes the cache's window away."""
+SKIPS = re.compile(r"\b_mark_(tower_model|composite_model|model_components)\(|\bif\b[^:]*\bget_limit_per_prompt\(")
+"""How a class's constructor leaves towers out that have nothing to read: as it does since 0.15, or as it did before."""
+LIMITS, PROCESSOR = "get_supported_mm_limits", "register_processor"
+"""The method that says what is read beside text, and how a class is given the one who has it."""
 
 Key = tuple[str, str]
 """Module and name of a class."""
@@ -180,6 +184,21 @@ class Release:
             if self.resolve(module.name, name)
         )
 
+    def skips(self, name: str) -> bool:
+        """Whether a registered class itself leaves towers out that have nothing to read."""
+        return any(_skips(method) for key in self.start(name) for _, method, _ in self.methods(key))
+
+    def media(self, name: str) -> set[str]:
+        """What a registered class reads beside text: the names in the method of who processes its prompts."""
+        for key in self.start(name):
+            for owner in (key, *self.bases(key)):
+                for info in _informants(self.modules[owner[0]].classes[owner[1]]):
+                    return {each for told in self.resolve(owner[0], info) for each in self._limited(told)}
+        return set()
+
+    def _limited(self, key: Key) -> set[str]:
+        return {each for _, method, _ in self.methods(key) if method.name == LIMITS for each in _keys(method)}
+
     def _look(self) -> None:
         """What each class does; what callers hand on is known only once their callees are."""
         for key, found in self.found.items():
@@ -236,7 +255,8 @@ class Attention:
 
     own_windows: give some layers a window of their own. divides: heads are the hidden size over their number, whatever
     head_dim a config states. uniform: refuse windows on some layers alone. unset: take the cache's window away. opens: build a
-    language model that a config names.
+    language model that a config names. skips: leave towers out that have nothing to read. media: `Class image`, what each
+    reads beside text.
     """
 
     own_windows: set[str]
@@ -244,6 +264,8 @@ class Attention:
     uniform: set[str]
     unset: set[str]
     opens: set[str]
+    skips: set[str]
+    media: set[str]
 
 
 @cache
@@ -261,6 +283,8 @@ def attention(folder: Path) -> Attention:
         {name for name, each in made.items() if any(one.uniform for one in each)},
         {name for name, each in made.items() if any(one.unset for one in each)},
         {name for name, each in made.items() if any(one.opened for one in each)},
+        {name for name in registered if release.skips(name)},
+        {f"{name} {each}" for name in registered for each in release.media(name)},
     )
 
 
@@ -443,6 +467,29 @@ def _origin(value: ast.expr, function: Function, seen: frozenset[str] = frozense
             return None
         found |= origin
     return found
+
+
+def _skips(function: Function) -> bool:
+    """Whether it leaves towers out that have nothing to read."""
+    return function.name == "__init__" and SKIPS.search(ast.unparse(function)) is not None
+
+
+def _informants(node: ast.ClassDef) -> list[str]:
+    """Names of the classes that know what a class's prompts may hold."""
+    return [
+        each.value.id
+        for call in node.decorator_list
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith(PROCESSOR)
+        for each in call.keywords
+        if each.arg == "info" and isinstance(each.value, ast.Name)
+    ]
+
+
+def _keys(function: Function) -> set[str]:
+    """Literals that a function has as keys."""
+    keys = [each for node in ast.walk(function) if isinstance(node, ast.Dict) for each in node.keys]
+    keys += [node.slice for node in ast.walk(function) if isinstance(node, ast.Subscript)]
+    return {each.value for each in keys if isinstance(each, ast.Constant) and isinstance(each.value, str)}
 
 
 def _divides(function: Function) -> bool:

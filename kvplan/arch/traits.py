@@ -1,0 +1,48 @@
+"""What may be said of a model beside its layers and weights: only engines branch on it. Each is a name in `Model.traits`."""
+
+from __future__ import annotations
+
+IMAGE_PREFIX = "image_prefix"
+"""Image tokens attend to each other both ways: use_bidirectional_attention "vision". Source: Gemma 4's config."""
+
+BOTH_WAYS = "both_ways"
+"""Every token sees every other, as in embedders: is_causal false, or use_bidirectional_attention true.
+
+Source: EmbeddingGemma's config; vLLM 0.33 models/config.py Gemma3TextModelConfig.
+"""
+
+OWN_CODE = "own_code"
+"""The checkpoint brings the code that reads its config (auto_map), and the Transformers library has none for its type."""
+
+UNKNOWN_TYPE = "unknown_type"
+"""The Transformers library has no class for the type of the whole config, and the checkpoint brings no code for it."""
+
+LISTED_INDEXERS = "listed_indexers"
+"""Which layers have an indexer is said by indexer_types alone, which vLLM doesn't read. Source: vLLM 0.33 models/deepseek_v2.py."""
+
+GPTQ_ORDER = "gptq_order"
+"""GPTQ weights whose groups are in the order of activations: desc_act with groups shorter than a row."""
+
+FP8_SCALES = "fp8_scales"
+"""The checkpoint may bring scales of an e4m3 cache, so that vLLM takes no e5m2 one."""
+
+OTHER_ACTIVATION = "other_activation"
+"""The activation is stated, and is neither SiLU nor a squared ReLU, which kernels for experts are written for."""
+
+NOT_IN_16_BIT = "not_in_16_bit"
+"""The config states float32 or no dtype at all: the model's 16-bit format is an engine's choice, not the checkpoint's."""
+
+UNROTATED = "unrotated"
+"""The type has no rotary positions, whatever the config says of them."""
+
+FIRST_CHATGLM = "first_chatglm"
+"""The first ChatGLM, whose code is another one's: its config says nothing of original_rope, as all later ones do."""
+
+NEGATIVE_WINDOW = "negative_window"
+"""sliding_window is -1 where a positive one would give layers a window: the Transformers library masks nothing then."""
+
+UNDRAFTED = "undrafted"
+"""Its tokens are drafted by no layers: not by another model's, nor by its own. Nobody's config says so: kvplan.arch.extras."""
+
+TEXT_ALONE = "text_alone"
+"""Its towers are left out, as nothing but text is served. Nobody's config says so: kvplan.arch.extras."""

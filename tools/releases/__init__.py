@@ -1,0 +1,1 @@
+"""What one release of vLLM has, read from its own files."""

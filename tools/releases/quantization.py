@@ -1,0 +1,73 @@
+"""Methods of quantization that a release knows, and the least GPU that each takes."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+from releases.trees import constants, trees
+
+
+def quantizations_of(folder: Path) -> set[str]:
+    """Methods of quantization: of the type's literal, or of the oldest releases' table."""
+    names = ("QuantizationMethods", "QUANTIZATION_METHODS")
+    for node in trees(folder, "model_executor/layers/quantization/__init__.py"):
+        targets = getattr(node, "targets", [getattr(node, "target", None)])
+        if not any(getattr(target, "id", "") in names for target in targets):
+            continue
+        value = getattr(node, "value", None)
+        if isinstance(value, ast.Dict):
+            return {key.value for key in value.keys if isinstance(key, ast.Constant)}
+        if isinstance(value, ast.Subscript):
+            return {str(each) for each in constants(value.slice) if str(each).replace("-", "_").isidentifier()}
+        if isinstance(value, ast.List):
+            return {str(each) for each in constants(value)}
+    return set()
+
+
+def least_of_methods(folder: Path) -> set[str]:
+    """`fp8 75`: each method of the table that gives methods their classes, and the least its class takes."""
+    least, found = least_capabilities(folder), set()
+    for node in trees(folder, "model_executor/layers/quantization/__init__.py"):
+        for key, value in zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ():
+            if isinstance(key, ast.Constant) and getattr(value, "id", None) in least:
+                found.add(f"{key.value} {least[value.id]}")
+    return found
+
+
+def least_of_schemes(folder: Path) -> set[str]:
+    """The same of the classes that compressed-tensors and Quark choose among for a linear layer."""
+    least = least_capabilities(folder)
+    schemes = {
+        node.name
+        for node in trees(folder, "model_executor/layers/quantization/*/schemes/*.py")
+        if isinstance(node, ast.ClassDef)
+    }
+    return {f"{name} {least[name]}" for name in schemes & set(least)}
+
+
+@cache
+def least_capabilities(folder: Path) -> dict[str, int]:
+    """What get_min_capability returns, of each class that has it or inherits it; the least of several."""
+    said: dict[str, ast.AST] = {}
+    bases: dict[str, list[str]] = {}
+    for node in trees(folder, "model_executor/layers/quantization/**/*.py"):
+        if isinstance(node, ast.ClassDef):
+            bases[node.name] = [getattr(base, "id", "") for base in node.bases]
+            for each in (each for each in node.body if getattr(each, "name", "") == "get_min_capability"):
+                said[node.name] = each
+
+    def of(name: str) -> int | None:
+        if name in said:
+            returned = [each.value for each in ast.walk(said[name]) if isinstance(each, ast.Return)]
+            known = [each.value if isinstance(each, ast.Constant) else of(called_on(each)) for each in returned]
+            return min((each for each in known if each is not None), default=None)
+        return next((least for base in bases.get(name, ()) if (least := of(base)) is not None), None)
+
+    return {name: least for name in bases if (least := of(name)) is not None}
+
+
+def called_on(node: ast.AST | None) -> str:
+    """`Name` of `Name.method()`."""
+    return getattr(getattr(getattr(node, "func", None), "value", None), "id", "")

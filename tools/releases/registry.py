@@ -1,0 +1,30 @@
+"""Which model classes a release registers, and which of them draft for another."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from releases.attention import placed
+from releases.trees import trees
+
+
+def classes_of(folder: Path) -> set[str]:
+    """Keys of the registry's tables: each has a module and a class."""
+    return {name for name, _ in registered_as(folder)}
+
+
+def drafting_of(folder: Path) -> set[str]:
+    """Keys of the registry's table of speculative decoding."""
+    for node in trees(folder, "model_executor/models/registry.py"):
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(target, ast.Name) and target.id == "_SPECULATIVE_DECODING_MODELS":
+            table = next(each for each in ast.walk(node) if isinstance(each, ast.Dict))
+            return {key.value for key in table.keys if isinstance(key, ast.Constant)}
+    return set()
+
+
+def registered_as(folder: Path) -> Iterator[tuple[str, str]]:
+    """Names that the registry has, and the classes they stand for."""
+    return ((name, defined) for name, (_, defined) in placed(folder).items())
