@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kvplan.arch.extras import with_draft
+from kvplan.arch.extras import with_draft, without_towers
 from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
 from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
@@ -114,6 +114,8 @@ def _model(raw: dict[str, Any], config: Path) -> Model | None:
         model = replace(model, dtype=FORMATS["fp32"], weights=wide)
     elif raw.get("model_dtype") in NARROW:
         model = replace(model, dtype=FORMATS["fp16"])
+    if raw["flags"].get("language_model_only"):
+        model = without_towers(model)
     draft = KNOWN["stated"].get(raw["id"], {}).get("draft")
     if draft is not None:
         model = with_draft(model, read(draft, Origin(f"{name}'s draft", "bench/accuracy/models.json")))

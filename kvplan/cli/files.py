@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -64,6 +63,8 @@ def _send(path: str, content: str) -> None:
 
 def _draft(path: str, content: str) -> str:
     """A finished copy beside the file, with the mode that the file has or would get."""
+    import tempfile
+
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise BadFile(f"{path} can't be written", cause="it is a folder")
