@@ -119,7 +119,7 @@ def _decided(request: Request, started: Started, budget: Budget, curves: tuple[C
     else:
         need = max(curve.bytes_at(context) for curve in curves)
         own = Refusal("weights", _no_room(budget, request), need, kv_bytes, max_context=0)
-    batch = request.batch or (_full_batch(own) if isinstance(own, Capacity) else None)
+    batch = request.batch or _full_batch(own)
     return Plan(
         request=request,
         started=started,
@@ -148,8 +148,10 @@ def _own(request: Request, context: int) -> Capacity | Refusal:
     return started.capacity(request.decide(started.budget().kv))
 
 
-def _full_batch(own: Capacity) -> int:
-    """As many sequences as fit; one for a model that keeps nothing, whose number has no end."""
+def _full_batch(own: Capacity | Refusal) -> int | None:
+    """As many sequences as fit, None where not one does; one for a model that keeps nothing, whose number has no end."""
+    if isinstance(own, Refusal) or own.max_sequences == 0:
+        return None
     return own.max_sequences if own.max_sequences < LONGEST else 1
 
 

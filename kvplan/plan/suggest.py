@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from kvplan.arch.extras import without_towers
 from kvplan.arch.formats import KvFormat, format_named
 from kvplan.arch.layers import CrossAttention
 from kvplan.arch.weights import Storage
@@ -34,6 +35,7 @@ def suggest(plan: Plan, gpus: Iterable[Gpu] = ()) -> tuple[Suggestion, ...]:
     """Changes that help, each the smallest of its kind. gpus: what else could be used, when the answer is no."""
     kinds: tuple[Iterable[Attempt], ...] = (
         _smaller_cache(plan),
+        _text_alone(plan),
         _shorter(plan),
         _more_tensor_ranks(plan),
         _more_stages(plan),
@@ -75,6 +77,13 @@ def _smaller_cache(plan: Plan) -> Iterator[Attempt]:
     if plan.kv.k.bits >= SIXTEEN_BIT:
         eight = format_named("fp8")
         yield "--kv-dtype fp8", replace(plan.request, kv=KvFormat(eight, eight))
+
+
+def _text_alone(plan: Plan) -> Iterator[Attempt]:
+    """Without the encoders of a model that sees or hears."""
+    request = plan.request
+    if without_towers(request.model) is not request.model and not request.options.language_model_only:
+        yield "--language-model-only", replace(request, options=replace(request.options, language_model_only=True))
 
 
 def _shorter(plan: Plan) -> Iterator[Attempt]:

@@ -215,3 +215,36 @@ def test_what_cross_attention_reserves_has_a_name_and_a_remedy(tmp_path: Path):
     assert "--max-num-batched-tokens 1500" in advised
     told = run_json(*words, "--max-num-batched-tokens", "1500")
     assert "encoder tokens of a whole step" not in {reason["name"] for reason in told["reserved"]["gap"]}
+
+
+def test_text_alone_is_advised_where_a_model_has_towers():
+    """What is left out of Qwen3-VL-8B, 1.07 GiB of weights and a video's run, is more than the 0.9 GiB that are missing."""
+    words = ("fit", "qwen3-vl-8b", "--gpu", "rtx-4090", "--ctx", "16k")
+    advised = {each["change"]: each["effect"] for each in run_json(*words)["suggestions"]}
+    assert advised["--language-model-only"] == "fits: 1 sequence of 16,384 tokens"
+    alone = run_json(*words, "--language-model-only")
+    assert alone["verdict"] == "fits"
+    assert "--language-model-only" not in {each["change"] for each in alone["suggestions"]}
+    assert "--language-model-only" not in {
+        each["change"] for each in run_json("fit", "qwen3-8b", *words[2:])["suggestions"]
+    }
+
+
+@pytest.mark.parametrize("release", ["0.8.5", "0.9.0", "0.10.0", "0.11.0", "0.13.0", "0.33.0"])
+def test_a_pool_that_admits_not_one_sequence_is_a_no(release: str):
+    """Before 0.14 a window's layers could pass the check and have no room for a whole request."""
+    words = (
+        "fit",
+        "gemma-3-27b",
+        "--gpu",
+        "h100",
+        "--ctx",
+        "128k",
+        "--utilization",
+        "0.8",
+        "--engine",
+        f"vllm@{release}",
+    )
+    found = run_json(*words)
+    assert found["verdict"] == "does_not_fit"
+    assert found["decode"] is None
