@@ -19,6 +19,7 @@ from pathlib import Path
 from releases import flags, quantization
 from releases.adapters import ending, unadapted_of
 from releases.attention import attention
+from releases.drafts import itself_of
 from releases.registry import classes_of, drafting_of
 from releases.trees import Version
 
@@ -288,6 +289,12 @@ MODULES = (
                 spans(quantization.quantizations_of),
             ),
         ),
+    ),
+    Module(
+        "own_drafts.py",
+        "Models that vLLM drafts for with prediction layers of their own, and the releases that do.\n\n"
+        "Source: hf_config_override of config.py, later config/speculative.py, of each",
+        (Table("DRAFTED", "Type, or class, of a whole config: releases.", spans(itself_of)),),
     ),
     Module(
         "capabilities.py",

@@ -17,6 +17,9 @@ OWN_CODE = "own_code"
 UNKNOWN_TYPE = "unknown_type"
 """The Transformers library has no class for the type of the whole config, and the checkpoint brings no code for it."""
 
+NAMELESS = "nameless"
+"""The config as a whole names no class; a part of it may, which engines don't ask."""
+
 LISTED_INDEXERS = "listed_indexers"
 """Which layers have an indexer is said by indexer_types alone, which vLLM doesn't read. Source: vLLM 0.33 models/deepseek_v2.py."""
 
@@ -40,6 +43,9 @@ FIRST_CHATGLM = "first_chatglm"
 
 NEGATIVE_WINDOW = "negative_window"
 """sliding_window is -1 where a positive one would give layers a window: the Transformers library masks nothing then."""
+
+NO_DRAFTS = "no_drafts"
+"""The config states that there are no prediction layers, where others of its type that say nothing have one."""
 
 UNDRAFTED = "undrafted"
 """Its tokens are drafted by no layers: not by another model's, nor by its own. Nobody's config says so: kvplan.arch.extras."""

@@ -9,6 +9,7 @@ from kvplan.arch import traits as known
 from kvplan.families import numbers
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
+from kvplan.families.patterns import DRAFT_COUNTS, draft_count
 from kvplan.families.weights import rope
 
 EMBEDDER = "gemma3_text"
@@ -37,6 +38,8 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (known.OTHER_ACTIVATION, _other_activation(fields)),
         (known.OWN_CODE, _brings_code(fields)),
         (known.UNKNOWN_TYPE, _is_unknown(fields)),
+        (known.NAMELESS, not (fields.node, *fields.parents)[-1].get("architectures")),
+        (known.NO_DRAFTS, not fields.node.keys().isdisjoint(DRAFT_COUNTS) and not draft_count(fields)),
         (known.GPTQ_ORDER, _ordered(_quantization(fields))),
         (known.FP8_SCALES, _scaled(_quantization(fields))),
     )
