@@ -35,6 +35,12 @@ OTHER_ACTIVATION = "other_activation"
 NOT_IN_16_BIT = "not_in_16_bit"
 """The config states float32 or no dtype at all: the model's 16-bit format is an engine's choice, not the checkpoint's."""
 
+TWO_ROPE_TYPES = "two_rope_types"
+"""A scaling of rotary positions states a type and a rope_type, and they aren't one."""
+
+NO_ROPE_TYPE = "no_rope_type"
+"""A scaling of rotary positions states null for its type."""
+
 UNROTATED = "unrotated"
 """The type has no rotary positions, whatever the config says of them."""
 

@@ -34,6 +34,8 @@ def traits(fields: Fields) -> tuple[str, ...]:
             fields.has("indexer_types") and not fields.has("index_topk_freq", "index_topk_pattern"),
         ),
         (known.NOT_IN_16_BIT, numbers.is_wide(fields)),
+        (known.TWO_ROPE_TYPES, any(map(_typed_twice, _scalings(fields)))),
+        (known.NO_ROPE_TYPE, any(each.get("rope_type", each.get("type", "")) is None for each in _scalings(fields))),
         (known.UNROTATED, fields.model_type in rope.WITHOUT),
         (known.OTHER_ACTIVATION, _other_activation(fields)),
         (known.OWN_CODE, _brings_code(fields)),
@@ -44,6 +46,25 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (known.FP8_SCALES, _scaled(_quantization(fields))),
     )
     return tuple(name for name, holds in stated if holds)
+
+
+def _scalings(fields: Fields) -> list[Mapping[str, Any]]:
+    """What is stated of rotary positions: once, or for each type of layer."""
+    found = fields.shared("rope_scaling", "rope_parameters")
+    if found is None or not isinstance(found[1], Mapping):
+        return []
+    return [each for each in (found[1], *found[1].values()) if isinstance(each, Mapping)]
+
+
+ONE_TYPE = frozenset({("su", "longrope"), ("mrope", "default")})
+"""Pairs of an old name and a new one that are one type. Source: vLLM 0.33 transformers_utils/config.py patch_legacy_rope_type."""
+
+
+def _typed_twice(scaling: Mapping[str, Any]) -> bool:
+    if not {"type", "rope_type"} <= scaling.keys():
+        return False
+    old, new = scaling["type"], scaling["rope_type"]
+    return bool(old != new) and (str(old), str(new)) not in ONE_TYPE
 
 
 def _other_activation(fields: Fields) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,8 +74,33 @@ def test_models_without_rotary_positions_are_not_judged_by_their_type():
 def test_hunyuan_s_rotation_is_a_dynamic_one():
     """HunyuanOCR's, which 0.33's planner gives 27,306 blocks; transformers' class makes it dynamic with mrope_section."""
     xdrope = {"type": "xdrope", "alpha": 1000.0, "factor": 1.0, "xdrope_section": [16, 16, 16, 16]}
-    assert refusal(rotated(**xdrope)) is None
+    assert refusal(replace(rotated(**xdrope), whole="hunyuan_vl")) is None
     assert refusal(rotated(**{**xdrope, "alpha": 1.0, "type": "xdropes"})) is not None
+
+
+@pytest.mark.parametrize(("release", "taken"), [((0, 29, 0), True), ((0, 30, 0), False), ((0, 33, 0), False)])
+def test_nobody_else_has_hunyuan_s_rotation(release, taken):
+    """vLLM 0.33 of Qwen3-4B with it: Unknown RoPE scaling type xdrope; before 0.30 get_rope builds it for any class."""
+    error = refusal(rotated(type="xdrope", alpha=1000.0, xdrope_section=[16, 16, 16, 16]), release=release)
+    assert (error is None) is taken
+    assert taken or error.problem.cause == "Unknown RoPE scaling type xdrope"
+
+
+@pytest.mark.parametrize(
+    ("rope", "said"),
+    [
+        # asked of vLLM 0.33 with Qwen3-4B
+        ({"type": None, "factor": 2.0}, "Unknown RoPE scaling type None"),
+        ({"type": "linear", "rope_type": "yarn", "factor": 2.0}, "you should only specify one of them"),
+        ({"type": "linear", "rope_type": "linear", "factor": 2.0}, None),
+        # transformers_utils/config.py patch_legacy_rope_type takes these pairs
+        ({"type": "mrope", "rope_type": "default", "mrope_section": [8, 12, 12]}, None),
+    ],
+)
+def test_a_rotation_has_one_type(rope, said):
+    error = refusal(rotated(**rope))
+    assert (error is None) == (said is None)
+    assert said is None or said in error.problem.cause
 
 
 @pytest.mark.parametrize(("release", "taken"), [((0, 29, 0), False), ((0, 30, 0), True), ((0, 33, 0), True)])
