@@ -10,7 +10,8 @@ Source: vLLM 0.33 transformers_utils/config.py get_config, models/registry.py _n
 
 from __future__ import annotations
 
-from kvplan.arch.model import DESCRIBED, Model
+from kvplan.arch.model import Model
+from kvplan.arch.traits import NAMELESS
 from kvplan.engines.vllm.tables.architectures import TEXT_OF_A_WHOLE, classes, own_names, stand_ins
 from kvplan.engines.vllm.tables.registered import CLASSES
 from kvplan.engines.vllm.tables.spans import first, holds
@@ -36,7 +37,7 @@ def check(model: Model, version: Version) -> None:
 
     Raises: Unsupported.
     """
-    if own_names(model) or model.origin.bundled or model.family == DESCRIBED:
+    if NAMELESS not in model.traits or model.origin.bundled:
         return
     meant = classes(model)
     what = f"vLLM {text(version)} doesn't serve {model.origin.id}"
