@@ -291,6 +291,18 @@ MODULES = (
         ),
     ),
     Module(
+        "activations.py",
+        "The activations that vLLM's model classes take where they refuse all others, and the releases that do so.\n\n"
+        "Source: model_executor/models/registry.py and the classes that those it names are made of, of each",
+        (
+            Table(
+                "ACTIVATIONS",
+                "Class: a field of the language model's config, and a value of it that is taken: releases.",
+                nested(lambda folder: attention(folder).activations),
+            ),
+        ),
+    ),
+    Module(
         "own_drafts.py",
         "Models that vLLM drafts for with prediction layers of their own, and the releases that do.\n\n"
         "Source: hf_config_override of config.py, later config/speculative.py, of each",

@@ -32,6 +32,21 @@ FP8_SCALES = "fp8_scales"
 OTHER_ACTIVATION = "other_activation"
 """The activation is stated, and is neither SiLU nor a squared ReLU, which kernels for experts are written for."""
 
+ACTIVATIONS = ("hidden_act", "hidden_activation", "activation_function")
+"""Fields that name an activation."""
+
+PAD = "pad_token_id"
+"""The field with the token that fills up."""
+
+VALUES = (*ACTIVATIONS, PAD)
+"""Fields whose values engines check: a trait each, `hidden_act=gelu`, where a config states one, also null."""
+
+
+def stated(traits: tuple[str, ...], field: str) -> str | None:
+    """What a config's field says, as text; None where it isn't there."""
+    return next((trait.partition("=")[2] for trait in traits if trait.partition("=")[0] == field), None)
+
+
 NOT_IN_16_BIT = "not_in_16_bit"
 """The config states float32 or no dtype at all: the model's 16-bit format is an engine's choice, not the checkpoint's."""
 
@@ -55,6 +70,10 @@ NO_DRAFTS = "no_drafts"
 
 UNDRAFTED = "undrafted"
 """Its tokens are drafted by no layers: not by another model's, nor by its own. Nobody's config says so: kvplan.arch.extras."""
+
+OTHER_STATE = "other_state"
+"""Heads of a state whose sizes, as stated or by the type's class, aren't those of its inner width: num_heads x head_dim isn't
+expand x hidden_size."""
 
 TEXT_ALONE = "text_alone"
 """Its towers are left out, as nothing but text is served. Nobody's config says so: kvplan.arch.extras."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kvplan.arch import traits as known
@@ -36,6 +36,7 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (known.NOT_IN_16_BIT, numbers.is_wide(fields)),
         (known.TWO_ROPE_TYPES, any(map(_typed_twice, _scalings(fields)))),
         (known.NO_ROPE_TYPE, any(each.get("rope_type", each.get("type", "")) is None for each in _scalings(fields))),
+        (known.OTHER_STATE, _sized_apart(fields)),
         (known.UNROTATED, fields.model_type in rope.WITHOUT),
         (known.OTHER_ACTIVATION, _other_activation(fields)),
         (known.OWN_CODE, _brings_code(fields)),
@@ -45,7 +46,27 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (known.GPTQ_ORDER, _ordered(_quantization(fields))),
         (known.FP8_SCALES, _scaled(_quantization(fields))),
     )
-    return tuple(name for name, holds in stated if holds)
+    return (*(name for name, holds in stated if holds), *_values(fields))
+
+
+def _values(fields: Fields) -> Iterator[str]:
+    spelled = fields.defaults.spellings
+    for field in known.VALUES:
+        name = next((each for each in (field, spelled.get(field, field)) if each in fields.node), None)
+        if name is not None:
+            yield f"{field}={fields.node[name]}"
+
+
+def _sized_apart(fields: Fields) -> bool:
+    """Source: transformers 5.19 models/mamba2/configuration_mamba2.py validate_architecture."""
+    if fields.model_type != "mamba2":
+        return False
+    sizes = [
+        fields.node.get(name, fields.defaults.value(name))
+        for name in ("hidden_size", "expand", "num_heads", "head_dim")
+    ]
+    hidden, expand, heads, dim = (size if isinstance(size, int) else 0 for size in sizes)
+    return hidden * expand != heads * dim
 
 
 def _scalings(fields: Fields) -> list[Mapping[str, Any]]:
