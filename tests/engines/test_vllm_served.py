@@ -153,6 +153,18 @@ def test_a_class_that_a_part_names_is_not_the_whole_s():
         served.check(model, parse("0.33.0"))
 
 
+@pytest.mark.parametrize(("version", "taken"), [("0.20.0", False), ("0.21.0", True), ("0.33.0", True)])
+def test_a_config_class_of_vllm_s_own_may_name_one(version, taken):
+    """transformers_utils/configs/deepseek_vl2.py of 0.20.0 and 0.21.0."""
+    text = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **SMALL}
+    model = read({"model_type": "deepseek_vl_v2", "language_config": text}, Origin("a checkpoint", "a test"))
+    if taken:
+        served.check(model, parse(version))
+    else:
+        with pytest.raises(Unsupported):
+            served.check(model, parse(version))
+
+
 def test_any_class_of_the_config_will_do():
     assert served_by("0.33.0", "InventedForCausalLM", "LlamaForCausalLM")
 

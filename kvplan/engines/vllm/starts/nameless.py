@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from kvplan.arch.model import Model
 from kvplan.arch.traits import NAMELESS
-from kvplan.engines.vllm.tables.architectures import TEXT_OF_A_WHOLE, classes, own_names, stand_ins
+from kvplan.engines.vllm.tables.architectures import NAMED_BY_VLLM, TEXT_OF_A_WHOLE, classes, own_names, stand_ins
 from kvplan.engines.vllm.tables.registered import CLASSES
 from kvplan.engines.vllm.tables.spans import first, holds
 from kvplan.engines.vllm.tables.versions import Version, text
@@ -48,11 +48,12 @@ def check(model: Model, version: Version) -> None:
             f"its model_type ({model.whole})",
             hint=_named(model),
         )
-    if version < SINCE:
+    _, since = NAMED_BY_VLLM.get(model.whole, ("", SINCE))
+    if version < since:
         raise Unsupported(
             what,
             cause="No model architectures are specified: its config names no class",
-            hint=f"{_named(model)}; or --engine vllm@{text(SINCE)} or later, which takes that of its model_type",
+            hint=f"{_named(model)}; or --engine vllm@{text(since)} or later, which takes that of its model_type",
         )
     made = next((name for name in (*meant[:1], *stand_ins(meant[0])) if holds(CLASSES.get(name, ""), version)), None)
     if made in TEXT_OF_A_WHOLE and model.family != model.whole:

@@ -97,6 +97,11 @@ DRAFT_BY_ONE = ("Exaone4_5_ForConditionalGeneration", "Exaone4_5ForConditionalGe
 """Classes with one draft layer, however many the part with the language model states. Source: models/exaone4_5_mtp.py, which asks
 the whole config; asked of vLLM 0.33."""
 
+NAMED_BY_VLLM: dict[str, tuple[str, Version]] = {"deepseek_vl_v2": ("DeepseekVLV2ForCausalLM", (0, 21, 0))}
+"""Types whose config class is vLLM's own and names a class where the config doesn't, and since when.
+
+Source: transformers_utils/configs/deepseek_vl2.py of 0.20 to 0.33."""
+
 FEW_SEQUENCES = {"DiffusionGemmaForBlockDiffusion": 8, "DiffusionGemmaForConditionalGeneration": 8}
 """Classes with a max_num_seqs of their own. Source: models/config.py."""
 
@@ -164,7 +169,8 @@ def _classes(names: tuple[str, ...], whole: str) -> tuple[str, ...]:
     if not names:
         from kvplan.engines.vllm.tables.nameless import WHOLE
 
-        names = (WHOLE[whole],) if whole in WHOLE else ()
+        own, _ = NAMED_BY_VLLM.get(whole, (WHOLE.get(whole), None))
+        names = (own,) if own is not None else ()
     return tuple(each for name in names for each in (name, *stand_ins(name)))
 
 
