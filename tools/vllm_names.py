@@ -11,7 +11,6 @@ import ast
 import sys
 from pathlib import Path
 
-from kvplan.engines.vllm.tables.architectures import stand_ins
 from kvplan.engines.vllm.tables.registered import CLASSES
 
 TABLE = Path(__file__).parents[1] / "kvplan" / "engines" / "vllm" / "tables" / "nameless.py"
@@ -21,7 +20,7 @@ HEAD = '''\
 Source: MODEL_MAPPING_NAMES and MODEL_FOR_CAUSAL_LM_MAPPING_NAMES of Transformers {release} models/auto/modeling_auto.py, which
 vLLM 0.33 transformers_utils/config.py (a whole config) and config/vllm.py with_hf_config (a part) look into.
 
-Made by tools/vllm_names.py; not written by hand. Only types with a class that vLLM registers are here.
+Made by tools/vllm_names.py; not written by hand. A part has its class only where vLLM registers it.
 """
 
 from __future__ import annotations
@@ -38,9 +37,7 @@ def main(folder: Path) -> None:
         for node in release.body
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__version__"
     )
-    wholes = {
-        name: made for name, made in pairs(tree, "MODEL_MAPPING_NAMES").items() if made in CLASSES or stand_ins(made)
-    }
+    wholes = pairs(tree, "MODEL_MAPPING_NAMES")
     parts = {name: made for name, made in pairs(tree, "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES").items() if made in CLASSES}
     written = [
         HEAD.format(release=version),

@@ -19,6 +19,7 @@ from pathlib import Path
 from releases import flags, quantization
 from releases.adapters import ending, unadapted_of
 from releases.attention import attention
+from releases.drafts import itself_of
 from releases.registry import classes_of, drafting_of
 from releases.trees import Version
 
@@ -288,6 +289,24 @@ MODULES = (
                 spans(quantization.quantizations_of),
             ),
         ),
+    ),
+    Module(
+        "activations.py",
+        "The activations that vLLM's model classes take where they refuse all others, and the releases that do so.\n\n"
+        "Source: model_executor/models/registry.py and the classes that those it names are made of, of each",
+        (
+            Table(
+                "ACTIVATIONS",
+                "Class: a field of the language model's config, and a value of it that is taken: releases.",
+                nested(lambda folder: attention(folder).activations),
+            ),
+        ),
+    ),
+    Module(
+        "own_drafts.py",
+        "Models that vLLM drafts for with prediction layers of their own, and the releases that do.\n\n"
+        "Source: hf_config_override of config.py, later config/speculative.py, of each",
+        (Table("DRAFTED", "Type, or class, of a whole config: releases.", spans(itself_of)),),
     ),
     Module(
         "capabilities.py",

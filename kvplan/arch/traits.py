@@ -17,6 +17,9 @@ OWN_CODE = "own_code"
 UNKNOWN_TYPE = "unknown_type"
 """The Transformers library has no class for the type of the whole config, and the checkpoint brings no code for it."""
 
+NAMELESS = "nameless"
+"""The config as a whole names no class; a part of it may, which engines don't ask."""
+
 LISTED_INDEXERS = "listed_indexers"
 """Which layers have an indexer is said by indexer_types alone, which vLLM doesn't read. Source: vLLM 0.33 models/deepseek_v2.py."""
 
@@ -29,8 +32,29 @@ FP8_SCALES = "fp8_scales"
 OTHER_ACTIVATION = "other_activation"
 """The activation is stated, and is neither SiLU nor a squared ReLU, which kernels for experts are written for."""
 
+ACTIVATIONS = ("hidden_act", "hidden_activation", "activation_function")
+"""Fields that name an activation."""
+
+PAD = "pad_token_id"
+"""The field with the token that fills up."""
+
+VALUES = (*ACTIVATIONS, PAD)
+"""Fields whose values engines check: a trait each, `hidden_act=gelu`, where a config states one, also null."""
+
+
+def stated(traits: tuple[str, ...], field: str) -> str | None:
+    """What a config's field says, as text; None where it isn't there."""
+    return next((trait.partition("=")[2] for trait in traits if trait.partition("=")[0] == field), None)
+
+
 NOT_IN_16_BIT = "not_in_16_bit"
 """The config states float32 or no dtype at all: the model's 16-bit format is an engine's choice, not the checkpoint's."""
+
+TWO_ROPE_TYPES = "two_rope_types"
+"""A scaling of rotary positions states a type and a rope_type, and they aren't one."""
+
+NO_ROPE_TYPE = "no_rope_type"
+"""A scaling of rotary positions states null for its type."""
 
 UNROTATED = "unrotated"
 """The type has no rotary positions, whatever the config says of them."""
@@ -41,8 +65,15 @@ FIRST_CHATGLM = "first_chatglm"
 NEGATIVE_WINDOW = "negative_window"
 """sliding_window is -1 where a positive one would give layers a window: the Transformers library masks nothing then."""
 
+NO_DRAFTS = "no_drafts"
+"""The config states that there are no prediction layers, where others of its type that say nothing have one."""
+
 UNDRAFTED = "undrafted"
 """Its tokens are drafted by no layers: not by another model's, nor by its own. Nobody's config says so: kvplan.arch.extras."""
+
+OTHER_STATE = "other_state"
+"""Heads of a state whose sizes, as stated or by the type's class, aren't those of its inner width: num_heads x head_dim isn't
+expand x hidden_size."""
 
 TEXT_ALONE = "text_alone"
 """Its towers are left out, as nothing but text is served. Nobody's config says so: kvplan.arch.extras."""

@@ -26,5 +26,5 @@ def draft_layers(fields: Fields, layers: tuple[Layer, ...]) -> tuple[Layer, ...]
     return ()
 
 
-UNSTATED = {"qwen3_next": 1}
+UNSTATED = {"qwen3_next": 1, "exaone4_5_text": 1}
 """Types whose published checkpoints have prediction layers (mtp.*) that their configs don't state."""

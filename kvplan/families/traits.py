@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kvplan.arch import traits as known
 from kvplan.families import numbers
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
+from kvplan.families.patterns import DRAFT_COUNTS, draft_count
 from kvplan.families.weights import rope
 
 EMBEDDER = "gemma3_text"
@@ -33,14 +34,58 @@ def traits(fields: Fields) -> tuple[str, ...]:
             fields.has("indexer_types") and not fields.has("index_topk_freq", "index_topk_pattern"),
         ),
         (known.NOT_IN_16_BIT, numbers.is_wide(fields)),
+        (known.TWO_ROPE_TYPES, any(map(_typed_twice, _scalings(fields)))),
+        (known.NO_ROPE_TYPE, any(each.get("rope_type", each.get("type", "")) is None for each in _scalings(fields))),
+        (known.OTHER_STATE, _sized_apart(fields)),
         (known.UNROTATED, fields.model_type in rope.WITHOUT),
         (known.OTHER_ACTIVATION, _other_activation(fields)),
         (known.OWN_CODE, _brings_code(fields)),
         (known.UNKNOWN_TYPE, _is_unknown(fields)),
+        (known.NAMELESS, not (fields.node, *fields.parents)[-1].get("architectures")),
+        (known.NO_DRAFTS, not fields.node.keys().isdisjoint(DRAFT_COUNTS) and not draft_count(fields)),
         (known.GPTQ_ORDER, _ordered(_quantization(fields))),
         (known.FP8_SCALES, _scaled(_quantization(fields))),
     )
-    return tuple(name for name, holds in stated if holds)
+    return (*(name for name, holds in stated if holds), *_values(fields))
+
+
+def _values(fields: Fields) -> Iterator[str]:
+    spelled = fields.defaults.spellings
+    for field in known.VALUES:
+        name = next((each for each in (field, spelled.get(field, field)) if each in fields.node), None)
+        if name is not None:
+            yield f"{field}={fields.node[name]}"
+
+
+def _sized_apart(fields: Fields) -> bool:
+    """Source: transformers 5.19 models/mamba2/configuration_mamba2.py validate_architecture."""
+    if fields.model_type != "mamba2":
+        return False
+    sizes = [
+        fields.node.get(name, fields.defaults.value(name))
+        for name in ("hidden_size", "expand", "num_heads", "head_dim")
+    ]
+    hidden, expand, heads, dim = (size if isinstance(size, int) else 0 for size in sizes)
+    return hidden * expand != heads * dim
+
+
+def _scalings(fields: Fields) -> list[Mapping[str, Any]]:
+    """What is stated of rotary positions: once, or for each type of layer."""
+    found = fields.shared("rope_scaling", "rope_parameters")
+    if found is None or not isinstance(found[1], Mapping):
+        return []
+    return [each for each in (found[1], *found[1].values()) if isinstance(each, Mapping)]
+
+
+ONE_TYPE = frozenset({("su", "longrope"), ("mrope", "default")})
+"""Pairs of an old name and a new one that are one type. Source: vLLM 0.33 transformers_utils/config.py patch_legacy_rope_type."""
+
+
+def _typed_twice(scaling: Mapping[str, Any]) -> bool:
+    if not {"type", "rope_type"} <= scaling.keys():
+        return False
+    old, new = scaling["type"], scaling["rope_type"]
+    return bool(old != new) and (str(old), str(new)) not in ONE_TYPE
 
 
 def _other_activation(fields: Fields) -> bool:

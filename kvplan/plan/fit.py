@@ -78,12 +78,19 @@ class Plan:
     @property
     def max_sequences(self) -> int:
         """Sequences admitted at once."""
-        return self.own.max_sequences if isinstance(self.own, Capacity) else 0
+        return self.own.max_sequences if isinstance(self.own, Capacity) and not self._nothing_fits else 0
 
     @property
     def max_context(self) -> int | None:
         """Longest single sequence; None when nothing stops it."""
+        if self._nothing_fits:
+            return 0
         return None if self.own.max_context >= LONGEST else self.own.max_context
+
+    @property
+    def _nothing_fits(self) -> bool:
+        """Whether no sequence of any length would run, as where the pool asked for is more than the GPU has."""
+        return isinstance(self.outcome, NoFit) and self.outcome.what_would_fit == 0
 
     @property
     def fits(self) -> bool:

@@ -60,11 +60,24 @@ def transformers_config(params: Mapping[str, object]) -> dict[str, object]:
         del config["sliding_window"]
     config |= {_NAMES[key]: value for key, value in params.items() if key in _NAMES}
     config |= _experts(params, latent=latent) | _window(params)
+    config["architectures"] = [_class(params)]
     if params.get("vision_encoder") or params.get("multimodal"):
         config["vision_config"] = params.get("vision_encoder") or params.get("multimodal")
     if isinstance(params.get("yarn"), Mapping):
         config["rope_scaling"] = {"rope_type": "yarn", **_yarn(params)}
     return config | _quantisation(params)
+
+
+def _class(params: Mapping[str, object]) -> str:
+    """The class that vLLM takes. Source: vLLM 0.33 transformers_utils/configs/mistral.py adapt_config_dict."""
+    moe, parts = params.get("moe"), params.get("multimodal")
+    if isinstance(parts, Mapping) and parts.get("whisper_model_args"):
+        return "VoxtralForConditionalGeneration"
+    if params.get("vision_encoder") or parts:
+        return "PixtralForConditionalGeneration"
+    if not isinstance(moe, Mapping) or not moe:
+        return "MistralForCausalLM"
+    return "MistralLarge3ForCausalLM" if moe.get("num_shared_experts") else "MixtralForCausalLM"
 
 
 def _experts(params: Mapping[str, object], *, latent: bool) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,8 +74,33 @@ def test_models_without_rotary_positions_are_not_judged_by_their_type():
 def test_hunyuan_s_rotation_is_a_dynamic_one():
     """HunyuanOCR's, which 0.33's planner gives 27,306 blocks; transformers' class makes it dynamic with mrope_section."""
     xdrope = {"type": "xdrope", "alpha": 1000.0, "factor": 1.0, "xdrope_section": [16, 16, 16, 16]}
-    assert refusal(rotated(**xdrope)) is None
+    assert refusal(replace(rotated(**xdrope), whole="hunyuan_vl")) is None
     assert refusal(rotated(**{**xdrope, "alpha": 1.0, "type": "xdropes"})) is not None
+
+
+@pytest.mark.parametrize(("release", "taken"), [((0, 29, 0), True), ((0, 30, 0), False), ((0, 33, 0), False)])
+def test_nobody_else_has_hunyuan_s_rotation(release, taken):
+    """vLLM 0.33 of Qwen3-4B with it: Unknown RoPE scaling type xdrope; before 0.30 get_rope builds it for any class."""
+    error = refusal(rotated(type="xdrope", alpha=1000.0, xdrope_section=[16, 16, 16, 16]), release=release)
+    assert (error is None) is taken
+    assert taken or error.problem.cause == "Unknown RoPE scaling type xdrope"
+
+
+@pytest.mark.parametrize(
+    ("rope", "said"),
+    [
+        # asked of vLLM 0.33 with Qwen3-4B
+        ({"type": None, "factor": 2.0}, "Unknown RoPE scaling type None"),
+        ({"type": "linear", "rope_type": "yarn", "factor": 2.0}, "you should only specify one of them"),
+        ({"type": "linear", "rope_type": "linear", "factor": 2.0}, None),
+        # transformers_utils/config.py patch_legacy_rope_type takes these pairs
+        ({"type": "mrope", "rope_type": "default", "mrope_section": [8, 12, 12]}, None),
+    ],
+)
+def test_a_rotation_has_one_type(rope, said):
+    error = refusal(rotated(**rope))
+    assert (error is None) == (said is None)
+    assert said is None or said in error.problem.cause
 
 
 @pytest.mark.parametrize(("release", "taken"), [((0, 29, 0), False), ((0, 30, 0), True), ((0, 33, 0), True)])
@@ -218,3 +244,76 @@ def test_a_scheme_for_the_cache_reaches_attention_that_is_built_with_it(name, ke
     config = load_document(name).config
     model = read({**config, "quantization_config": SCHEME}, Origin(name, "test"))
     assert Vllm().kv_format(model, None, GPUS["h100"]).k.name == kept
+
+
+@pytest.mark.parametrize(
+    ("dim", "kv", "taken"),
+    [(4, "fp8", False), (4, "bf16", True), (8, "fp8", True), (100, "fp8", True), (36, "fp8", True)],
+)
+def test_no_kernel_keeps_small_heads_in_fp8(dim, kv, taken):
+    """vLLM 0.33 with heads of 4 and 6: `No valid attention backend`; FlashAttention takes multiples of 8, Triton 32 and more."""
+    error = refusal(read({**LLAMA, "head_dim": dim}, Origin("test", "test")), kv=kv)
+    assert (error is None) is taken
+
+
+@pytest.mark.parametrize(
+    ("config", "release", "said"),
+    [
+        ({"hidden_act": "gelu"}, (0, 33, 0), "Unsupported activation: gelu. Only silu"),
+        ({"hidden_act": "gelu"}, (0, 6, 0), "Unsupported activation: gelu. Only silu"),
+        ({"hidden_act": "silu"}, (0, 33, 0), None),
+        ({}, (0, 33, 0), None),
+        ({"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "hidden_act": "relu"}, (0, 33, 0), "Only silu"),
+        ({"model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"], "hidden_activation": "silu"}, (0, 33, 0), "Only gelu_pytorch_tanh"),
+        # gemma2.py of 0.33 reads hidden_activation alone; gemma.py takes several; llama4.py gives its layers "silu"
+        ({"model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"], "hidden_act": "gelu", "hidden_activation": "gelu_pytorch_tanh"}, (0, 33, 0), None),
+        ({"model_type": "gemma", "architectures": ["GemmaForCausalLM"], "hidden_act": "gelu"}, (0, 33, 0), None),
+        ({"model_type": "phi", "architectures": ["PhiForCausalLM"], "hidden_act": "gelu_new"}, (0, 33, 0), None),
+    ],
+)  # fmt: skip
+def test_classes_take_the_activation_that_they_are_written_for(config, release, said):
+    """models/llama.py and gemma2.py of each; asked of vLLM 0.33 with the first and the fifth."""
+    error = refusal(read({**LLAMA, "num_key_value_heads": 4, **config}, Origin("test", "test")), release=release)
+    assert (error is None) == (said is None)
+    assert said is None or said in error.problem.cause
+
+
+def test_an_activation_of_a_language_model_with_a_class_of_its_own():
+    """LLaVA's is the text part's class: vLLM 0.33 models/llava.py init_vllm_registered_model."""
+    text = {**LLAMA, "hidden_act": "gelu"}
+    whole = {"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"], "text_config": text}
+    error = refusal(read(whole, Origin("test", "test")))
+    assert error is not None
+    assert "Only silu" in (error.problem.cause or "")
+
+
+@pytest.mark.parametrize(
+    ("changed", "release", "taken"),
+    [
+        # vLLM 0.33 of SmolLM3 with 128,261 of 128,256 rows, and of GLM with 1,000 rows: Padding_idx must be within num_embeddings
+        ({"model_type": "smollm3", "architectures": ["SmolLM3ForCausalLM"], "pad_token_id": 100}, (0, 33, 0), False),
+        ({"model_type": "smollm3", "architectures": ["SmolLM3ForCausalLM"], "pad_token_id": 99}, (0, 33, 0), True),
+        ({"model_type": "smollm3", "architectures": ["SmolLM3ForCausalLM"], "pad_token_id": None}, (0, 33, 0), True),
+        ({"model_type": "smollm3", "architectures": ["SmolLM3ForCausalLM"]}, (0, 33, 0), False),
+        ({"model_type": "glm", "architectures": ["GlmForCausalLM"]}, (0, 33, 0), False),
+        # models/glm.py of 0.31 is vLLM's own, as is llama.py of any
+        ({"model_type": "glm", "architectures": ["GlmForCausalLM"]}, (0, 31, 0), True),
+        ({"pad_token_id": 100}, (0, 33, 0), True),
+    ],
+)
+def test_a_token_that_fills_up_has_a_row(changed, release, taken):
+    error = refusal(read({**LLAMA, "num_key_value_heads": 4, **changed}, Origin("test", "test")), release=release)
+    assert (error is None) is taken
+    assert taken or "Padding_idx must be within num_embeddings" in error.problem.cause
+
+
+@pytest.mark.parametrize(("heads", "taken"), [({}, False), ({"num_heads": 16}, True)])
+def test_heads_of_a_mamba_fill_its_width(heads, taken):
+    """vLLM 0.33: `hidden_size * expand (8192) must equal num_heads * head_dim (16384)`; here 512 x 2 = 16 x 64."""
+    mamba = {
+        "model_type": "mamba2", "architectures": ["Mamba2ForCausalLM"], "hidden_size": 512, "num_hidden_layers": 2, "vocab_size": 128,
+        "head_dim": 64, "state_size": 128, "n_groups": 8, "conv_kernel": 4,
+    }  # fmt: skip
+    error = refusal(read({**mamba, **heads}, Origin("test", "test")))
+    assert (error is None) is taken
+    assert taken or "must equal num_heads * head_dim" in error.problem.cause

@@ -94,8 +94,75 @@ def test_a_type_that_the_transformers_backend_runs_is_served_without_a_name():
     assert "runs it through its Transformers backend" in served.doubt(model, RUNS_IN)
 
 
-def test_a_type_that_nobody_knows_is_not_judged_by_its_class():
+def test_a_model_that_is_described_is_not_judged_by_its_class():
     served.check(replace(LLAMA, architectures=(), whole="invented"), parse("0.8.5"))
+
+
+SMALL = {
+    "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 4,
+    "vocab_size": 2048, "max_position_embeddings": 8192,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model_type", "version", "said"),
+    [
+        # asked of vLLM 0.33, which runs TransformersEmbeddingModel for these, or refuses
+        ("llama4_text", "0.33.0", "Llama4ForCausalLM"), ("qwen3_5_text", "0.33.0", "Qwen3_5ForCausalLM"),
+        ("gemma4_text", "0.33.0", "Gemma4ForCausalLM"), ("qwen3_vl_text", "0.33.0", "names no class"),
+        # "No model architectures are specified": the library has no class for the type, or the release doesn't ask it
+        ("kimi_k2", "0.33.0", "No model architectures are specified"),
+        ("llama", "0.11.0", "0.11.1"), ("llama", "0.8.5", "No model architectures are specified"),
+        ("llama", "0.33.0", None), ("qwen3", "0.11.1", None),
+    ],
+)  # fmt: skip
+def test_a_config_without_a_class_is_served_only_where_its_type_s_is(model_type, version, said):
+    """transformers_utils/config.py get_config of 0.8.5, 0.11.0, 0.11.2 and 0.33; models/registry.py."""
+    model = replace(read({**SMALL, "model_type": "llama"}, Origin("a checkpoint", "a test")), whole=model_type)
+    if said is None:
+        served.check(model, parse(version))
+        return
+    with pytest.raises(Unsupported) as refused:
+        served.check(model, parse(version))
+    problem = refused.value.problem
+    assert said in f"{problem.what} {problem.cause} {problem.hint}"
+    assert "architectures" in problem.hint or "--engine vllm" in problem.hint
+
+
+@pytest.mark.parametrize(("whole", "taken"), [("gemma3", False), ("gemma3_text", True)])
+def test_a_class_for_text_alone_is_not_made_of_a_config_in_parts(whole, taken):
+    """vLLM 0.33: Gemma3Model stands for Gemma3ForCausalLM, and 'Gemma3Config' object has no attribute 'vocab_size'."""
+    text = {"model_type": "gemma3_text", "head_dim": 256, "sliding_window": 1024, **SMALL}
+    config = text if taken else {"model_type": "gemma3", "text_config": text, "vision_config": None}
+    model = read({key: value for key, value in config.items() if value is not None}, Origin("a checkpoint", "a test"))
+    assert model.whole == whole
+    if taken:
+        served.check(model, parse("0.33.0"))
+    else:
+        with pytest.raises(Unsupported) as refused:
+            served.check(model, parse("0.33.0"))
+        assert "Gemma3ForCausalLM" in refused.value.problem.cause
+        assert "Gemma3ForConditionalGeneration" in refused.value.problem.hint
+
+
+def test_a_class_that_a_part_names_is_not_the_whole_s():
+    """vLLM 0.33 of Kimi-K2.5 without its outermost `architectures`: Model architectures ['Kimi_K25Model'] are not supported."""
+    text = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **SMALL}
+    model = read({"model_type": "kimi_k25", "text_config": text}, Origin("a checkpoint", "a test"))
+    with pytest.raises(Unsupported, match="Kimi_K25Model"):
+        served.check(model, parse("0.33.0"))
+
+
+@pytest.mark.parametrize(("version", "taken"), [("0.20.0", False), ("0.21.0", True), ("0.33.0", True)])
+def test_a_config_class_of_vllm_s_own_may_name_one(version, taken):
+    """transformers_utils/configs/deepseek_vl2.py of 0.20.0 and 0.21.0."""
+    text = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **SMALL}
+    model = read({"model_type": "deepseek_vl_v2", "language_config": text}, Origin("a checkpoint", "a test"))
+    if taken:
+        served.check(model, parse(version))
+    else:
+        with pytest.raises(Unsupported):
+            served.check(model, parse(version))
 
 
 def test_any_class_of_the_config_will_do():
@@ -149,8 +216,9 @@ def test_releases_between_two_engines_let_no_model_draft(version, taken):
 
 def test_a_type_that_nobody_has_code_for():
     """transformers_utils/config.py get_config; with auto_map the checkpoint's own code is asked."""
-    strange = {"model_type": "never_heard_of", "num_hidden_layers": 6, **LAYERS}
-    for config, read_by in ((strange, False), ({**strange, "auto_map": {"AutoConfig": "configuration.Own"}}, True)):
+    strange = {"model_type": "never_heard_of", **SMALL}
+    own = {**strange, "auto_map": {"AutoConfig": "configuration.Own"}, "architectures": ["LlamaForCausalLM"]}
+    for config, read_by in ((strange, False), (own, True)):
         model = read(config, Origin("a checkpoint", "a test"))
         if read_by:
             served.check(model, parse("0.33.0"))

@@ -11,8 +11,9 @@ from plan.standins import DEEPSEEK_V3, GPU, GQA, LLAMA_70B, MLA, WINDOW, dense, 
 
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import Weights
-from kvplan.engines.base import Options
+from kvplan.engines.base import Capacity, Options
 from kvplan.engines.ideal import Ideal
+from kvplan.engines.vllm.policy import Vllm
 from kvplan.errors import CannotSplit, UsageError
 from kvplan.plan.fit import Fit, NoFit, fit, longest_together
 from kvplan.plan.request import Request
@@ -165,10 +166,21 @@ CACHES = st.lists(st.sampled_from([GQA, WINDOW, MLA]), min_size=1, max_size=6)
 def test_more_memory_never_means_less(caches, memory: int, more: int, context: int, tp: int):
     request = Request(model(*caches), GPU, Ideal(), context, Parallel(tp=tp))
     few, many = (fit(replace(request, options=Options(kv_memory=size))) for size in (memory, memory + more))
-    assert few.max_sequences <= many.max_sequences
     assert few.own.max_context <= many.own.max_context
     rank = max(curve.bytes_at(context) for curve in request.model.rank_curves(request.parallel, few.kv))
-    assert few.max_sequences * rank <= memory < (few.max_sequences + 1) * rank
+    admitted = [plan.own.max_sequences if isinstance(plan.own, Capacity) else 0 for plan in (few, many)]
+    assert admitted[0] <= admitted[1]
+    assert admitted[0] * rank <= memory < (admitted[0] + 1) * rank
+
+
+@pytest.mark.parametrize("engine", [Ideal(), Vllm()])
+def test_a_pool_that_the_gpu_does_not_have_holds_nothing(engine):
+    """1 TiB of cache on a GPU of 80 GB: no length is served in it, however short."""
+    for context in (1024, 8192):
+        plan = fit(Request(LLAMA_70B, GPU, engine, context, options=Options(kv_memory=2**40, weights_per_gpu=2**30)))
+        assert isinstance(plan.outcome, NoFit)
+        assert plan.outcome.binding == "pool"
+        assert plan.max_context == plan.max_sequences == 0
 
 
 def test_experts_are_dealt_over_ep():

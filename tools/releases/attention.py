@@ -28,6 +28,9 @@ SKIPS = re.compile(r"\b_mark_(tower_model|composite_model|model_components)\(|\b
 LIMITS, PROCESSOR = "get_supported_mm_limits", "register_processor"
 """The method that says what is read beside text, and how a class is given the one who has it."""
 
+ACTIVATION = ("hidden_act", "hidden_activation", "activation_function")
+"""Fields of configs, and parameters, that name an activation."""
+
 Key = tuple[str, str]
 """Module and name of a class."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -50,7 +53,8 @@ class Found:
 
     windows: gives layers windows of their own. needs: parameters that do so when a caller gives them. attends: builds
     layers that keep keys and values. divides: with heads of the hidden size over their number. uniform: refuses windows on
-    some layers alone. unset: takes the cache's window away. opened: builds a class that a config names.
+    some layers alone. unset: takes the cache's window away. opened: builds a class that a config names. activations:
+    `hidden_act=silu`, a field of a config and a value of it that alone is taken. checked: the same of parameters.
     """
 
     windows: bool = False
@@ -60,6 +64,8 @@ class Found:
     uniform: bool = False
     unset: bool = False
     opened: bool = False
+    activations: set[str] = field(default_factory=set)
+    checked: set[tuple[str, str]] = field(default_factory=set)
 
 
 class Release:
@@ -210,6 +216,8 @@ class Release:
                 found.uniform |= REFUSAL in text and REFUSAL in ast.unparse(node)
                 found.unset |= UNSET in text and UNSET in ast.unparse(node)
                 found.opened |= any(not names for names in _registered_calls(node))
+                for asked, value in _refused_activations(node):
+                    self._ask(found, node, asked, value)
         before = -1
         while before != (now := sum(one.windows + len(one.needs) for one in self.found.values())):
             before = now
@@ -217,6 +225,37 @@ class Release:
             for key, found in self.found.items():
                 for node in _functions(self.modules[key[0]].classes[key[1]]):
                     self._window(key, node, found, wanted)
+        self._hand_on()
+
+    def _hand_on(self) -> None:
+        """Activations that a class gives to those it builds, which check them; two callers above is as far as it goes."""
+        for _ in range(3):
+            for key, found in self.found.items():
+                for node in _functions(self.modules[key[0]].classes[key[1]]):
+                    for call in _calls(node):
+                        given = {each.arg: each.value for each in call.keywords if each.arg in ACTIVATION}
+                        for name in _names(call.func) if given else ():
+                            for parameter, value in self._checked(key[0], name):
+                                if parameter in given:
+                                    self._ask(found, node, given[parameter], value)
+
+    def _checked(self, module: str, name: str) -> set[tuple[str, str]]:
+        """What the constructors that run for a class check of their parameters."""
+        return {
+            each
+            for one in self.resolve(module, name)
+            for owner, method, _ in self.methods(one)
+            if method.name == "__init__"
+            for each in self.found[owner].checked
+        }
+
+    @staticmethod
+    def _ask(found: Found, function: Function, asked: ast.expr, value: str) -> None:
+        """That a class takes one value of a config's field, or of what its constructor is given."""
+        if isinstance(asked, ast.Attribute) and asked.attr in ACTIVATION:
+            found.activations.add(f"{asked.attr}={value}")
+        elif isinstance(asked, ast.Name) and function.name == "__init__":
+            found.checked.add((asked.id, value))
 
     def _attends(self, module: str, function: Function) -> bool:
         """Whether a function hands the cache's settings to an attention layer that isn't a model's own class."""
@@ -256,7 +295,7 @@ class Attention:
     own_windows: give some layers a window of their own. divides: heads are the hidden size over their number, whatever
     head_dim a config states. uniform: refuse windows on some layers alone. unset: take the cache's window away. opens: build a
     language model that a config names. skips: leave towers out that have nothing to read. media: `Class image`, what each
-    reads beside text.
+    reads beside text. activations: `Class hidden_act=silu`, a field of the config and a value that it takes.
     """
 
     own_windows: set[str]
@@ -266,6 +305,7 @@ class Attention:
     opens: set[str]
     skips: set[str]
     media: set[str]
+    activations: set[str]
 
 
 @cache
@@ -285,6 +325,7 @@ def attention(folder: Path) -> Attention:
         {name for name, each in made.items() if any(one.opened for one in each)},
         {name for name in registered if release.skips(name)},
         {f"{name} {each}" for name in registered for each in release.media(name)},
+        {f"{name} {each}" for name, found in made.items() for one in found for each in one.activations},
     )
 
 
@@ -467,6 +508,22 @@ def _origin(value: ast.expr, function: Function, seen: frozenset[str] = frozense
             return None
         found |= origin
     return found
+
+
+def _refused_activations(function: Function) -> Iterator[tuple[ast.expr, str]]:
+    """What a function refuses unless it is a value: the expression, and the value."""
+    for node in ast.walk(function):
+        if not isinstance(node, ast.If) or not any(isinstance(each, ast.Raise) for each in node.body):
+            continue
+        test, wanted = node.test, ast.NotEq
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test, wanted = test.operand, ast.Eq
+        if not isinstance(test, ast.Compare) or not all(isinstance(op, wanted) for op in test.ops):
+            continue
+        *asked, value = (test.left, *test.comparators)
+        for each in asked:
+            if isinstance(value, ast.Constant) and getattr(each, "attr", getattr(each, "id", "")) in ACTIVATION:
+                yield each, str(value.value)
 
 
 def _skips(function: Function) -> bool:

@@ -13,7 +13,7 @@ from kvplan.engines.vllm.formats import used_format
 from kvplan.engines.vllm.memory import adapters
 from kvplan.engines.vllm.settings import settings
 from kvplan.engines.vllm.started import Started
-from kvplan.engines.vllm.starts import lengths, served, shares, text_alone
+from kvplan.engines.vllm.starts import lengths, own_drafts, served, shares, text_alone
 from kvplan.engines.vllm.starts.devices import platform_of
 from kvplan.engines.vllm.starts.refusals import lacks_experts
 from kvplan.engines.vllm.starts.stated import contradicted
@@ -97,5 +97,6 @@ class Vllm:
         served.check(model, self.release, verified=self.verified)
         adapters.check(model, setup.options, self.release)
         shares.check(setup.options, self.release)
+        own_drafts.check(model, setup.options, self.release, verified=self.verified)
         made = allocate.plan(model, gpu, kv, settings(setup, held), held)
         return Started(self.release, self.verified, setup, kv, made)

@@ -39,7 +39,7 @@ class Backend:
     multiple is taken too, split into kernel blocks. exact: the kernels run only these sizes, not their multiples.
     image_prefix: whether image tokens may attend to each other both ways; only_image_prefix: whether it is for nothing
     else. grouped: whether it needs several query heads for each KV head. plain: whether it needs a decoder's own layers
-    that keep every token. bare: whether it needs heads without learned sinks. even: whether it needs keys as wide as values. since: the release that it came with. fp8_from: the compute capability its fp8 needs. dcp_formats: what it deals over ranks, none for all.
+    that keep every token. bare: whether it needs heads without learned sinks. even: whether it needs keys as wide as values. since: the release that it came with. fp8_from: the compute capability its fp8 needs. least_dim, step: its smallest head, and what all are multiples of. dcp_formats: what it deals over ranks, none for all.
     """
 
     name: str
@@ -60,10 +60,16 @@ class Backend:
     bare: bool = False
     fp8_from: Capability = (0, 0)
     dcp_formats: frozenset[str] = frozenset()
+    least_dim: int = 0
+    step: int = 1
 
     def takes(self, block: int) -> bool:
         """Whether a block of that many tokens can be cut into kernel blocks."""
         return any(block % size == 0 for size in self.sizes)
+
+
+SIZED: Version = (0, 33, 0)
+"""The first release whose supports_head_size was read; nothing is refused for a small head before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +106,8 @@ _ATTENTION = (
     Backend("FLASHINFER", _LARGE_PAGES, EITHER_FP8 | {"nvfp4"}, (10,), _FLASHINFER_DIMS, exact=True, grouped=True),
     Backend("FLASHINFER", _PAGES, EITHER_FP8 | {"nvfp4"}, (10,), _FLASHINFER_DIMS, exact=True),
     Backend("FLASH_ATTN", (64,), frozenset({"fp8"}), (9,), (512,), image_prefix=True, exact=True),
-    Backend("FLASH_ATTN", (16,), FP8, (9,), largest_dim=512, image_prefix=True),
-    Backend("FLASH_ATTN", (16,), WHOLE, (8, 10, 11, 12), largest_dim=256),
+    Backend("FLASH_ATTN", (16,), FP8, (9,), largest_dim=512, image_prefix=True, step=8),
+    Backend("FLASH_ATTN", (16,), WHOLE, (8, 10, 11, 12), largest_dim=256, step=8),
     Backend("FLASHINFER", _PAGES, EITHER_FP8, (8,), (64, 128, 256), exact=True, bare=True),
     Backend("FLASHINFER", _PAGES, EITHER_FP8, (9, 12), _FLASHINFER_DIMS, exact=True, bare=True),
     Backend(
@@ -115,7 +121,8 @@ _ATTENTION = (
         even=True,
         since=(0, 32, 0),
     ),
-    Backend("TRITON_ATTN", (16,), EITHER_FP8 | SCALED, image_prefix=True, fp8_from=(8, 9)),
+    Backend("TRITON_ATTN", (16,), EITHER_FP8 | SCALED, image_prefix=True, fp8_from=(8, 9), least_dim=32),
+    Backend("FLEX_ATTENTION", (16,), WHOLE, image_prefix=True),
     Backend("TURBOQUANT", (16, 32, 64, 128), TURBO, plain=True, even=True),
 )
 
@@ -215,6 +222,7 @@ def _allows(backend: Backend, need: Need, gpu: Capability) -> bool:
         backend.even and not need.even,
         backend.bare and need.sinks,
         need.release < backend.since,
+        need.release >= SIZED and (need.dim < backend.least_dim or need.dim % backend.step),
     )
     return not any(refused)
 

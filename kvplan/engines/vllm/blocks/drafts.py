@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from kvplan.arch.layers import Attention, Cache, Compressed, Indexer, Latent, Layer
 from kvplan.arch.model import Model
-from kvplan.arch.traits import UNDRAFTED
+from kvplan.arch.traits import NO_DRAFTS, UNDRAFTED
 from kvplan.engines.vllm.blocks.built import as_served, cache_window
-from kvplan.engines.vllm.tables.architectures import DRAFT_LIKE_FIRST, DRAFT_UNSTATED, named
+from kvplan.engines.vllm.tables.architectures import DRAFT_BY_ONE, DRAFT_LIKE_FIRST, DRAFT_UNSTATED, named
 from kvplan.engines.vllm.tables.rules import Rules
 
 
@@ -23,20 +23,23 @@ def draft_layers(model: Model, rules: Rules) -> tuple[Layer, ...]:
     """
     if model.drafter is not None:
         return as_served(model.drafter, rules, cache_window(model, rules)).layers
-    stated = _modules(model)
+    stated = own_layers(model)
     return tuple(replace(layer, caches=tuple(_built(cache, model) for cache in layer.caches)) for layer in stated)
 
 
 def has_drafts(model: Model) -> bool:
     """Whether anything drafts for the model."""
-    return bool(model.drafter or _modules(model))
+    return bool(model.drafter or own_layers(model))
 
 
-def _modules(model: Model) -> tuple[Layer, ...]:
+def own_layers(model: Model) -> tuple[Layer, ...]:
+    """Layers that come with the checkpoint to draft with, as its config has them."""
     stated = model.draft_layers
     if UNDRAFTED in model.traits:
         return ()
-    if not stated and model.family.startswith(DRAFT_UNSTATED):
+    if named(model, DRAFT_BY_ONE):
+        stated = stated[:1]
+    if NO_DRAFTS not in model.traits and not stated and model.family.startswith(DRAFT_UNSTATED):
         stated = tuple(_first(model, full=True))
     if stated and named(model, DRAFT_LIKE_FIRST):
         stated = tuple(_first(model, full=False)) * len(stated)

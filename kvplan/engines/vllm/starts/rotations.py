@@ -10,7 +10,7 @@ original_max_position_embeddings in.
 from __future__ import annotations
 
 from kvplan.arch.model import Model, Rope
-from kvplan.arch.traits import UNROTATED
+from kvplan.arch.traits import NO_ROPE_TYPE, TWO_ROPE_TYPES, UNROTATED
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.versions import Version, text
 from kvplan.errors import Unsupported
@@ -37,6 +37,10 @@ since 0.30. Source: transformers 5.23 models/hunyuan_vl/configuration_hunyuan_vl
 SINCE: dict[str, Version] = {"telechat3-yarn": (0, 30, 0)}
 """Types that no release before this one knows."""
 
+CONVERTED = {"xdrope": ((0, 30, 0), "hunyuan_vl")}
+"""Types that only the config classes of some types of models turn into another one, by how those begin, and since when: before,
+every class has them."""
+
 EITHER = {"dynamic": FACTOR | {"alpha"}}
 """By type, names of which one must be stated."""
 
@@ -48,19 +52,32 @@ def check(model: Model, rules: Rules) -> None:
     """
     if rules.version < JUDGED or UNROTATED in model.traits:
         return
-    for rope in model.context.ropes:
-        missing = _missing(rope, rules)
-        if missing is not None:
-            raise Unsupported(
-                f"vLLM {text(rules.version)} can't build the rotary positions of {model.origin.id}",
-                cause=missing,
-                hint="its rope_scaling (or rope_parameters) as published, null where the model is used at its own length, "
-                "or --engine ideal",
-            )
+    missing = _untyped(model) or next(
+        filter(None, (_missing(rope, model, rules) for rope in model.context.ropes)), None
+    )
+    if missing is not None:
+        raise Unsupported(
+            f"vLLM {text(rules.version)} can't build the rotary positions of {model.origin.id}",
+            cause=missing,
+            hint="its rope_scaling (or rope_parameters) as published, null where the model is used at its own length, "
+            "or --engine ideal",
+        )
 
 
-def _missing(rope: Rope, rules: Rules) -> str | None:
-    if rope.kind not in NEEDED or rules.version < SINCE.get(rope.kind, JUDGED):
+def _untyped(model: Model) -> str | None:
+    if TWO_ROPE_TYPES in model.traits:
+        return "Found conflicts between its rope_type (modern field) and type (legacy field): you should only specify one of them"
+    return "Unknown RoPE scaling type None" if NO_ROPE_TYPE in model.traits else None
+
+
+def _anothers(rope: Rope, model: Model, rules: Rules) -> bool:
+    """Whether only other types of models have such a rotation."""
+    since, whose = CONVERTED.get(rope.kind, (rules.version, ""))
+    return rules.version >= since and not model.whole.startswith(whose)
+
+
+def _missing(rope: Rope, model: Model, rules: Rules) -> str | None:
+    if rope.kind not in NEEDED or rules.version < SINCE.get(rope.kind, JUDGED) or _anothers(rope, model, rules):
         return f"Unknown RoPE scaling type {rope.kind}"
     lacking = sorted(NEEDED[rope.kind].difference(rope.keys))
     if "factor" in lacking and rope.unread is not None:

@@ -2,8 +2,8 @@
 
 A config names classes. vLLM takes the first that its registry has. When it has none, it looks for the first in the
 installed Transformers library and runs that, if its layers ask for attention through the library's interface and its
-decoder takes positions. What neither can do is refused before anything is loaded. A config that names no class has the one
-of its model_type, which is judged alike.
+decoder takes positions. What neither can do is refused before anything is loaded. Which class a config means that names
+none is in starts/nameless.py; it is judged alike.
 
 Source: vLLM 0.33 models/registry.py inspect_model_cls, models/transformers/base.py and legacy.py.
 """
@@ -13,7 +13,8 @@ from __future__ import annotations
 from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
 from kvplan.arch.traits import BOTH_WAYS, UNKNOWN_TYPE
-from kvplan.engines.vllm.tables.architectures import classes, draft_longest, stand_ins
+from kvplan.engines.vllm.starts import nameless
+from kvplan.engines.vllm.tables.architectures import draft_longest, own_names, stand_ins
 from kvplan.engines.vllm.tables.registered import CLASSES, DRAFTS
 from kvplan.engines.vllm.tables.releases import RELEASES
 from kvplan.engines.vllm.tables.spans import first, holds, last
@@ -35,7 +36,7 @@ def check(model: Model, version: Version, *, verified: bool = True) -> None:
 
     Raises: Unsupported, with a release that does.
     """
-    names = _names(model)
+    names = nameless.classes_meant(model)
     if BOTH_WAYS in model.traits:
         raise Unsupported(
             f"vLLM keeps no cache for {model.origin.id}",
@@ -43,13 +44,15 @@ def check(model: Model, version: Version, *, verified: bool = True) -> None:
             hint="--engine ideal",
         )
     _check_drafts(model, version, verified=verified)
-    nameless = UNKNOWN_TYPE in model.traits and not model.origin.bundled
-    if nameless and not any(name in CLASSES for name in names):
+    unread = UNKNOWN_TYPE in model.traits and not model.origin.bundled
+    if unread and not any(name in CLASSES for name in names):
         raise Unsupported(
             f"vLLM can't read the config of {model.origin.id}",
             cause="the Transformers library has no class for its model_type, and no auto_map names code that does",
             hint="serve the checkpoint with its own code (auto_map), or --engine ideal",
         )
+    if verified:
+        nameless.check(model, version)
     if not names or any(_registered(name, version) for name in names):
         crossed = next((name for name in names if name in CROSSES), None)
         if crossed is not None:
@@ -60,23 +63,7 @@ def check(model: Model, version: Version, *, verified: bool = True) -> None:
     _check_named(names)
     if doubt(model, version) is None and verified:
         unknown = _unknown(names[0], version)
-        raise unknown if model.architectures else _by_type(unknown, model)
-
-
-def _names(model: Model) -> tuple[str, ...]:
-    """The classes that the config names; else those that vLLM registers for its type, in any release, the earliest first."""
-    registered = (name for name in classes(model) if name in CLASSES)
-    return model.architectures or tuple(sorted(registered, key=lambda name: first(CLASSES[name])))
-
-
-def _by_type(unknown: Unsupported, model: Model) -> Unsupported:
-    """The refusal of a class that was found by the config's type."""
-    problem = unknown.problem
-    return Unsupported(
-        problem.what,
-        cause=f"{problem.cause}; {model.origin.id} names no class, and this is its model_type's ({model.whole})",
-        hint=problem.hint,
-    )
+        raise unknown if own_names(model) else nameless.by_type(unknown, model)
 
 
 def _check_drafts(model: Model, version: Version, *, verified: bool) -> None:
@@ -125,7 +112,7 @@ def doubt(model: Model, version: Version) -> str | None:
 
     None where there is nothing to say, or no hope: before 0.33 the backend is only taken to run plain attention.
     """
-    names = _names(model)
+    names = nameless.classes_meant(model)
     if not names or any(_registered(name, version) for name in names) or version < BACKEND_SINCE:
         return None
     if names[0] not in RUNS:

@@ -9,7 +9,7 @@ from functools import cache
 
 from kvplan.arch.layers import Compressed, Latent
 from kvplan.arch.model import Model
-from kvplan.arch.traits import IMAGE_PREFIX, TEXT_ALONE
+from kvplan.arch.traits import IMAGE_PREFIX, NAMELESS, TEXT_ALONE
 from kvplan.engines.vllm.tables.registered import CLASSES, DRAFTS
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.spans import holds
@@ -87,6 +87,21 @@ DRAFT_LIKE_FIRST = (
 )  # fmt: skip
 """Classes whose draft layers are built like the model's first layer. Source: models/exaone4_5_mtp.py, exaone_moe.py."""
 
+TEXT_OF_A_WHOLE = ("Gemma3ForCausalLM", "Gemma3nForCausalLM")
+"""Classes that generate text from a text model's config alone, and that vLLM takes for a config with a text model in it which
+names no class: it dies of a field that is in the part. Those of Gemma 4 and Qwen3.5 look into the part.
+
+Source: models/gemma3.py, gemma3n.py, gemma4.py, qwen3_5.py; asked of vLLM 0.33."""
+
+DRAFT_BY_ONE = ("Exaone4_5_ForConditionalGeneration", "Exaone4_5ForConditionalGeneration")
+"""Classes with one draft layer, however many the part with the language model states. Source: models/exaone4_5_mtp.py, which asks
+the whole config; asked of vLLM 0.33."""
+
+NAMED_BY_VLLM: dict[str, tuple[str, Version]] = {"deepseek_vl_v2": ("DeepseekVLV2ForCausalLM", (0, 21, 0))}
+"""Types whose config class is vLLM's own and names a class where the config doesn't, and since when.
+
+Source: transformers_utils/configs/deepseek_vl2.py of 0.20 to 0.33."""
+
 FEW_SEQUENCES = {"DiffusionGemmaForBlockDiffusion": 8, "DiffusionGemmaForConditionalGeneration": 8}
 """Classes with a max_num_seqs of their own. Source: models/config.py."""
 
@@ -141,7 +156,12 @@ def classes(model: Model) -> tuple[str, ...]:
 
     One that vLLM doesn't register stands for those that it tries in its place too.
     """
-    return _classes(model.architectures, model.whole)
+    return _classes(own_names(model), model.whole)
+
+
+def own_names(model: Model) -> tuple[str, ...]:
+    """The classes that the config as a whole names; vLLM doesn't ask its parts."""
+    return () if NAMELESS in model.traits else model.architectures
 
 
 @cache
@@ -149,7 +169,8 @@ def _classes(names: tuple[str, ...], whole: str) -> tuple[str, ...]:
     if not names:
         from kvplan.engines.vllm.tables.nameless import WHOLE
 
-        names = (WHOLE[whole],) if whole in WHOLE else ()
+        own, _ = NAMED_BY_VLLM.get(whole, (WHOLE.get(whole), None))
+        names = (own,) if own is not None else ()
     return tuple(each for name in names for each in (name, *stand_ins(name)))
 
 

@@ -36,6 +36,14 @@ def uniform(model: Model, release: Version) -> bool:
     return _any(_language(model, release), UNIFORM, release)
 
 
+def activations(model: Model, release: Version) -> tuple[str, ...]:
+    """Fields and values, `hidden_act=silu`, without which the class isn't built; none where it takes any."""
+    from kvplan.engines.vllm.tables.activations import ACTIVATIONS
+
+    names = _language(model, release)
+    return tuple(said for name in names for said, spans in ACTIVATIONS.get(name, {}).items() if holds(spans, release))
+
+
 def _language(model: Model, release: Version) -> tuple[str, ...]:
     """The registered class of the language model; none where the release has none."""
     found = _first_registered(classes(model), release)

@@ -1,0 +1,34 @@
+"""Which models a release drafts for with prediction layers of their own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from releases.trees import trees
+
+OVERRIDE = "hf_config_override"
+"""The function that makes a draft's config of the model's own."""
+
+
+def itself_of(folder: Path) -> set[str]:
+    """Types and classes that the function asks for before it rewrites a config."""
+    return {
+        str(each.value)
+        for node in trees(folder, "config.py", "config/*.py")
+        if isinstance(node, ast.FunctionDef) and node.name == OVERRIDE
+        for compared in _compared(node)
+        for each in ast.walk(compared)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    }
+
+
+def _compared(function: ast.FunctionDef) -> Iterator[ast.expr]:
+    """What a type or a class is compared with; also the sets of classes that are laid over a config's own."""
+    for node in ast.walk(function):
+        for test in ast.walk(node.test) if isinstance(node, ast.If) else ():
+            if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq | ast.In):
+                yield from (test.left, *test.comparators)
+            elif isinstance(test, ast.Set):
+                yield test
