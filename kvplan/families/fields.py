@@ -31,8 +31,7 @@ class Fields:
     """One object of a config.
 
     node: its keys. path: where it stands, for messages ("" at the top, "text_config."). parents: enclosing objects,
-    nearest first. defaults: of its model type's class. core_defaults: whether even layers, width and heads may come
-    from the class (a nested config saves only what differs from its class; a flat one states them).
+    nearest first. defaults: of its model type's class.
     """
 
     node: Mapping[str, Any]
@@ -40,7 +39,6 @@ class Fields:
     defaults: ClassDefaults
     ledger: Ledger
     parents: tuple[Mapping[str, Any], ...] = ()
-    core_defaults: bool = False
 
     @property
     def model_type(self) -> str:
@@ -98,17 +96,16 @@ class Fields:
         return self.whole(standard, *filter(self.defaults.reads, others))
 
     def core(self, standard: str, *others: str) -> int | None:
-        """Layers, heads or width: as of_class, else, in a nested config, from the class itself.
+        """Layers, heads or width: as of_class, else from the class itself.
 
-        Raises: BadField; MissingField if only a spelling stands there that the type's class doesn't read.
+        Raises: BadField; MissingField if only a spelling stands at the top that the type's class doesn't read.
         """
-        found = self.of_class(standard, *others)
-        if found is None and self.core_defaults:
+        found, unread = self.of_class(standard, *others), self.unread(*others)
+        if found is None and (self.parents or unread is None):
             found = self.whole_or_default(standard, *filter(self.defaults.reads, others))
         if found is not None:
             self.ignored(standard, *others, used=found)
             return found
-        unread = self.unread(*others)
         if unread is not None:
             raise MissingField(
                 self.path + standard,
