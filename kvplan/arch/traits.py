@@ -41,6 +41,9 @@ FIRST_CHATGLM = "first_chatglm"
 NEGATIVE_WINDOW = "negative_window"
 """sliding_window is -1 where a positive one would give layers a window: the Transformers library masks nothing then."""
 
+ZERO_WINDOW = "zero_window"
+"""sliding_window is 0 where a positive one would give layers a window: there is none, for engines that say so."""
+
 UNDRAFTED = "undrafted"
 """Its tokens are drafted by no layers: not by another model's, nor by its own. Nobody's config says so: kvplan.arch.extras."""
 

@@ -92,7 +92,9 @@ class ClassDefaults:
         if stated is not None:
             return class_defaults(stated)
         inner = class_defaults(self.nested_type(key))
-        own = {name: value for name, value in self.values.get("sub_configs", {}).get(key, {}).items() if name not in _ABOUT}
+        own = {
+            name: value for name, value in self.values.get("sub_configs", {}).get(key, {}).items() if name not in _ABOUT
+        }
         return replace(inner, values={**inner.values, **own})
 
     def nested_type(self, key: str) -> str | None:

@@ -17,6 +17,12 @@ LARGEST = 2**40
 """No dimension, window or length of a real model comes near; what does is a mistake."""
 
 
+def class_names(node: Mapping[str, Any]) -> tuple[str, ...]:
+    """The model's classes that an object of a config names."""
+    names = node.get("architectures")
+    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list | tuple) else ()
+
+
 @dataclass(slots=True)
 class Ledger:
     """What reading a config left behind: the defaults used and the names looked at."""
@@ -130,6 +136,9 @@ class Fields:
     def as_whole(self, name: str, value: object, *, least: int = 1) -> int:
         """A value as a whole number.
 
+        A whole number with a decimal point is one where no class is known, which would refuse it.
+        Source: transformers 5.23, whose configuration classes are strict about int.
+
         Raises: BadField for text, booleans, fractions, NaN, and what is below `least` or absurdly large.
         """
         wanted = "a positive whole number" if least == 1 else f"a whole number of at least {least}"
@@ -137,6 +146,12 @@ class Fields:
             raise BadField(self.path + name, value, wanted)
         if value != int(value) or not least <= value <= LARGEST:
             raise BadField(self.path + name, value, wanted)
+        if isinstance(value, float) and self.defaults.own_name(name) in self.defaults.values:
+            raise BadField(
+                self.path + name, value, wanted,
+                cause=f"the class of {self.model_type} takes no decimal point for it, so that engines don't start",
+                hint=f"write {int(value)}",
+            )  # fmt: skip
         return int(value)
 
     def need(self, *names: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from kvplan.errors import MissingField, Unsupported
 from kvplan.families.attention import HEADS, WIDTH
 from kvplan.families.defaults import class_defaults, is_encoder, of_architecture
-from kvplan.families.fields import Fields, Ledger
+from kvplan.families.fields import Fields, Ledger, class_names
 from kvplan.text import any_of
 
 NESTED = ("text_config", "llm_config", "language_config", "llm_cfg", "thinker_config", "language_model", "decoder")
@@ -47,7 +47,7 @@ def _descend(
     for key, inner in nested:
         if _has_layers(inner) or any(isinstance(inner.get(deeper), Mapping) for deeper in NESTED):
             return _descend(inner, f"{path}{key}.", defaults.nested_type(key), (node, *parents), ledger)
-    if _has_layers(node) and (defaults.text_key is None or _of_other_code(here)):
+    if _has_layers(node) and (defaults.text_key is None or parents or _of_other_code(node)):
         return _flat(here)
     for key, inner in nested:
         inner_type = inner.get("model_type") or defaults.nested_type(key)
@@ -71,18 +71,13 @@ def _descend(
     )
 
 
-def _of_other_code(here: Fields) -> bool:
+def _of_other_code(node: Mapping[str, Any]) -> bool:
     """Whether a config names its model's class, and one that transformers doesn't have: nor is its config's class there.
 
     LLaVA's own code calls its model LlavaLlamaForCausalLM and its type llava, and has all fields at the top.
     """
-    names = [name for node in (here.node, *here.parents) for name in _names(node)]
+    names = class_names(node)
     return bool(names) and not any(of_architecture(name) for name in names)
-
-
-def _names(node: Mapping[str, Any]) -> list[str]:
-    stated = node.get("architectures")
-    return [name for name in stated if isinstance(name, str)] if isinstance(stated, list | tuple) else []
 
 
 def _unsaid(here: Fields, key: str) -> Fields:

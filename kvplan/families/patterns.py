@@ -67,11 +67,14 @@ WITHOUT_WINDOW = {SLIDING: FULL, BOTH_SLIDING: BOTH}
 
 
 def _windows_off(fields: Fields) -> bool:
-    """Whether the config has no window whatever it calls its layers: by a null, or by the switch of a class that has one.
+    """Whether the config has no window whatever it calls its layers: by a null, a 0, or the switch of a class that has one.
 
-    Source: transformers 5.23 models/qwen2, sliding_window if use_sliding_window else None; vLLM 0.33 models/exaone4.py.
+    Source: transformers 5.23 models/qwen2, sliding_window if use_sliding_window else None; vLLM 0.33 models/exaone4.py, and
+    config/model.py, which takes 0 for null.
     """
     if fields.whole(*WINDOWS, least=-1) is None and fields.stated_null(WINDOWS[0]):
+        return True
+    if fields.whole(WINDOWS[0], least=-1) == 0:
         return True
     return switched(fields) and fields.flag("use_sliding_window") is False
 
@@ -274,7 +277,9 @@ def _windows(fields: Fields, count: int) -> tuple[str, ...] | None:
             first = fields.whole_or_default("max_window_layers")
         if first is not None:
             return tuple(SLIDING if layer >= first else FULL for layer in range(count))
-    return _local_global(fields, count) or _by_class(fields, count) or (SLIDING,) * count
+    found = _local_global(fields, count) or _by_class(fields, count) or (SLIDING,) * count
+    _note_unread_period(fields, found)
+    return found
 
 
 def _class_counts_windows(fields: Fields) -> bool:
@@ -325,7 +330,19 @@ def _cycle(fields: Fields, count: int, names: Iterable[str]) -> tuple[str, ...] 
     every = fields.whole_or_default(*names)
     if every is None:
         return None
-    return tuple(FULL if (layer + 1) % every == 0 else SLIDING for layer in range(count))
+    return _every(every, count)
+
+
+def _every(period: int, count: int) -> tuple[str, ...]:
+    return tuple(FULL if (layer + 1) % period == 0 else SLIDING for layer in range(count))
+
+
+def _note_unread_period(fields: Fields, found: tuple[str, ...]) -> None:
+    """Say so where a config has a period that its type's class doesn't read, and that would tell layers apart otherwise."""
+    name = fields.unread(*PERIODS)
+    period = fields.node.get(name) if name is not None else None
+    if isinstance(period, int) and period > 0 and _every(period, len(found)) != found:
+        fields.note(f"{fields.path}{name} = {period} is ignored: the class of {fields.model_type} doesn't read it.")
 
 
 LISTS = ("layer_types", "layers_block_type")

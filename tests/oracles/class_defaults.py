@@ -335,7 +335,12 @@ def describe(cls: type[PreTrainedConfig]) -> tuple[Json, set[str]]:
     line: Json = {k: tidy(v) for k, v in raw.items() if plain(v) and k not in subs}
     names = {k: v for k, v in cls.attribute_map.items() if sizes(k) and sizes(v)}
     kwargs = {k: v for k, v in accepted_kwargs(cls).items() if sizes(k) and k not in raw}
-    more = {"attribute_map": names, "kwargs": kwargs, "sub_configs": subs, "architectures": architectures(cls.model_type)}
+    more = {
+        "attribute_map": names,
+        "kwargs": kwargs,
+        "sub_configs": subs,
+        "architectures": architectures(cls.model_type),
+    }
     more["flat"] = bool(subs) and reads_flat(cls)
     try:
         start = {k: v for k, v in visible(cls()).items() if sizes(k)}
