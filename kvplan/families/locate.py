@@ -52,6 +52,9 @@ def _descend(
     for key, inner in nested:
         inner_type = inner.get("model_type") or defaults.nested_type(key)
         if inner and class_defaults(inner_type).known:
+            flat = here.unread(*LAYER_COUNTS)
+            if flat is not None:
+                here.note(f"{path}{flat} at the top is ignored: the class of {model_type} looks into {key} alone.")
             return _descend(inner, f"{path}{key}.", inner_type, (node, *parents), ledger)
     if defaults.text_key is not None and not nested:
         return _unsaid(here, defaults.text_key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kvplan.errors import BadField, MissingField, Unsupported
 from kvplan.families.fields import Fields
@@ -307,41 +307,38 @@ def window(fields: Fields) -> int | None:
     return default
 
 
-def _local_global(fields: Fields, count: int) -> tuple[str, ...] | None:
-    """sliding_window_pattern n, or global_attn_every_n_layers n: every n-th layer is full. "LLLG": a cycle.
-
-    By those of these that the type's class reads.
-    """
-    return _cycle(fields, count, filter(fields.defaults.reads, PERIODS))
-
-
 PERIODS = ("sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers", "layer_switch")
 """Fields that say how often a layer is full among those with a window."""
 
 
-def _cycle(fields: Fields, count: int, names: Iterable[str]) -> tuple[str, ...] | None:
-    names = tuple(names)
+def _local_global(fields: Fields, count: int) -> tuple[str, ...] | None:
+    """Every n-th layer is full, by those of PERIODS that the type's class reads. "LLLG": a cycle."""
+    names = tuple(filter(fields.defaults.reads, PERIODS))
     found = fields.find(*names)
     if found is not None and isinstance(found[1], str):
         if not found[1] or set(found[1]) - set(LOCAL_GLOBAL):
             raise BadField(fields.path + found[0], found[1], "letters L (window) and G (full)")
-        letters = [found[1][layer % len(found[1])] for layer in range(count)]
-        return tuple(LOCAL_GLOBAL[letter] for letter in letters)
-    every = fields.whole_or_default(*names)
-    if every is None:
-        return None
-    return _every(every, count)
+        return tuple(LOCAL_GLOBAL[found[1][layer % len(found[1])]] for layer in range(count))
+    period = fields.whole_or_default(*names)
+    return None if period is None else _every(period, count, first=_first_is_full(fields))
 
 
-def _every(period: int, count: int) -> tuple[str, ...]:
-    return tuple(FULL if (layer + 1) % period == 0 else SLIDING for layer in range(count))
+def _every(period: int, count: int, *, first: bool) -> tuple[str, ...]:
+    """Every n-th of `count` layers is full, beginning with the first one or with the n-th."""
+    return tuple(FULL if (layer + (not first)) % period == 0 else SLIDING for layer in range(count))
+
+
+def _first_is_full(fields: Fields) -> bool:
+    """Whether the class counts from a full layer on, as modernbert-decoder's does, by the list that it builds."""
+    both = len(fields.defaults.builds("layer_types")) > 1
+    return both and fields.defaults.pattern("layer_types", 1) == ("full_attention",)
 
 
 def _note_unread_period(fields: Fields, found: tuple[str, ...]) -> None:
     """Say so where a config has a period that its type's class doesn't read, and that would tell layers apart otherwise."""
     name = fields.unread(*PERIODS)
     period = fields.node.get(name) if name is not None else None
-    if isinstance(period, int) and period > 0 and _every(period, len(found)) != found:
+    if isinstance(period, int) and period > 0 and _every(period, len(found), first=False) != found:
         fields.note(f"{fields.path}{name} = {period} is ignored: the class of {fields.model_type} doesn't read it.")
 
 

@@ -24,6 +24,7 @@ ZAMBA = {
     "model_type": "zamba2", "hidden_size": 2560, "num_attention_heads": 32, "mamba_d_state": 64, "mamba_d_conv": 4, "mamba_expand": 2,
     "mamba_ngroups": 1, "n_mamba_heads": 8, "vocab_size": 32000, "torch_dtype": "bfloat16", "intermediate_size": 10240,
 }  # fmt: skip
+PERIOD = {"modernbert-decoder": "global_attn_every_n_layers"}
 NEMOTRON = "nemotron-3-nano-30b-a3b"
 
 
@@ -85,11 +86,18 @@ def test_a_list_of_one_word_holds_for_fewer_layers():
     [
         ("gemma4_text", [3]), ("gemma4_unified_text", [3]),  # every sixth whatever it says, and the last
         ("gemma3_text", [1, 3]), ("cohere2", [1, 3]), ("exaone4", [1, 3]),  # as it says
+        ("modernbert-decoder", [0, 2]),  # i % n, where the others count (i + 1) % n
         ("olmo3", [3]), ("gemma2", [1, 3]), ("gpt_oss", [1, 3]),  # every fourth, every second
     ],
 )  # fmt: skip
 def test_a_period_counts_for_classes_that_read_it(model_type, layers):
-    found = model(SMALL, model_type=model_type, num_hidden_layers=4, sliding_window=32, sliding_window_pattern=2)
+    found = model(
+        SMALL,
+        model_type=model_type,
+        num_hidden_layers=4,
+        sliding_window=32,
+        **{PERIOD.get(model_type, "sliding_window_pattern"): 2},
+    )
     assert full(found) == layers
     assert any("sliding_window_pattern = 2 is ignored" in note for note in found.notes) == (layers == [3])
 

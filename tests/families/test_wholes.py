@@ -51,6 +51,15 @@ def test_both_are_the_nested_one_s():
     assert len(model({**TEXT, "num_hidden_layers": 7}, model_type="qwen3_vl", text_config=TEXT).layers) == 4
 
 
+def test_what_a_nested_object_leaves_out_is_its_class_s_whatever_stands_at_the_top():
+    """models/llama: 32 layers."""
+    found = model(
+        {**TEXT, "num_hidden_layers": 7}, model_type="llava", text_config={"model_type": "llama", "vocab_size": 100}
+    )
+    assert len(found.layers) == 32
+    assert any("num_hidden_layers at the top is ignored" in note for note in found.notes)
+
+
 def test_a_nested_object_that_calls_itself_the_whole():
     """create_subconfig: a class of its own is built whatever model_type says."""
     assert len(model({}, model_type="qwen3_vl", text_config={**TEXT, "model_type": "qwen3_vl"}).layers) == 4
