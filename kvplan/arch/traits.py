@@ -68,6 +68,9 @@ NEGATIVE_WINDOW = "negative_window"
 NO_DRAFTS = "no_drafts"
 """The config states that there are no prediction layers, where others of its type that say nothing have one."""
 
+ZERO_WINDOW = "zero_window"
+"""sliding_window is 0 where a positive one would give layers a window: there is none, for engines that say so."""
+
 UNDRAFTED = "undrafted"
 """Its tokens are drafted by no layers: not by another model's, nor by its own. Nobody's config says so: kvplan.arch.extras."""
 

@@ -10,7 +10,7 @@ from kvplan.arch.model import Model, Origin
 from kvplan.families import context, guard, numbers, standard, weights
 from kvplan.families.attention import HEADS, width
 from kvplan.families.drafts import draft_layers
-from kvplan.families.fields import Fields
+from kvplan.families.fields import Fields, class_names
 from kvplan.families.locate import refuse_encoder, text_fields
 from kvplan.families.own import encoders, heads, refusals, states
 from kvplan.families.own.glm import glm_traits
@@ -86,11 +86,7 @@ def _architectures(fields: Fields) -> tuple[str, ...]:
 
 def _names(nodes: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Classes that the first of these objects names which names any."""
-    for node in nodes:
-        names = node.get("architectures")
-        if isinstance(names, list | tuple):
-            return tuple(name for name in names if isinstance(name, str))
-    return ()
+    return next((class_names(node) for node in nodes if isinstance(node.get("architectures"), list | tuple)), ())
 
 
 def _whole_type(fields: Fields) -> str:

@@ -128,7 +128,9 @@ def exact_share(fields: Fields, size: int, queries: int) -> int:
     if size % queries:
         raise BadField(
             fields.path + "hidden_size", size, f"a multiple of the {queries} heads",
-            hint="state head_dim: it isn't hidden_size / heads in this model",
+            hint="state head_dim: it isn't hidden_size / heads in this model"
+            if fields.of_class(*HEADS)
+            else f"state {HEADS[0]}: {queries} is what the class of {fields.model_type} has by default",
         )  # fmt: skip
     return size // queries
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -63,26 +63,68 @@ class ClassDefaults:
         )
 
     def pattern(self, name: str, count: int) -> tuple[str, ...] | None:
-        """A per-layer list that the class builds for `count` layers when the config leaves it out."""
+        """A per-layer list that the class builds for `count` layers when the config leaves it out.
+
+        None where it builds none, and where what it builds for so many layers isn't known: see `builds`.
+        """
         law = self.values.get("lists", {}).get(name)
-        if law is None:
+        return None if law is None else _listed(law, count)
+
+    def builds(self, name: str) -> frozenset[str]:
+        """The words of a per-layer list that the class builds, for however many layers; empty where it builds none."""
+        law = self.values.get("lists", {}).get(name, {})
+        law = law.get("reversed", law)
+        stretches = (word for _, word in law.get("runs", ()))
+        return frozenset((*law.get("prefix", ()), *law.get("cycle", ()), *law.get("suffix", ()), *stretches))
+
+    @property
+    def text_key(self) -> str | None:
+        """Where alone the class of a whole looks for its language model's fields; None where it looks at the top too."""
+        if "num_hidden_layers" in self.values or "flat" in self.values:
             return None
-        if "cycle" not in law:
-            words = {word for _, word in law.get("runs", ())}
-            return (words.pop(),) * count if len(words) == 1 else None
-        head = list(law.get("prefix", ()))
-        tail = list(law.get("suffix", ()))
-        cycle = law["cycle"]
-        middle = [cycle[index % len(cycle)] for index in range(max(0, count - len(head)))]
-        entries = (head + middle)[:count]
-        if tail:
-            entries[-len(tail) :] = tail
-        return tuple(entries)
+        return next((key for key in TEXT_KEYS if key in self.values.get("sub_configs", {})), None)
+
+    def nested(self, key: str, stated: object = None) -> ClassDefaults:
+        """Defaults of a nested config, of the type it states or of its class's own.
+
+        Where the whole is left out (`stated` None), what its class says of it comes before the nested type's own.
+        """
+        if stated is not None:
+            return class_defaults(stated)
+        inner = class_defaults(self.nested_type(key))
+        own = {
+            name: value for name, value in self.values.get("sub_configs", {}).get(key, {}).items() if name not in _ABOUT
+        }
+        return replace(inner, values={**inner.values, **own})
 
     def nested_type(self, key: str) -> str | None:
         """Model type of a nested config (`text_config`) that doesn't say its own."""
         nested: str | None = self.values.get("sub_configs", {}).get(key, {}).get("model_type")
         return nested
+
+
+TEXT_KEYS = ("text_config", "thinker_config")
+"""Keys of the nested configs that classes of wholes keep their language models in."""
+
+_ABOUT = ("model_type", "optional")
+"""What an entry of sub_configs says of the nested config itself, beside its fields."""
+
+
+def _listed(law: Mapping[str, Any], count: int) -> tuple[str, ...] | None:
+    """`count` entries by a law of class_defaults.json; None where it holds for another number of layers alone."""
+    if "reversed" in law:
+        backwards = _listed(law["reversed"], count)
+        return None if backwards is None else backwards[::-1]
+    if "cycle" not in law:
+        entries = [word for times, word in law.get("runs", ()) for _ in range(times)]
+        alike = len(set(entries)) == 1 and count <= len(entries)
+        return tuple(entries[:count]) if alike or count == len(entries) else None
+    head, tail, cycle = list(law.get("prefix", ())), list(law.get("suffix", ())), law["cycle"]
+    middle = [cycle[index % len(cycle)] for index in range(max(0, count - len(head)))]
+    entries = (head + middle)[:count]
+    if tail:
+        entries[-len(tail) :] = tail
+    return tuple(entries)
 
 
 @cache
@@ -98,6 +140,19 @@ def class_defaults(model_type: object) -> ClassDefaults:
     name = model_type if isinstance(model_type, str) else ""
     values = table["types"].get(name)
     return ClassDefaults(name, f"{table['source']}, {name}", values or {}, values is not None)
+
+
+def of_architecture(name: str) -> ClassDefaults | None:
+    """Defaults of the type that a model's class is of; None for a class that transformers doesn't have."""
+    model_type = _architectures().get(name)
+    return None if model_type is None else class_defaults(model_type)
+
+
+@cache
+def _architectures() -> Mapping[str, str]:
+    """The type of each class; of a whole's and its text's that share one, the text's, which comes later."""
+    types: Mapping[str, Mapping[str, Any]] = _table()["types"]
+    return {name: model_type for model_type, values in types.items() for name in values.get("architectures", ())}
 
 
 def is_encoder(model_type: str) -> bool:

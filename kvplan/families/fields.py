@@ -17,6 +17,12 @@ LARGEST = 2**40
 """No dimension, window or length of a real model comes near; what does is a mistake."""
 
 
+def class_names(node: Mapping[str, Any]) -> tuple[str, ...]:
+    """The model's classes that an object of a config names."""
+    names = node.get("architectures")
+    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list | tuple) else ()
+
+
 @dataclass(slots=True)
 class Ledger:
     """What reading a config left behind: the defaults used and the names looked at."""
@@ -31,8 +37,7 @@ class Fields:
     """One object of a config.
 
     node: its keys. path: where it stands, for messages ("" at the top, "text_config."). parents: enclosing objects,
-    nearest first. defaults: of its model type's class. core_defaults: whether even layers, width and heads may come
-    from the class (a nested config saves only what differs from its class; a flat one states them).
+    nearest first. defaults: of its model type's class.
     """
 
     node: Mapping[str, Any]
@@ -40,7 +45,6 @@ class Fields:
     defaults: ClassDefaults
     ledger: Ledger
     parents: tuple[Mapping[str, Any], ...] = ()
-    core_defaults: bool = False
 
     @property
     def model_type(self) -> str:
@@ -98,17 +102,16 @@ class Fields:
         return self.whole(standard, *filter(self.defaults.reads, others))
 
     def core(self, standard: str, *others: str) -> int | None:
-        """Layers, heads or width: as of_class, else, in a nested config, from the class itself.
+        """Layers, heads or width: as of_class, else from the class itself.
 
-        Raises: BadField; MissingField if only a spelling stands there that the type's class doesn't read.
+        Raises: BadField; MissingField if only a spelling stands at the top that the type's class doesn't read.
         """
-        found = self.of_class(standard, *others)
-        if found is None and self.core_defaults:
+        found, unread = self.of_class(standard, *others), self.unread(*others)
+        if found is None and (self.parents or unread is None):
             found = self.whole_or_default(standard, *filter(self.defaults.reads, others))
         if found is not None:
             self.ignored(standard, *others, used=found)
             return found
-        unread = self.unread(*others)
         if unread is not None:
             raise MissingField(
                 self.path + standard,
@@ -133,6 +136,9 @@ class Fields:
     def as_whole(self, name: str, value: object, *, least: int = 1) -> int:
         """A value as a whole number.
 
+        A whole number with a decimal point is one where no class is known, which would refuse it.
+        Source: transformers 5.23, whose configuration classes are strict about int.
+
         Raises: BadField for text, booleans, fractions, NaN, and what is below `least` or absurdly large.
         """
         wanted = "a positive whole number" if least == 1 else f"a whole number of at least {least}"
@@ -140,6 +146,12 @@ class Fields:
             raise BadField(self.path + name, value, wanted)
         if value != int(value) or not least <= value <= LARGEST:
             raise BadField(self.path + name, value, wanted)
+        if isinstance(value, float) and self.defaults.own_name(name) in self.defaults.values:
+            raise BadField(
+                self.path + name, value, wanted,
+                cause=f"the class of {self.model_type} takes no decimal point for it, so that engines don't start",
+                hint=f"write {int(value)}",
+            )  # fmt: skip
         return int(value)
 
     def need(self, *names: str) -> int:

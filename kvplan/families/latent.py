@@ -7,18 +7,52 @@ from dataclasses import replace
 from kvplan.arch.layers import FP8_INDEX, Compressed, Indexer, Latent, Layer
 from kvplan.errors import BadField, MissingField
 from kvplan.families.attention import query_heads
-from kvplan.families.fields import Fields
+from kvplan.families.defaults import of_architecture
+from kvplan.families.fields import Fields, class_names
 
 FULL, SHARED = "full", "shared"
 
 
 def is_latent(fields: Fields) -> bool:
-    """Whether attention caches a latent: kv_lora_rank is stated (or the class's own) and use_mla doesn't deny it."""
+    """Whether attention caches a latent: kv_lora_rank is stated (or the class's own) and use_mla doesn't deny it.
+
+    Raises: MissingField where the rank alone is left out.
+    """
     if fields.find("use_mla") is not None and fields.flag("use_mla") is False:
         return False
     if fields.stated_null("kv_lora_rank"):
         return False
-    return fields.has("kv_lora_rank") or isinstance(fields.defaults.value("kv_lora_rank"), int)
+    if fields.has("kv_lora_rank") or isinstance(fields.defaults.value("kv_lora_rank"), int):
+        return True
+    _refuse_rankless(fields)
+    return False
+
+
+def _refuse_rankless(fields: Fields) -> None:
+    """An unknown type that names a class of latent attention, or shapes the halves of its keys, must state the rank.
+
+    Raises: MissingField.
+    """
+    if fields.defaults.known:
+        return
+    named = next((name for name in class_names(fields.node) if _caches_latents(name)), None)
+    shaping = next((found[0] for name in HALVES if (found := fields.find(name)) is not None and found[1]), None)
+    if named is not None or shaping is not None:
+        raise MissingField(
+            f"{fields.path}kv_lora_rank",
+            cause=f"{named} caches a latent"
+            if named
+            else f"{fields.path}{shaping} speaks of attention that caches a latent",
+        )
+
+
+HALVES = ("qk_nope_head_dim", "qk_rope_head_dim")
+"""The parts of a key, with a position and without, that only latent attention tells apart."""
+
+
+def _caches_latents(name: str) -> bool:
+    known = of_architecture(name)
+    return known is not None and isinstance(known.value("kv_lora_rank"), int)
 
 
 def latent_layer(fields: Fields, *, owns_indexer: bool, rotates: bool = True) -> Latent:

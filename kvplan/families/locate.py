@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from kvplan.errors import MissingField, Unsupported
-from kvplan.families.defaults import class_defaults, is_encoder
-from kvplan.families.fields import Fields, Ledger
+from kvplan.families.attention import HEADS, WIDTH
+from kvplan.families.defaults import class_defaults, is_encoder, of_architecture
+from kvplan.families.fields import Fields, Ledger, class_names
 from kvplan.text import any_of
 
 NESTED = ("text_config", "llm_config", "language_config", "llm_cfg", "thinker_config", "language_model", "decoder")
@@ -25,9 +26,11 @@ def text_fields(config: Mapping[str, Any]) -> Fields:
     """The object that describes the language model, found by its fields.
 
     A nested object wins over the top level when it has a layer count; a nested object without one still counts when the
-    top level has none either, because multimodal configs save only what differs from the nested class's defaults.
+    top level has none either, because multimodal configs save only what differs from the nested class's defaults. Where
+    the type's class looks into a nested object alone, what stands at the top counts for nothing, and a nested object that
+    is left out is the class's own.
 
-    Raises: MissingField if nothing has a layer count, Unsupported for a wrapper whose files sit elsewhere.
+    Raises: MissingField if nothing has a layer count, or if it stands where the type's class doesn't look.
     """
     ledger = Ledger()
     return _descend(config, "", None, (), ledger)
@@ -39,17 +42,22 @@ def _descend(
     stated = node.get("model_type")
     model_type = stated if isinstance(stated, str) else inherited
     defaults = class_defaults(model_type)
-    here = Fields(node, path, defaults, ledger, parents, core_defaults=bool(parents))
+    here = Fields(node, path, defaults, ledger, parents)
     nested = [(key, node[key]) for key in NESTED if isinstance(node.get(key), Mapping)]
     for key, inner in nested:
         if _has_layers(inner) or any(isinstance(inner.get(deeper), Mapping) for deeper in NESTED):
             return _descend(inner, f"{path}{key}.", defaults.nested_type(key), (node, *parents), ledger)
-    if _has_layers(node):
+    if _has_layers(node) and (defaults.text_key is None or parents or _of_other_code(node)):
         return _flat(here)
     for key, inner in nested:
         inner_type = inner.get("model_type") or defaults.nested_type(key)
         if inner and class_defaults(inner_type).known:
+            flat = here.unread(*LAYER_COUNTS)
+            if flat is not None:
+                here.note(f"{path}{flat} at the top is ignored: the class of {model_type} looks into {key} alone.")
             return _descend(inner, f"{path}{key}.", inner_type, (node, *parents), ledger)
+    if defaults.text_key is not None and not nested:
+        return _unsaid(here, defaults.text_key)
     if parents and defaults.known:
         return here
     if nested:
@@ -64,6 +72,38 @@ def _descend(
         cause="no layer count at the top level or in " + ", ".join(NESTED[:5]),
         hint="is this the config.json of a language model? an adapter, tokenizer or vision config has no KV cache",
     )
+
+
+def _of_other_code(node: Mapping[str, Any]) -> bool:
+    """Whether a config names its model's class, and one that transformers doesn't have: nor is its config's class there.
+
+    LLaVA's own code calls its model LlavaLlamaForCausalLM and its type llava, and has all fields at the top.
+    """
+    names = class_names(node)
+    return bool(names) and not any(of_architecture(name) for name in names)
+
+
+def _unsaid(here: Fields, key: str) -> Fields:
+    """A language model that a whole leaves out: its class's own.
+
+    Raises: MissingField where its dimensions stand at the top, at which that class doesn't look.
+    """
+    flat = here.unread(*LAYER_COUNTS, *WIDTH, *HEADS)
+    text_type = here.defaults.nested_type(key)
+    if flat is not None:
+        alone = f', or "model_type": "{text_type}" if that is all there is' if text_type else ""
+        raise MissingField(
+            here.path + key,
+            cause=f"{here.path}{flat} stands at the top, where the class of {here.model_type} doesn't look: it would build "
+            "the language model of its own defaults",
+            hint=f'move the language model\'s fields into "{key}": {{...}}{alone}',
+        )
+    inner = Fields({}, f"{here.path}{key}.", here.defaults.nested(key), here.ledger, (here.node, *here.parents))
+    if inner.defaults.text_key is not None:
+        return _unsaid(inner, inner.defaults.text_key)
+    if "num_hidden_layers" not in inner.defaults.values:
+        raise MissingField(here.path + key)
+    return inner
 
 
 def _flat(here: Fields) -> Fields:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kvplan.errors import BadField, MissingField, Unsupported
 from kvplan.families.fields import Fields
@@ -39,8 +39,7 @@ def layer_count(fields: Fields) -> int:
     stated = None
     if fields.of_class(*names) is None and fields.unread(*names) is None:
         listed = fields.items("layers_block_type", "layer_types", "block_configs")
-        pattern = fields.text("hybrid_override_pattern")
-        stated = len(listed or pattern or "") or None
+        stated = len(listed or _override(fields) or ()) or None
     stated = stated or fields.core(*names)
     if stated is None:
         raise MissingField(any_of(fields.path + name for name in names[:3]))
@@ -68,11 +67,14 @@ WITHOUT_WINDOW = {SLIDING: FULL, BOTH_SLIDING: BOTH}
 
 
 def _windows_off(fields: Fields) -> bool:
-    """Whether the config has no window whatever it calls its layers: by a null, or by the switch of a class that has one.
+    """Whether the config has no window whatever it calls its layers: by a null, a 0, or the switch of a class that has one.
 
-    Source: transformers 5.23 models/qwen2, sliding_window if use_sliding_window else None; vLLM 0.33 models/exaone4.py.
+    Source: transformers 5.23 models/qwen2, sliding_window if use_sliding_window else None; vLLM 0.33 models/exaone4.py, and
+    config/model.py, which takes 0 for null.
     """
     if fields.whole(*WINDOWS, least=-1) is None and fields.stated_null(WINDOWS[0]):
+        return True
+    if fields.whole(WINDOWS[0], least=-1) == 0:
         return True
     return switched(fields) and fields.flag("use_sliding_window") is False
 
@@ -139,13 +141,26 @@ MOST_DRAFTS = 64
 
 
 def _letters(fields: Fields, count: int) -> tuple[str, ...] | None:
-    pattern = fields.text("hybrid_override_pattern")
+    pattern = _override(fields)
     if pattern is None:
         return None
-    unknown = sorted(set(pattern) - set(LETTERS))
-    if unknown:
-        raise Unsupported(f"{fields.path}hybrid_override_pattern has a letter {unknown[0]!r} that kvplan doesn't know")
+    unknown = next((letter for letter in pattern if not isinstance(letter, str) or letter not in LETTERS), None)
+    if unknown is not None:
+        raise Unsupported(f"{fields.path}hybrid_override_pattern has a letter {unknown!r} that kvplan doesn't know")
     return tuple(LETTERS[str(letter)] for letter in _one_each(fields, "hybrid_override_pattern", pattern, count))
+
+
+def _override(fields: Fields) -> tuple[object, ...] | None:
+    """The letters of hybrid_override_pattern: a string's, or a list's entries, which its class goes through alike.
+
+    Source: transformers 5.23 models/nemotron_h, _pattern_to_list.
+
+    Raises: BadField for anything else.
+    """
+    found = fields.find("hybrid_override_pattern")
+    if found is not None and not isinstance(found[1], str | list | tuple):
+        raise BadField(fields.path + found[0], found[1], "a string of letters, one a layer")
+    return None if found is None else tuple(found[1])
 
 
 def _switches(name: str, off: str, on: str) -> Callable[[Fields, int], tuple[str, ...] | None]:
@@ -179,13 +194,21 @@ def _indices(name: str, chosen: str, rest: str) -> Callable[[Fields, int], tuple
 
 
 def _kimi(fields: Fields, count: int) -> tuple[str, ...] | None:
+    """Kimi's lists of layer numbers, in linear_attn_config; an object of that name may be another's, or nobody's."""
+    found = fields.node.get("linear_attn_config")
+    its_own = isinstance(found, Mapping) and any(found.get(name) is not None for name in KIMI_LAYERS)
+    if not found or not fields.defaults.reads("linear_attn_config") or not (its_own or fields.defaults.known):
+        return None
     linear = fields.child("linear_attn_config")
-    if linear is None or not linear.node:
+    if linear is None:
         return None
     full, state = linear.wholes("full_attn_layers", least=1) or (), linear.wholes("kda_layers", least=1) or ()
     if sorted((*full, *state)) != list(range(1, count + 1)):  # counted from 1
         raise BadField(f"{linear.path}kda_layers", list(state), f"with full_attn_layers, each of 1 to {count} once")
     return tuple(FULL if layer + 1 in full else STATE for layer in range(count))
+
+
+KIMI_LAYERS = ("kda_layers", "full_attn_layers")
 
 
 def _period(fields: Fields, count: int) -> tuple[str, ...] | None:
@@ -254,12 +277,14 @@ def _windows(fields: Fields, count: int) -> tuple[str, ...] | None:
             first = fields.whole_or_default("max_window_layers")
         if first is not None:
             return tuple(SLIDING if layer >= first else FULL for layer in range(count))
-    return _local_global(fields, count) or _by_class(fields, count) or (SLIDING,) * count
+    found = _local_global(fields, count) or _by_class(fields, count) or (SLIDING,) * count
+    _note_unread_period(fields, found)
+    return found
 
 
 def _class_counts_windows(fields: Fields) -> bool:
     """Whether max_window_layers means anything: known classes without a per-layer list slide everywhere (qwen3_moe)."""
-    return not fields.defaults.known or "layer_types" in fields.defaults.values.get("lists", {})
+    return not fields.defaults.known or bool(fields.defaults.builds("layer_types"))
 
 
 def window(fields: Fields) -> int | None:
@@ -282,43 +307,69 @@ def window(fields: Fields) -> int | None:
     return default
 
 
+PERIODS = ("sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers", "layer_switch")
+"""Fields that say how often a layer is full among those with a window."""
+
+
 def _local_global(fields: Fields, count: int) -> tuple[str, ...] | None:
-    """sliding_window_pattern n, or global_attn_every_n_layers n: every n-th layer is full. "LLLG": a cycle."""
-    names = ("sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers", "layer_switch")
+    """Every n-th layer is full, by those of PERIODS that the type's class reads. "LLLG": a cycle."""
+    names = tuple(filter(fields.defaults.reads, PERIODS))
     found = fields.find(*names)
     if found is not None and isinstance(found[1], str):
         if not found[1] or set(found[1]) - set(LOCAL_GLOBAL):
             raise BadField(fields.path + found[0], found[1], "letters L (window) and G (full)")
-        letters = [found[1][layer % len(found[1])] for layer in range(count)]
-        return _last_full(fields, tuple(LOCAL_GLOBAL[letter] for letter in letters))
-    every = fields.whole_or_default(*names)
-    if every is None:
-        return None
-    return _last_full(fields, tuple(FULL if (layer + 1) % every == 0 else SLIDING for layer in range(count)))
+        return tuple(LOCAL_GLOBAL[found[1][layer % len(found[1])]] for layer in range(count))
+    period = fields.whole_or_default(*names)
+    return None if period is None else _every(period, count, first=_first_is_full(fields))
 
 
-def _last_full(fields: Fields, found: tuple[str, ...]) -> tuple[str, ...]:
-    """Some classes make the last layer full whatever the cycle says."""
-    suffix = fields.defaults.values.get("lists", {}).get("layer_types", {}).get("suffix")
-    return (*found[:-1], FULL) if suffix == ["full_attention"] else found
+def _every(period: int, count: int, *, first: bool) -> tuple[str, ...]:
+    """Every n-th of `count` layers is full, beginning with the first one or with the n-th."""
+    return tuple(FULL if (layer + (not first)) % period == 0 else SLIDING for layer in range(count))
+
+
+def _first_is_full(fields: Fields) -> bool:
+    """Whether the class counts from a full layer on, as modernbert-decoder's does, by the list that it builds."""
+    both = len(fields.defaults.builds("layer_types")) > 1
+    return both and fields.defaults.pattern("layer_types", 1) == ("full_attention",)
+
+
+def _note_unread_period(fields: Fields, found: tuple[str, ...]) -> None:
+    """Say so where a config has a period that its type's class doesn't read, and that would tell layers apart otherwise."""
+    name = fields.unread(*PERIODS)
+    period = fields.node.get(name) if name is not None else None
+    if isinstance(period, int) and period > 0 and _every(period, len(found), first=False) != found:
+        fields.note(f"{fields.path}{name} = {period} is ignored: the class of {fields.model_type} doesn't read it.")
+
+
+LISTS = ("layer_types", "layers_block_type")
+"""Per-layer lists that classes build when a config leaves them out."""
 
 
 def _by_class(fields: Fields, count: int) -> tuple[str, ...] | None:
-    """The per-layer list that the model type's class builds when the config leaves it out."""
-    for name in ("layer_types", "layers_block_type"):
-        entries = fields.defaults.pattern(name, count)
-        if entries is not None:
-            found = tuple(WORDS.get(entry, "") for entry in entries)
-            if all(found):
-                fields.note_default(name, sorted(set(entries)))
-                return found
-    return None
+    """The per-layer list that the model type's class builds when the config leaves it out.
+
+    Raises: MissingField where what it builds for so many layers isn't known; Unsupported for a kind that isn't.
+    """
+    name = next((name for name in LISTS if fields.defaults.builds(name)), None)
+    if name is None:
+        return None
+    entries = fields.defaults.pattern(name, count)
+    if entries is None:
+        raise MissingField(
+            fields.path + name,
+            cause=f"the class of {fields.model_type} fills it for a model of its own, which hasn't {count} layers",
+            hint=f"add {fields.path}{name} with one entry a layer",
+        )
+    found = tuple(_word(fields, name, entry) for entry in entries)
+    fields.note_default(name, sorted(set(entries)))
+    return found
 
 
-def _class_states(fields: Fields, count: int) -> tuple[str, ...] | None:
-    """A class whose default list has states in it, for a config that says nothing of its layers' kinds."""
+def _class_kinds(fields: Fields, count: int) -> tuple[str, ...] | None:
+    """A class whose default list is of more than windows, for a config that says nothing of its layers' kinds."""
     found = _by_class(fields, count)
-    return found if found is not None and STATE in found else None
+    return found if found is not None and set(found) - {FULL, SLIDING} else None
 
 
 RULES: tuple[Callable[[Fields, int], tuple[str, ...] | None], ...] = (
@@ -333,7 +384,7 @@ RULES: tuple[Callable[[Fields, int], tuple[str, ...] | None], ...] = (
     _period,
     _interval,
     _chunks,
-    _class_states,
+    _class_kinds,
     _windows,
 )
 """Rules in the order they are believed: lists first, then periods, then windows."""

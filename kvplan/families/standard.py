@@ -35,7 +35,7 @@ def _account_for_states(fields: Fields, kinds: tuple[str, ...]) -> None:
     if fields.has("layer_types", "layers_block_type", "attn_type_list") or {*kinds} & {patterns.STATE, patterns.BOTH}:
         return
     for names, _ in recurrent.LAWS:
-        found = fields.find(*names)
+        found = fields.find(*filter(fields.defaults.reads, names))
         if found is not None:
             raise Unsupported(
                 f"{fields.path}{found[0]} shapes a recurrent state, but no field says which layers keep one",

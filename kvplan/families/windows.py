@@ -47,6 +47,9 @@ def _stated(fields: Fields, name: str) -> object:
 
 def _kinds(fields: Fields, count: int) -> tuple[str, ...]:
     stated = fields.items("layer_types")
-    if stated is None and "layer_types" in fields.defaults.values.get("lists", {}):
+    words = fields.defaults.builds("layer_types") if stated is None else frozenset()
+    if not words <= patterns.WORDS.keys():
+        stated = fields.defaults.pattern("layer_types", count)
+    elif words:
         stated = tuple(LISTED.get(kind, kind) for kind in patterns.kinds(fields, count))
     return tuple(dict.fromkeys(map(str, stated or ())))

@@ -242,3 +242,35 @@ def test_a_window_of_minus_one_where_a_layer_asks_for_it(name, refused):
             negative.check(model, rules(NEWEST))
     else:
         negative.check(model, rules(NEWEST))
+
+
+@pytest.mark.parametrize(("version", "refused"), [((0, 18, 1), True), ((0, 19, 0), False), (NEWEST, False)])
+def test_a_window_of_zero_is_none_from_0_19(version, refused):
+    """0.19's config/model.py is the first that takes it for null."""
+    model = checkpoint("gemma-2-2b", sliding_window=0)
+    if refused:
+        with pytest.raises(Unsupported, match="takes the sliding_window of"):
+            negative.check(model, rules(version))
+    else:
+        negative.check(model, rules(version))
+
+
+MUSE = {
+    "architectures": ["MuseGlimmerForConditionalGeneration"], "model_type": "muse_glimmer",
+    "text_config": {
+        "model_type": "muse_glimmer_text", "hidden_size": 6656, "num_hidden_layers": 52, "num_attention_heads": 32,
+        "num_key_value_heads": 2, "head_dim": 128, "intermediate_size": 19968, "sliding_window": 2048, "vocab_size": 202048,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "context", "pool"),
+    [
+        (MUSE, {}, 131_072, (100_824, 1_134_254)),  # full layers counted from the last, by its class
+        ("gpt-oss-20b", {"sliding_window": 0}, 131_072, (27_306, 436_896)),
+    ],
+)
+def test_windows_that_a_config_leaves_to_its_class(name, fields, context, pool):
+    """0.33's planner with 20 GiB on an H100."""
+    assert planned(checkpoint(name, **fields), context, gib=20) == pool

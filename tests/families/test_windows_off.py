@@ -26,6 +26,12 @@ def test_a_null_is_no_window(name, layers):
     assert kinds(changed(name, sliding_window=None)) == {("full", None): layers}
 
 
+@pytest.mark.parametrize(("name", "layers"), [("exaone-4.0-32b", 64), ("gpt-oss-20b", 24), ("gemma-3-1b", 26)])
+def test_nor_is_a_zero(name, layers):
+    """vLLM 0.33 config/model.py: if self.get_sliding_window() == 0, the text config's sliding_window is None."""
+    assert kinds(changed(name, sliding_window=0)) == {("full", None): layers}
+
+
 @pytest.mark.parametrize(
     ("switch", "kind"), [(False, ("full", None)), (None, ("full", None)), (True, ("sliding", 2048))]
 )

@@ -15,7 +15,10 @@ effective       {field: value}: with all defaults, the class ends with this valu
 lists           {field: {"prefix", "cycle", "suffix"}}: the per-layer list the class computes when the file has none;
                 layer i takes prefix[i], or suffix counted from the end, or cycle[(i - len(prefix)) % len(cycle)].
                 Checked at several depths; a list that follows no such law at another depth is run-length coded as
-                "runs", for the class's own default depth only; a list of layer numbers is given as "indices"
+                "runs", for the class's own default depth only; a list of layer numbers is given as "indices".
+                "reversed" holds the law of the list read from its end
+flat            true where fields beside the nested text configuration reach it: its layers follow the outer count
+architectures   the classes that run or generate with the type
 sub_configs     {key: {"model_type": type, field: default}}: the nested configuration made when the file has none;
                 fields appear only where they differ from the defaults of that type, or where the type is not listed
 kwargs          {field: default}: names the class accepts beside its fields, with the default it uses for each
@@ -113,6 +116,13 @@ def is_layer_list(name: str, value: Any) -> bool:
 def generative_types() -> set[str]:
     """List the model types that transformers can generate with."""
     return {name for task in GENERATIVE for name in getattr(modeling_auto, f"MODEL_FOR_{task}_MAPPING_NAMES")}
+
+
+def architectures(model_type: str) -> list[str]:
+    """List the classes that run or generate with a model type."""
+    tables = (getattr(modeling_auto, f"MODEL_FOR_{task}_MAPPING_NAMES") for task in GENERATIVE)
+    found = (table.get(model_type) for table in (modeling_auto.MODEL_MAPPING_NAMES, *tables))
+    return sorted({name for each in found if each for name in ((each,) if isinstance(each, str) else each)})
 
 
 def encoders() -> list[str]:
@@ -261,8 +271,17 @@ def layer_list(cls: type[PreTrainedConfig], name: str, value: Any) -> Json:
             return {"runs": runs(own)}
         if made is not None:
             lists[depth + extra] = made
-    found = law(lists) if len(lists) > 1 else None
+    found = either_end(lists) if len(lists) > 1 else None
     return found or {"runs": runs(own)}
+
+
+def either_end(lists: dict[int, list[Any]]) -> Json | None:
+    """Find the law of a list counted from its beginning, else counted from its end."""
+    found = law(lists)
+    if found is not None:
+        return found
+    counted_back = law({depth: values[::-1] for depth, values in lists.items()})
+    return None if counted_back is None else {"reversed": counted_back}
 
 
 def tidy(value: Any) -> Any:
@@ -298,6 +317,17 @@ def nested(cls: type[PreTrainedConfig]) -> tuple[Json, set[str]]:
     return out, types
 
 
+def reads_flat(cls: type[PreTrainedConfig]) -> bool:
+    """Say whether a layer count beside the nested text configuration becomes that configuration's own."""
+    with contextlib.suppress(Exception):
+        whole = cls()
+        text = whole.get_text_config(decoder=True)
+        flat: Json = {"num_hidden_layers": text.num_hidden_layers + 1}
+        found: int = cls(**flat).get_text_config(decoder=True).num_hidden_layers
+        return text is not whole and found == text.num_hidden_layers + 1
+    return False
+
+
 def describe(cls: type[PreTrainedConfig]) -> tuple[Json, set[str]]:
     """Describe one configuration class, and name the types nested in it."""
     raw = {k: v for k, v in raw_defaults(cls).items() if sizes(k)}
@@ -305,7 +335,13 @@ def describe(cls: type[PreTrainedConfig]) -> tuple[Json, set[str]]:
     line: Json = {k: tidy(v) for k, v in raw.items() if plain(v) and k not in subs}
     names = {k: v for k, v in cls.attribute_map.items() if sizes(k) and sizes(v)}
     kwargs = {k: v for k, v in accepted_kwargs(cls).items() if sizes(k) and k not in raw}
-    more = {"attribute_map": names, "kwargs": kwargs, "sub_configs": subs}
+    more = {
+        "attribute_map": names,
+        "kwargs": kwargs,
+        "sub_configs": subs,
+        "architectures": architectures(cls.model_type),
+    }
+    more["flat"] = bool(subs) and reads_flat(cls)
     try:
         start = {k: v for k, v in visible(cls()).items() if sizes(k)}
     except Exception as error:

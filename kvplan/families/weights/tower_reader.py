@@ -114,7 +114,7 @@ def _tower_fields(top: Mapping[str, Any], key: str, text: Fields) -> tuple[Field
         node = {**{key: suggested[key] for key in ("model_type",) if key in suggested}, **stated}
     by_class, by_config = str(suggested.get("model_type") or ""), str(node.get("model_type") or "")
     tower_type = by_config if not by_class or (by_class in GENERIC and by_config in TOWERS) else by_class
-    return Fields(node, f"{key}.", class_defaults(tower_type), text.ledger, core_defaults=True), tower_type
+    return Fields(node, f"{key}.", class_defaults(tower_type), text.ledger), tower_type
 
 
 def _stack(
