@@ -101,7 +101,7 @@ LORA_TARGETS = Option(
 )
 ENABLE_PREFIX_CACHING = Option(
     "enable_prefix_caching",
-    "prefix caching, also where the engine's default is off: recurrent state before vLLM 0.26",
+    "prefix caching, also where the engine's default is off: recurrent state before vLLM 0.28",
     switch,
 )
 NO_PREFIX_CACHING = Option("no_prefix_caching", "no prefix caching", switch)

@@ -223,6 +223,17 @@ def test_qwen3_5_35b_by_hand():
     assert made.request - off.request >= 3
 
 
+@pytest.mark.parametrize(
+    ("version", "kept"), [("0.25.1", False), ("0.26.0", False), ("0.27.1", False), ("0.28.0", True)]
+)
+def test_hybrids_cache_prefixes_by_default_since_0_28(version, kept):
+    """engine/arg_utils.py of each: 0.26 and 0.27 leave hybrids out of the default ("not model_config.is_hybrid")."""
+    started = registry.engine(f"vllm@{version}").start(
+        Setup(load_model("qwen3.5-35b-a3b"), H100, ONE, None, Options(), 8192)
+    )
+    assert started.made.settings.aligned is kept
+
+
 def test_latents_and_indexers_share_a_group():
     made = plan("deepseek-v3.2", context=32_768)
     assert made.stages == (61 * 64 * (576 * 2 + 132),)
@@ -641,7 +652,7 @@ def test_the_first_releases_dont_start_with_prefix_caching_of_states():
         own.start(Setup(model, H100, Parallel(tp=8), kv, Options(prefix_caching=True), 8192))
 
 
-@pytest.mark.parametrize(("version", "used"), [("0.17.1", "false"), ("0.26.0", "true"), ("0.33.0", "true")])
+@pytest.mark.parametrize(("version", "used"), [("0.17.1", "false"), ("0.27.1", "false"), ("0.28.0", "true")])
 def test_the_default_for_states_is_among_what_was_assumed(version, used):
     own = registry.engine(f"vllm@{version}")
     told = own.start(Setup(load_model("qwen3.5-35b-a3b"), H100, Parallel(tp=2), None, Options(), 8192)).budget().assumed
@@ -662,6 +673,18 @@ def test_a_log_of_states_with_prefixes_cached():
     ]
     assert found[0] <= 12.915
     assert found[1] >= 12.905
+
+
+@pytest.mark.parametrize(
+    ("gib", "options", "tokens"), [(8.82, Options(), 141_036), (9.75, Options(max_num_seqs=16), 155_600)]
+)
+def test_logs_of_states_without_prefixes_cached(gib, options, tokens):
+    """Qwen3.8-27B, of Qwen3.5-27B's layers, on an L40S by vLLM 0.26.0 at 131,072 tokens."""
+    own = registry.engine("vllm@0.26.0").start(
+        Setup(load_model("qwen3.5-27b"), load_gpu("l40s"), ONE, None, options, 131_072)
+    )
+    low, high = (own.capacity(int((gib + off) * 2**30)).kv_tokens for off in (-0.005, 0.005))
+    assert low <= tokens <= high
 
 
 @pytest.mark.parametrize("tp", [3, 5, 40])

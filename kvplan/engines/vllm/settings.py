@@ -183,7 +183,7 @@ def _crosses(model: Model) -> bool:
 
 
 def _caches_prefixes(model: Model, options: Options, rules: Rules) -> bool:
-    """As asked; by default, embedders do, models without attention and encoder-decoders don't, and hybrids since 0.26."""
+    """As asked; by default, embedders do, models without attention and encoder-decoders don't, and hybrids since 0.28."""
     if options.prefix_caching is not None:
         return options.prefix_caching
     if is_pooling(model):

@@ -114,8 +114,7 @@ CHANGES: tuple[Change, ...] = (
            "config/vllm.py", (("second_named", FIRST_SERVED), ("second_others", "dense"))),
     Change((0, 26, 0), "the second model runner serves Inkling and LongCat-Flash with n-grams, and copies no logits",
            "config/vllm.py, v1/worker/gpu/sample/sampler.py", (("second_named", NEXT_SERVED), ("second_logits", "as they are"))),
-    Change((0, 26, 0), "windows are charged for the step in flight too; hybrids cache prefixes by default",
-           "v1/kv_cache_interface.py, config/model.py", (("overlap", "dense"), ("hybrid_prefix_caching", True))),
+    Change((0, 26, 0), "windows are charged for the step in flight too", "v1/kv_cache_interface.py", (("overlap", "dense"),)),
     Change((0, 26, 0), "latents whose parts of a head no kernel for prompts has are refused", "v1/attention/backends/mla/prefill",
            (("prefill_sizes", True),)),
     Change((0, 27, 0), "concurrency counts each group's own pages; blocks of latents beside states are multiples of 128",
@@ -133,6 +132,7 @@ CHANGES: tuple[Change, ...] = (
             ("second_not_amd", frozenset({"DeepseekV4ForCausalLM"})), ("second_logits", "as they are"))),
     Change((0, 28, 0), "prefix caching keeps states at the ends of blocks, whatever the recurrence",
            "model_executor/models/config.py", (("cached_states", "block ends"),)),
+    Change((0, 28, 0), "hybrids cache prefixes by default", "engine/arg_utils.py", (("hybrid_prefix_caching", True),)),
     Change((0, 28, 0), "steps of 16,384 tokens from 160 GiB", "engine/arg_utils.py",
            (("batches", (Batches(16384, 1024), _LARGE, _SMALL)),)),
     Change((0, 29, 0), "one block is withheld when the longest request is checked; pages of all sizes are packed; every "
