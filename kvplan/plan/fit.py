@@ -207,6 +207,8 @@ def _too_much(request: Request, budget: Budget) -> NoFit | None:
 def _judge(request: Request, started: Started, kv_bytes: int, own: Capacity | Refusal) -> Fit | NoFit:
     if isinstance(own, Refusal):
         return NoFit(own.binding, own.needed_bytes - kv_bytes, own.message, own.max_context)
+    if not own.max_sequences:
+        return _not_one(request, own, started.reserved())
     wanted = request.concurrency
     if wanted is not None and own.max_sequences < wanted:
         if own.binding == "max_num_seqs":
@@ -214,6 +216,16 @@ def _judge(request: Request, started: Started, kv_bytes: int, own: Capacity | Re
             return NoFit("max_num_seqs", 0, reason, own.max_context)
         return _too_many(request, own, wanted, started.reserved())
     return Fit(own.binding, own.max_sequences)
+
+
+def _not_one(request: Request, own: Capacity, each: int) -> NoFit:
+    """An engine that starts, with a pool that holds no request of the length. each: bytes of one on the fullest GPU."""
+    title = request.engine.words.title
+    reason = (
+        f"{title} starts, but a request of {request.context:,} tokens would wait for ever: it takes {format_bytes(each)} of a "
+        f"cache of {format_bytes(own.kv_bytes)}; {own.max_context:,} tokens would run"
+    )
+    return NoFit("longest_request", max(1, each - own.kv_bytes), reason, own.max_context)
 
 
 def _too_many(request: Request, own: Capacity, wanted: int, each: int) -> NoFit:

@@ -248,3 +248,11 @@ def test_a_pool_that_admits_not_one_sequence_is_a_no(release: str):
     found = run_json(*words)
     assert found["verdict"] == "does_not_fit"
     assert found["decode"] is None
+
+
+def test_a_pool_without_room_for_one_request_says_what_happens():
+    words = ("fit", "llama-4-scout", "--gpu", "h200", "--tp", "8", "--engine", "vllm@0.13.0", "--ctx", "10485760")
+    found = run(*words, "--kv-memory", "88.38GiB")
+    assert found.code == 1
+    assert "a request of 10,485,760 tokens" in " ".join(found.out.split())
+    assert "3,861,376 tokens would run" in " ".join(found.out.split())

@@ -8,7 +8,7 @@ import pytest
 
 from kvplan.arch.formats import parse_kv_format
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Capacity, Options, Setup
+from kvplan.engines.base import Capacity, Options, Refusal, Setup
 from kvplan.engines.registry import engine
 from kvplan.engines.vllm.blocks.groups import Cached, layout
 from kvplan.engines.vllm.blocks.specs import Demand, Spec
@@ -256,3 +256,23 @@ def test_what_a_step_holds_does_not_depend_on_the_length():
     held = rules(NEWEST)
     one, other = (steps(model, H100, each, held, Options()) for each in (made[0], replace(made[1], length=8192)))
     assert one == other
+
+
+def test_chunks_were_checked_as_full_layers_at_first():
+    """vllm-project/vllm#19407: Scout on eight GPUs with 88.38 GiB each asks for 240.00 GiB: 48 layers x 2 x 128 x 2 B x 10,485,760."""
+    found = capacity("llama-4-scout", "0.9.1", 10_485_760, 88.38, gpu=H200, parallel=Parallel(tp=8))
+    assert isinstance(found, Refusal)
+    assert found.needed_bytes == 240 * GIB == 48 * 2 * 128 * 2 * 10_485_760
+
+
+@pytest.mark.parametrize(
+    ("version", "sequences", "longest"),
+    [("0.10.0", 0, 3_861_376), ("0.13.0", 0, 3_861_376), ("0.14.0", 1, 10_485_760)],
+)
+def test_a_request_that_starts_and_never_runs_is_no_fit(version, sequences, longest):
+    """Until 0.14 the check counts chunks, and blocks are held for all tokens: 88.38 GiB hold 241,336 blocks of 16."""
+    found = capacity("llama-4-scout", version, 10_485_760, 88.38, gpu=H200, parallel=Parallel(tp=8))
+    assert isinstance(found, Capacity)
+    assert (found.max_sequences, found.max_context) == (sequences, longest)
+    if not sequences:
+        assert longest == int(88.38 * GIB) // (48 * 16 * 2 * 128 * 2) * 16

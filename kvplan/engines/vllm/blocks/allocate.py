@@ -152,19 +152,27 @@ def _check(made: Plan, stage: int, per_block: int, available: int) -> Refusal | 
 
 
 def longest_everywhere(made: Plan, available: int) -> int:
-    """The longest request that every stage takes with `available` bytes, up to max_model_len; 0 if there is none.
+    """The longest request that every stage takes and holds with `available` bytes, up to max_model_len; 0 if there is none.
 
     vLLM's text states the refusing rank's own, which the next rank may refuse.
     """
     withheld = 1 if made.rules.null_block else 0
     return min(
         (
-            longest(made, stage, available - withheld * per_block)
+            min(longest(made, stage, available - withheld * per_block), _longest_held(made, available // per_block))
             for stage, per_block in enumerate(made.stages)
             if per_block
         ),
         default=made.settings.length,
     )
+
+
+def _longest_held(made: Plan, blocks: int) -> int:
+    """The longest request that so many blocks hold: a check that adds up layers may take more than they do."""
+    if not made.rules.by_layer:
+        return made.settings.length
+    demand = made.settings.demand
+    return largest(lambda length: made.layout.blocks(replace(demand, length=length)) <= blocks, made.settings.length)
 
 
 def longest(made: Plan, stage: int, usable: int) -> int:
@@ -174,7 +182,9 @@ def longest(made: Plan, stage: int, usable: int) -> int:
 
 def _unpadded(cached: list[Cached], rules: Rules) -> tuple[tuple[Spec, int], ...]:
     """Layers and their stages, for versions whose check adds them up."""
-    return tuple((layer.spec, layer.stage) for layer in cached) if rules.by_layer else ()
+    if not rules.by_layer:
+        return ()
+    return tuple((layer.spec if rules.chunks_checked else layer.spec.whole, layer.stage) for layer in cached)
 
 
 def _chunks(cached: list[Cached]) -> bool:

@@ -73,6 +73,11 @@ class Spec:
         return min(kept, demand.length)
 
     @property
+    def whole(self) -> Spec:
+        """The same layer, keeping every token if it had chunks."""
+        return replace(self, kind="full", span=None) if self.kind == "chunked" else self
+
+    @property
     def family(self) -> Hashable:
         """Layers of one family and one block size may share a group though their pages differ."""
         if self.kind in FULL_LENGTH:

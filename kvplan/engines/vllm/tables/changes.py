@@ -43,6 +43,8 @@ CHANGES: tuple[Change, ...] = (
     Change((0, 9, 0), "an A100 is given a small GPU's steps", "engine/arg_utils.py", (("slow_but_large", ("a100",)),)),
     Change((0, 9, 1), "windows and states have block tables of their own; the printed size is blocks / groups x block",
            "v1/core/kv_cache_utils.py", (("groups", True), ("token_line", "smallest_group")), sure=False),
+    Change((0, 10, 0), "the check of the longest request counts chunked attention's chunks", "v1/kv_cache_interface.py ChunkedLocalAttentionSpec",
+           (("chunks_checked", True),)),
     Change((0, 10, 1), "the cache has no window where full and windowed layers are listed", "engine/arg_utils.py",
            (("cache_window", "unless interleaved"),)),
     Change((0, 10, 1), "latents on data-center Blackwell have blocks of 128 tokens", "platforms/cuda.py check_and_update_config",

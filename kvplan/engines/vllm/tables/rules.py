@@ -129,6 +129,8 @@ class Rules:
     """Whether concurrency counts in pages of the first group."""
     by_layer: bool = True
     """Whether the check of the longest request adds up layers, before pages are padded."""
+    chunks_checked: bool = False
+    """Whether that counts chunks as chunks, and not as layers that keep every token."""
     null_block: bool = False
     """Whether that check withholds a block."""
 
