@@ -22,7 +22,7 @@ from kvplan.engines.vllm.settings import settings as steps
 from kvplan.engines.vllm.tables.changes import CHANGES, rules
 from kvplan.engines.vllm.tables.rules import Batches
 from kvplan.engines.vllm.tables.versions import NEWEST, OLDEST, parse, text
-from kvplan.errors import CannotSplit, KvplanError, UnknownName, Unsupported, UsageError
+from kvplan.errors import CannotSplit, KvplanError, UnknownName, Unsupported, UsageError, WontStart
 from kvplan.families import read
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
@@ -232,6 +232,20 @@ def test_hybrids_cache_prefixes_by_default_since_0_28(version, kept):
         Setup(load_model("qwen3.5-35b-a3b"), H100, ONE, None, Options(), 8192)
     )
     assert started.made.settings.aligned is kept
+
+
+@pytest.mark.parametrize("version", ["0.20.0", "0.23.0", "0.28.0"])
+def test_blocks_too_small_for_windows_of_compressed_attention(version):
+    """vLLM 0.23 kv_cache_utils.py: assert max(sm_page_sizes) <= max(all_page_sizes)."""
+    own, setup = (
+        registry.engine(f"vllm@{version}"),
+        Setup(
+            load_model("deepseek-v4-flash"), H100, Parallel(tp=8), parse_kv_format("fp8"), Options(block_size=128), 8192
+        ),
+    )
+    with pytest.raises(WontStart, match="blocks of 128 tokens are too small"):
+        own.start(setup)
+    assert own.start(replace(setup, options=Options())).made.block == 256
 
 
 def test_latents_and_indexers_share_a_group():

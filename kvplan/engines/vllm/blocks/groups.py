@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from kvplan.engines.vllm.blocks.specs import FULL_LENGTH, WINDOWS, Demand, Kind, Spec
 from kvplan.engines.vllm.tables.rules import Rules
-from kvplan.errors import UsageError
+from kvplan.errors import UsageError, WontStart
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Layout:
 def layout(layers: Sequence[Cached], rules: Rules, *, hybrid_manager: bool, packed: bool) -> Layout:
     """Group the layers as vLLM would.
 
-    Raises: UsageError when pages can't be made equal.
+    Raises: UsageError when pages can't be made equal; WontStart where vLLM asserts what they aren't.
     """
     if not hybrid_manager:
         layers = promoted(layers)
@@ -172,9 +172,19 @@ def _tuples(layers: Sequence[Cached]) -> Iterable[Group]:
     """The older way: full-length layers set the page sizes, windows are padded to them and cut into as many layers.
 
     Source: vLLM 0.20 to 0.28 v1/core/kv_cache_utils.py _get_kv_cache_groups_uniform_groups.
+
+    Raises: WontStart for windows that no page is large enough for.
     """
     full = [layer for layer in layers if layer.spec.kind in FULL_LENGTH]
     pages = sorted({layer.spec.page for layer in full})
+    widest = max((layer.spec.page for layer in layers if layer.spec.kind in WINDOWS), default=0)
+    if widest > pages[-1]:
+        raise WontStart(
+            f"blocks of {full[0].spec.block} tokens are too small for the model's windows",
+            cause=f"a window's page has {widest:,} bytes and the largest of compressed entries {pages[-1]:,}: vLLM asserts that "
+            "windows have none larger",
+            hint="leave --block-size out",
+        )
     windows = [
         Cached(layer.spec.padded(min(page for page in pages if page >= layer.spec.page)), layer.stage)
         for layer in layers
