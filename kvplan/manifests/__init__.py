@@ -142,7 +142,7 @@ def _why_unread(node: Node, *, command: bool) -> str | None:
 
 def _is_config(document: Node) -> bool:
     """Whether a document is a `--config` file of vLLM: a model and nothing but flags."""
-    keys = {key.replace("_", "-") for key in document.keys}
+    keys = {names.switched(key.replace("_", "-"))[0] for key in document.keys}
     return "model" in keys and keys <= names.KNOWN
 
 
