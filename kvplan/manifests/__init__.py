@@ -32,7 +32,7 @@ def read(name: str, tree: Tree) -> Served:
 
 def parse(text: str, name: str, tree: Tree) -> Served:
     """The same for its text."""
-    from kvplan.manifests import scripts
+    from kvplan.manifests import scripts, units
 
     if name.endswith((".yaml", ".yml", ".json")) or name == STDIN:
         template = tuple(scripts.templates(text, name))
@@ -40,7 +40,7 @@ def parse(text: str, name: str, tree: Tree) -> Served:
     if is_dockerfile(name.rpartition("/")[2]):
         return _on_lines(scripts.built(text, name, tree))
     if name.endswith(".service"):
-        return _on_lines(scripts.served(scripts.started(text), name, tree, scripts.environment(text)))
+        return _on_lines(units.served(text, name, tree))
     return _on_lines(scripts.served(text, name, tree))
 
 

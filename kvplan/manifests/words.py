@@ -7,7 +7,7 @@ a shell can know - an unset variable, `$(...)`, a positional parameter - becomes
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kvplan.manifests import arithmetic
@@ -22,7 +22,7 @@ _OPERATOR = re.compile(r"&&|\|\||;;|\|&|[\n;&|()]")
 _REDIRECT = re.compile(r"\d*(?:&>>|&>|>>|<<<|<<-|<<|>&|<&|>\||<>|>|<)")
 _FUNCTION = re.compile(r"\([ \t]*\)")
 BLANK = " \t\r"
-__all__ = ["BLANK", "Script", "Word", "commands", "listed", "surrounded"]
+__all__ = ["BLANK", "Script", "Word", "commands", "listed", "pairs", "surrounded"]
 
 _SHOWING = frozenset({"cat", "echo", "printf", "less", "more"})
 
@@ -222,6 +222,14 @@ def commands(script: str, line: int = 1, variables: Mapping[str, str] | None = N
 def listed(text: str, line: int = 1, variables: Mapping[str, str] | None = None) -> list[Word]:
     """A text that is words only, whatever they would mean as commands."""
     return list(_Scanner(text, line, Shape(Variables(text, dict(variables or {})))).only_words())
+
+
+def pairs(words: Iterable[Word]) -> Iterator[tuple[str, str]]:
+    """`NAME=value`, where the value is known."""
+    for word in words:
+        name, equals, value = word.text.partition("=")
+        if equals and word.unknown is None:
+            yield name, value
 
 
 @dataclass(frozen=True, slots=True)
