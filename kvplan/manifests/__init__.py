@@ -151,8 +151,8 @@ def _config(document: Node, name: str) -> Served:
     stem = name.rpartition("/")[2].rpartition(".")[0] or name
     place = Place(name, document.line)
     arguments = Arguments(name)
-    read_config(document, name, 1, arguments)
     try:
+        read_config(document, name, 1, arguments)
         layer = layer_of(arguments)
     except CantRead as error:
         return Served(unread=(Unread(stem, str(error), error.place),))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kvplan.errors import BadFile
@@ -20,6 +20,7 @@ from kvplan.manifests import names
 from kvplan.manifests.command import Arguments, CantRead, FindConfig, Value, tree_of
 from kvplan.manifests.meaning import NEEDED
 from kvplan.manifests.nodes import Node, plain
+from kvplan.manifests.placeholders import marked, whose
 from kvplan.manifests.repairs import meant
 from kvplan.manifests.said import Level, Place
 from kvplan.manifests.words import Word
@@ -38,7 +39,7 @@ def read_arguments(
     Raises: CantRead where an unknown word hides what matters.
     """
     found = Arguments(file, positional, release)
-    rest = list(meant(words, found))
+    rest = list(meant(map(marked, words), found))
     config = _take_config(rest, found)
     if config is not None:
         _read_config(config, find, found)
@@ -68,7 +69,7 @@ def _read_config(word: Word, find: FindConfig, found: Arguments) -> None:
 
     place = Place(found.file, word.line)
     if word.unknown is not None:
-        raise CantRead(f"its --config is {word.unknown}, which only the shell knows", place)
+        raise CantRead(f"its --config is {word.unknown}, {whose(word)}", place)
     config = find(word.text)
     if config is None:
         raise CantRead(f"its --config {word.text} is not here", place)
@@ -97,11 +98,12 @@ def _configured(key: str, node: Node, place: Place, found: Arguments) -> None:
     if node.kind == "bool":
         _configured_switch(name, place, found, on=on, value=bool(plain(node)))
     elif isinstance(node.value, str):
+        word = marked(Word(node.value, place.line))
+        _check_known(name, word, place)
         if name == "model":
-            found.model = Word(node.value, place.line)
-            found.flags["model"] = Value(node.value, place)
-        elif node.kind != "null":
-            found.flags[name] = Value(node.value, place)
+            found.model = word
+        if name == "model" or node.kind != "null":
+            found.flags[name] = Value(node.value, place, unknown=word.unknown is not None)
         elif name in names.NEVER_NONE or names.takes(name, found.release) == "switch":
             text = f"vLLM refuses `{key}:` without a value in a --config file: it reads --{key} None"
             found.remark("bad-argument", text, place, "error", about=name)
@@ -146,8 +148,7 @@ class _Reader:
     def bare(self, word: Word) -> None:
         place = Place(self.found.file, word.line)
         if word.unknown is not None and (self.named or not self.positional):
-            self.found.remark("unread-arguments", f"{word.unknown} may add flags that kvplan can't see", place)
-            self.doubtful = True
+            self.unread(word, place)
         elif self.positional and not self.named:
             self.model(word)
         else:
@@ -155,12 +156,15 @@ class _Reader:
             level: Level = "warn" if self.doubtful or not self.positional else "error"
             self.found.remark("bad-argument", f"vLLM doesn't expect {word.text!r} here", place, level)
 
+    def unread(self, word: Word, place: Place) -> None:
+        """A word that may be any number of flags, or the beginning of one."""
+        self.found.remark("unread-arguments", f"{word.unknown} may add flags that kvplan can't see", place)
+        self.doubtful = True
+
     def model(self, word: Word) -> None:
         """A model on the command line; it replaces one of the --config file."""
         if word.unknown is not None:
-            raise CantRead(
-                f"its model is {word.unknown}, which only the shell knows", Place(self.found.file, word.line)
-            )
+            raise CantRead(f"its model is {word.unknown}, {whose(word)}", Place(self.found.file, word.line))
         self.named = True
         self.found.model = word
         self.found.flags["model"] = Value(word.text, Place(self.found.file, word.line))
@@ -168,9 +172,12 @@ class _Reader:
     def flag(self, word: Word) -> None:
         name, equals, text = word.text.partition("=")
         place = Place(self.found.file, word.line)
+        if word.unknown is not None and word.unknown in name:
+            self.unread(word, place)
+            return
         name, on = _name(name, self.found.release)
         if isinstance(on, str):  # -O3
-            self.set(name, Word(on, word.line, word.unknown), place)
+            self.set(name, replace(word, text=on), place)
             return
         name, _, inner = name.partition(".")
         name, on = _full(name, self.found.release, on=on)
@@ -180,7 +187,7 @@ class _Reader:
         takes = names.takes(name, self.found.release)
         self.doubtful = not names.has(name) or (self.found.release is None and names.varies(name))
         if equals:
-            self.set(name, Word(text, word.line, word.unknown), place)
+            self.set(name, replace(word, text=text), place)
         elif not on or takes == "switch":
             self.found.flags[name] = Value(None, place, on=on)
         elif takes == "several":
@@ -243,7 +250,7 @@ class _Reader:
 def _check_known(name: str, word: Word, place: Place) -> None:
     """Raises: CantRead where only the shell knows the value of a flag that a plan is made of."""
     if word.unknown is not None and name in NEEDED:
-        raise CantRead(f"its --{name} is {word.unknown}, which only the shell knows", place)
+        raise CantRead(f"its --{name} is {word.unknown}, {whose(word)}", place)
 
 
 _NUMBER = re.compile(r"-\d+(\.\d+)?")

@@ -23,7 +23,8 @@ _SETS = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?:?=", re.ASCII)
 class Word:
     """One word. line: of the file it stands in. unknown: what in it only a shell could resolve; None when all is known.
 
-    script, script_line: the same text as a shell should read it, where a file breaks its lines otherwise.
+    script, script_line: the same text as a shell should read it, where a file breaks its lines otherwise. template: whether
+    what is unknown is put in before any shell runs.
     """
 
     text: str
@@ -31,6 +32,7 @@ class Word:
     unknown: str | None = None
     script: str = ""
     script_line: int = 0
+    template: bool = False
 
 
 @dataclass(slots=True)
