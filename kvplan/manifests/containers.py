@@ -6,14 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from kvplan.engines.vllm.tables.flags import FLAGS
 from kvplan.manifests import around
 from kvplan.manifests.arguments import read_arguments
-from kvplan.manifests.command import CantRead, Command
+from kvplan.manifests.command import Arguments, CantRead, Command
 from kvplan.manifests.container import Container, Served
-from kvplan.manifests.images import foreign_number, image_version, is_vllm_image
+from kvplan.manifests.images import foreign_number, image_version, is_vllm_image, split
 from kvplan.manifests.meaning import layer_of
 from kvplan.manifests.releases import known_release
-from kvplan.manifests.runners import TELLING, docker, kubectl, program, srun, starts_unknown
+from kvplan.manifests.runners import TELLING, docker, hidden_program, kubectl, program, srun, starts_unknown
 from kvplan.manifests.said import Place, Unread
 from kvplan.manifests.words import Word, commands, surrounded
 
@@ -47,15 +48,21 @@ def served_by(container: Container, depth: int = 0) -> Served:
             found += _read(here, rest[0], positional=rest[1])
         elif where is not container:
             found += served_by(where, depth)
-        elif starts_unknown(words):
-            why = "which image it runs, only the shell knows"
-            found += Served(unread=(Unread(container.name, why, container.place),))
-        elif (engine := _other(words)) is not None:
-            why = f"it starts {engine}, and kvplan reads vLLM's command lines"
+        elif (why := _unreadable(words)) is not None:
             found += Served(unread=(Unread(container.name, why, container.place),))
         else:
             found += _inside(words, container, depth)
     return found if found != Served() else _hidden(container)
+
+
+def _unreadable(words: Sequence[Word]) -> str | None:
+    """Why a command can't be read that seems to serve something."""
+    if (hidden := hidden_program(words)) is not None:
+        return f"it runs {hidden} serve, and which program that is, only the shell knows"
+    if starts_unknown(words):
+        return "which image it runs, only the shell knows"
+    engine = _other(words)
+    return None if engine is None else f"it starts {engine}, and kvplan reads vLLM's command lines"
 
 
 _QUOTING = frozenset({
@@ -64,7 +71,7 @@ _QUOTING = frozenset({
 })  # fmt: skip
 """Commands that only talk about others."""
 
-_COMMAND = re.compile(r"\bvllm\s+serve\s|-m\s+vllm\.entrypoints\.\S*(?:api_server|cli\.main\s+serve)")
+_COMMAND = re.compile(r"\bvllm\s+serve\s+\S|-m\s+vllm\.entrypoints\.\S*(?:api_server|cli\.main\s+serve)")
 
 
 def _inside(words: Sequence[Word], container: Container, depth: int) -> Served:
@@ -73,7 +80,7 @@ def _inside(words: Sequence[Word], container: Container, depth: int) -> Served:
         return Served()
     found = Served()
     for word in words[1:]:
-        if _COMMAND.search(word.text + " ") and any(map(str.isspace, word.text)):
+        if _COMMAND.search(word.text) and any(map(str.isspace, word.text)):
             for inner in commands(word.script or word.text, word.script_line or word.line, container.variables):
                 found += served_by(replace(container, words=tuple(inner), entrypoint=True, image=None), depth + 1)
     return found
@@ -180,6 +187,12 @@ def _other(words: Sequence[Word]) -> str | None:
 MOST_BEFORE = 8
 
 
+def _another(container: Container, found: Arguments) -> bool:
+    """Whether an image only has vLLM in its name (`gradio-vllm-openai`): it is given no flag of vLLM's engine."""
+    name = split(container.image or "vllm")[0].rpartition("/")[2]
+    return not name.startswith("vllm") and not any(flag in FLAGS for flag in found.flags)
+
+
 def _read(container: Container, words: list[Word], *, positional: bool) -> Served:
     try:
         release = known_release(image_version(container.image or ""))
@@ -187,6 +200,8 @@ def _read(container: Container, words: list[Word], *, positional: bool) -> Serve
         layer = layer_of(found)
     except CantRead as error:
         return Served(unread=(Unread(container.name, str(error), error.place),))
+    if ("model",) not in layer and _another(container, found):
+        return Served()
     if ("model",) not in layer:
         return Served(unread=(Unread(container.name, "it names no model", container.place),))
     if (device := around.device(container, found)) is not None:

@@ -36,9 +36,13 @@ def served(documents: Sequence[Node], file: str) -> Served:
         each = [*served_by_runtime(item, runtimes, maps, file, _size(item)), *_all_containers(item, maps, file)]
         if item.said("kind") == "Model" and (item.said("apiVersion") or "").startswith("kubeai.org/"):
             each += _kubeai(item, file)
+        if (item.said("apiVersion") or "").startswith("ray.io/"):  # whose operator gives these their command
+            each = [container for container in each if container.words]
         results = [served_by(container) for container in each]
         if item.said("kind") in TEMPLATES:
             results = [without_model(result) for result in results]
+        if item.said("kind") in _BY_RUNTIME and item.get("spec", "model", "uri") is not None:
+            results = [result if result.commands else Served() for result in results]
         serving = [result for result in results if result.commands or result.unread]
         for container, result in zip(each, results, strict=True):
             found += result if len(serving) <= 1 else _named(result, f"{name_of(item)}/{container.inner}")

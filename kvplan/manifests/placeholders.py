@@ -9,7 +9,7 @@ from kvplan.manifests.words import Word
 
 _PLACEHOLDER = re.compile(
     r"\$\{[^}]*\}"  # envsubst, Flux's postBuild, Terraform
-    r"|^\$[A-Za-z_]\w*$"
+    r"|(?:^|(?<==))\$[A-Za-z_]\w*$"
     r"|\{\{.*?\}\}|\{%.*?%\}"  # Jinja, Go
     r"|(?<![\"{])\{[A-Za-z_][\w.]*\}"  # Python's str.format
     r"|<[A-Za-z_][\w .-]*>|__[A-Z][A-Z0-9_]*__|@[A-Z][A-Z0-9_]*@",
