@@ -21,6 +21,8 @@ UNSAID_VERSION = "engine-version"
 def check(container: Container, found: Arguments, layer: Mapping[Key, Placed]) -> None:
     """Remark what doesn't go together, and what a plan doesn't count."""
     _check_gpus(container, found, layer)
+    for said in container.unclear if container.gpu is None else ():
+        found.remark("gpu-name", f"{said.value}: planned on the one that --gpu, or a budget, names", said.place)
     _check_environment(container, found)
 
 

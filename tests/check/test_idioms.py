@@ -415,7 +415,7 @@ def test_kubeais_models():
           args: [--max-model-len=65536, --tensor-parallel-size=8]
           resourceProfile: nvidia-gpu-a100-80gb:4
     """)
-    assert values(found) == {"big": {"model": "org/model", "context": 65536, "parallel.tp": 8}}
+    assert values(found) == {"big": {"model": "org/model", "context": 65536, "parallel.tp": 8, "gpu": "a100-80gb"}}
     assert [remark.rule for remark in found.commands[0].remarks] == ["gpu-count"]
 
 
