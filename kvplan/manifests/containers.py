@@ -121,38 +121,42 @@ def _simple(
 ) -> list[tuple[list[Word], Mapping[str, str]]]:
     """The command itself, or for `sh -c "..."` and `eval` what the script runs; each with what its environment adds."""
     for at in range(len(words)):
-        script = _evaluated(words) if at == 0 else None
-        script = script or _shell_script(words, at)
-        if script is not None and depth < MOST_SHELLS:
-            inner = surrounded(script.script or script.text, script.script_line or script.line, variables)
+        found = (_evaluated(words) if at == 0 else None) or _shell_script(words, at)
+        if found is not None and depth < MOST_SHELLS:
+            script, given = found
+            inner = surrounded(script.script or script.text, script.script_line or script.line, variables, given)
             return [
-                (found, {**around, **more})
+                (simple, {**around, **more})
                 for command, around in inner.commands
-                for found, more in _simple(command, variables, depth + 1)
+                for simple, more in _simple(command, variables, depth + 1)
             ]
     return [(words, {})] if words else []
 
 
-def _evaluated(words: Sequence[Word]) -> Word | None:
+_Started = tuple[Word, tuple[Word, ...] | None]
+"""A script, and what it is started with, `$0` first; None where that is what its own shell was."""
+
+
+def _evaluated(words: Sequence[Word]) -> _Started | None:
     """The script of `eval`, which takes all of its words for one."""
     if len(words) < 2 or words[0].text != "eval" or any(word.unknown is not None for word in words):
         return None
-    return Word(" ".join(word.text for word in words[1:]), words[1].line)
+    return Word(" ".join(word.text for word in words[1:]), words[1].line), None
 
 
 MOST_SHELLS = 4
 
 
-def _shell_script(words: Sequence[Word], at: int) -> Word | None:
-    """The script of `bash -lc SCRIPT` that starts at `at`."""
+def _shell_script(words: Sequence[Word], at: int) -> _Started | None:
+    """The script of `bash -lc SCRIPT NAME ARGUMENT...` that starts at `at`."""
     if program(words[at]) not in SHELLS:
         return None
     for index in range(at + 1, len(words) - 1):
         if not words[index].text.startswith("-"):
             return None
         if words[index].text.lstrip("-+").endswith("c") and not words[index].text.startswith("--"):
-            rest = [word for word in words[index + 1 :] if word.text != "--"]
-            return rest[0] if rest else None
+            rest = words[index + 2 if words[index + 1].text == "--" else index + 1 :]
+            return (rest[0], tuple(rest[1:])) if rest else None
     return None
 
 

@@ -15,6 +15,9 @@ _QUOTED = re.compile(r"[^\"\\$`\n]+")
 """Signs that stand for themselves inside of double quotes."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEFAULTED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:?[-=])(.*)", re.DOTALL)
+_ARRAY_ALONE = re.compile(r'"(?:\$\{[A-Za-z_][A-Za-z0-9_]*\[@\]\}|\$@|\$\{@\})"')
+_GUARDED = re.compile(r'([A-Za-z_][A-Za-z0-9_]*\[@\]|@):?\+"\$(?:\{\1\}|@)"')
+"""`A[@]+"${A[@]}"`, which is the array where there is one."""
 _SETS = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?:?=", re.ASCII)
 """Expansions that set what they stand for, inside of a text that isn't resolved."""
 
@@ -101,7 +104,12 @@ class Pieces:
         self.at = end + 1
 
     def double(self) -> None:
-        """A text in double quotes."""
+        """A text in double quotes; nothing but an array that is empty is no word."""
+        if _ARRAY_ALONE.match(self.text, self.at):
+            self.at += 1
+            self.expand(quoted=True)
+            self.at += 1
+            return
         self.add("")
         self.at += 1
         while self.at < len(self.text) and (char := self.text[self.at]) != '"':
@@ -146,10 +154,19 @@ class Pieces:
             self.at += 1 + len(match[0])
             self.variable(match[0], "$" + match[0], quoted=quoted)
         elif text[at + 1 : at + 2] and text[at + 1] in "@*#?-$!0123456789":
-            self.hidden(text[at : at + 2])
+            self.special(text[at + 1], text[at : at + 2])
         else:
             self.add("$")
             self.at += 1
+
+    def special(self, sign: str, source: str) -> None:
+        """`$@`, `$1` and the like, whose `source` stands here."""
+        arguments = self.variables.arguments
+        if arguments is None or sign in "*#?-$!":
+            self.hidden(source)
+            return
+        self.at += len(source)
+        self.splice(list(arguments[1:] if sign == "@" else arguments[int(sign) : int(sign) + 1]))
 
     def hidden(self, source: str) -> None:
         """Something that only a shell could resolve."""
@@ -171,6 +188,12 @@ class Pieces:
 
     def variable(self, inside: str, source: str, *, quoted: bool) -> None:
         """`$NAME` or `${inside}`, whose `source` was passed."""
+        if guarded := _GUARDED.fullmatch(inside):
+            inside = guarded[1]
+        if inside == "@":
+            self.at -= len(source)
+            self.special("@", source)
+            return
         name, array = inside.removesuffix("[@]").removesuffix("[*]"), inside.endswith(("[@]", "[*]"))
         value = self.variables.value(name)
         if value is None and (match := _DEFAULTED.fullmatch(inside)) is not None:

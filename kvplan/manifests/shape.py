@@ -111,6 +111,8 @@ class Shape:
     def _declares(self, words: list[Word]) -> None:
         """What a declaration makes of the names after it, which are set as usual."""
         command = words.pop(0).text
+        if command == "set" and any(not word.text.startswith(("-", "+")) or word.text == "--" for word in words):
+            self.variables.given = None
         options = "".join(word.text for word in words if word.text.startswith("-")) if command in _TYPING else ""
         named = [word for word in words if not word.text.startswith("-")]
         names = {match[0] for word in named if (match := _NAME.match(word.text))}
@@ -147,6 +149,8 @@ class Shape:
             self.variables.doubt(frozenset().union(*(assigned(word.text) for word in words[1:])))
         elif name == "unset":
             self._unset(words[1:])
+        elif name == "shift":
+            self.variables.given = None
         elif name == "eval" and all(word.unknown is None for word in words):
             text = " ".join(word.text for word in words[1:])
             if _SOURCING.search(text):

@@ -43,7 +43,8 @@ class Variables:
     script: its text. held: those whose value is certain, a tuple for an array. doubtful: those set in a way that isn't.
     anything: whether something ran that may set any. shared: those that functions set. unruly: functions that may set any.
     references: those that stand for another one, by name; None where nobody knows for which. typed: those that make a
-    number or other letters of what they are given.
+    number or other letters of what they are given. given: what the script is started with, its name first; None where
+    nobody knows.
     """
 
     script: str
@@ -54,6 +55,7 @@ class Variables:
     unruly: set[str] = field(default_factory=set)
     references: dict[str, str | None] = field(default_factory=dict)
     typed: set[str] = field(default_factory=set)
+    given: tuple[Word, ...] | None = None
     blocks: list[_Block] = field(default_factory=list)
     counted: Counter[str] | None = None
 
@@ -66,9 +68,16 @@ class Variables:
                 self.counted.update(_WORD.findall(words))
         return self.counted
 
+    @property
+    def arguments(self) -> tuple[Word, ...] | None:
+        """What `$0`, `$1` ... stand for here; None where nobody knows, as in functions."""
+        return None if any(block.kind == "function" for block in self.blocks) else self.given
+
     def within(self, text: str) -> Variables:
         """What a part of the script starts with; what it sets stays inside it, what it puts in doubt doesn't."""
-        return Variables(text, dict(self.held), self.doubtful, self.anything, self.shared, blocks=self.blocks)
+        return Variables(
+            text, dict(self.held), self.doubtful, self.anything, self.shared, given=self.given, blocks=self.blocks
+        )
 
     def value(self, name: str) -> str | tuple[Word, ...] | None:
         """What a variable certainly holds here."""

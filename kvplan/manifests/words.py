@@ -244,13 +244,18 @@ class Script:
     heredocs: list[tuple[int, str]]
 
 
-def surrounded(script: str, line: int = 1, variables: Mapping[str, str] | None = None) -> Script:
-    """The same, with what stands around them."""
-    shape = _read(script, line, variables or {})
+def surrounded(
+    script: str,
+    line: int = 1,
+    variables: Mapping[str, str] | None = None,
+    given: tuple[Word, ...] | None = None,
+) -> Script:
+    """The same, with what stands around them. given: what the script is started with, its name first, where that is known."""
+    shape = _read(script, line, variables or {}, given)
     return Script(list(zip(shape.commands, shape.environments, strict=True)), shape.heredocs)
 
 
-def _read(script: str, line: int, variables: Mapping[str, str]) -> Shape:
-    shape = Shape(Variables(script, dict(variables)))
+def _read(script: str, line: int, variables: Mapping[str, str], given: tuple[Word, ...] | None = None) -> Shape:
+    shape = Shape(Variables(script, dict(variables), given=given))
     _Scanner(script, line, shape).run()
     return shape

@@ -581,3 +581,20 @@ def test_one_warning_a_flag(command: str, rules: list[str]):
 def test_another_products_image_is_held_against_the_release_that_is_asked_for():
     (found,) = read("docker run aibrix/vllm-openai:v0.10.2-cu128 --model m --swap-space 4\n", "run.sh").commands
     assert [remark.level for remark in found.remarks_on("0.33") if remark.rule == "unknown-flag"] == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("container", "context"),
+    [
+        ("""command: [bash, -c, 'exec vllm serve "$@"', --], args: [m, --max-model-len, "8192"]""", 8192),
+        ("""command: [bash, -c, 'exec vllm serve "$1" --max-model-len $2', x, m, "8192"]""", 8192),
+        ("""command: [bash, -c, 'vllm serve m "$@" --max-model-len 8192']""", 8192),
+        ("""command: [bash, -c, 'shift; vllm serve m --max-model-len $1', x, "1", "2"]""", None),
+        ("""command: [bash, -c, 'set -- 5; vllm serve m --max-model-len $1', x, "1"]""", None),
+        ("""command: [bash, -c, 'f() { vllm serve m --max-model-len $1; }; f 2', x, "1"]""", None),
+    ],
+)
+def test_what_a_shell_is_started_with(container: str, context: int | None):
+    found = read(POD.format(container))
+    assert [command.layer["context",].value for command in found.commands] == ([context] if context else [])
+    assert not [remark for command in found.commands for remark in command.remarks]

@@ -38,6 +38,8 @@ SCRIPTS = [
     "show a && show b || show c; (show d)",
     "X=1 Y=2 show z",
     "X=a; X+=b; show $X",
+    'A=(); show x "${A[@]}" "" y', 'A=(); show x ${A[@]+"${A[@]}"} y', 'A=(a "b c"); show x ${A[@]+"${A[@]}"} y',
+    'A=(); show "x${A[@]}"', 'A=(); show "${A[*]}"',
     "show \"a\\$b\" \"c\\\"d\" 'e\"f'",
 ]  # fmt: skip
 
