@@ -132,7 +132,8 @@ def _file(name: str, tree: Tree, *, alone: bool) -> Input:
 
 def _parsed(text: str, name: str, tree: Tree, *, budget: bool, alone: bool) -> Input:
     if budget:
-        return Input(name, budget=True, reading=parse_budget(text, name, tree))
+        reading = parse_budget(text, name, tree)
+        return Input(name, budget=True, reading=reading, faults=reading.faults)
     served = manifests.parse(text, name, tree)
     unread = served.unread
     if not served.commands and not unread and alone:

@@ -11,7 +11,7 @@ from kvplan.manifests import around
 from kvplan.manifests.arguments import read_arguments
 from kvplan.manifests.command import Arguments, CantRead, Command
 from kvplan.manifests.container import Container, Served
-from kvplan.manifests.images import foreign_number, image_version, is_vllm_image, split
+from kvplan.manifests.images import elsewhere, image_version, is_vllm_image, split
 from kvplan.manifests.meaning import layer_of
 from kvplan.manifests.releases import known_release
 from kvplan.manifests.runners import TELLING, docker, hidden_program, kubectl, program, srun, starts_unknown
@@ -214,5 +214,5 @@ def _read(container: Container, words: list[Word], *, positional: bool) -> Serve
         return Served(unread=(Unread(container.name, why, Place(container.file, line)),))
     around.check(container, found, layer)
     said = {**around.layer(container, found), **layer}
-    elsewhere = foreign_number(container.image or "")
-    return Served((Command(container.name, container.place, said, tuple(found.remarks), found.given, elsewhere),))
+    unknown = elsewhere(container.image or "")
+    return Served((Command(container.name, container.place, said, tuple(found.remarks), found.given, unknown),))

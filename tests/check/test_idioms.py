@@ -561,7 +561,7 @@ def test_arguments_of_helm_values_over_several_lines(end: str):
         ("docker run aibrix/vllm-openai:v0.10.2-cu128 --model m --num-scheduler-steps 8", ["engine-version", "not-counted"]),
         ("docker run aibrix/vllm-openai:v0.10.2-cu128 --model m --max-num-sequences 4", ["engine-version", "unknown-flag"]),
         ("docker run lmcache/vllm-openai:2025-03-10 --model m --swap-space 4", ["engine-version"]),
-        ("docker run vllm/vllm-openai:nightly-20250310abcdef --model m --swap-space 4", ["unknown-flag"]),
+        ("docker run vllm/vllm-openai:nightly-20250310abcdef --model m --swap-space 4", ["engine-version", "unknown-flag"]),
         ("docker run vllm/vllm-openai:latest --model m --swap-space 4", ["unknown-flag"]),
         ("vllm serve m --swap-space 4", ["unknown-flag"]),
         ("vllm serve m --num-scheduler-steps 8", ["unknown-flag"]),
@@ -598,3 +598,16 @@ def test_what_a_shell_is_started_with(container: str, context: int | None):
     found = read(POD.format(container))
     assert [command.layer["context",].value for command in found.commands] == ([context] if context else [])
     assert not [remark for command in found.commands for remark in command.remarks]
+
+
+@pytest.mark.parametrize(
+    ("image", "told"),
+    [
+        ("vllm/vllm-openai:gptoss", True), ("vllm/vllm-openai:nightly-8f4a1b2", True), ("vllm/vllm-openai:nightly", True),
+        ("vllm/vllm-openai@sha256:0a1b", True), ("vllm/vllm-openai:${TAG}", True), ("lmcache/vllm-openai:v0.3.9", True),
+        ("vllm/vllm-openai:latest", False), ("vllm/vllm-openai", False), ("vllm/vllm-openai:v0.11.0@sha256:0a1b", False),
+    ],
+)  # fmt: skip
+def test_an_image_whose_version_nobody_knows(image: str, told: bool):
+    found = remarks(POD.format("args: [--model, m]").replace("vllm/vllm-openai:v0.11.0", image))
+    assert [level for level, text in found if "doesn't say which vLLM it holds" in text] == (["warn"] if told else [])
