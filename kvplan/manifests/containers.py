@@ -194,7 +194,7 @@ MOST_BEFORE = 8
 def _another(container: Container, found: Arguments) -> bool:
     """Whether an image only has vLLM in its name (`gradio-vllm-openai`): it is given no flag of vLLM's engine."""
     name = split(container.image or "vllm")[0].rpartition("/")[2]
-    return not name.startswith("vllm") and not any(flag in FLAGS for flag in found.flags)
+    return not container.entrypoint and not name.startswith("vllm") and not any(flag in FLAGS for flag in found.flags)
 
 
 def _read(container: Container, words: list[Word], *, positional: bool) -> Served:

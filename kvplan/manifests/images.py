@@ -19,6 +19,7 @@ Others that are called vllm count in releases of their own: lmcache/vllm-openai,
 DEVICES = {
     "tpu": "a TPU", "hpu": "Gaudi", "gaudi": "Gaudi", "neuron": "Neuron", "neuronx": "Neuron", "xpu": "an Intel XPU",
     "cpu": "a CPU", "ascend": "Ascend", "npu": "an NPU", "rbln": "an NPU", "openvino": "OpenVINO",
+    "spyre": "Spyre",
 }  # fmt: skip
 """Words in names of images, and values of vLLM's old --device, that say it doesn't run on a GPU of NVIDIA or AMD."""
 

@@ -18,7 +18,7 @@ from kvplan.manifests.words import Word
 DEVICES = {
     "google.com/tpu": "a TPU", "cloud-tpus.google.com/": "a TPU", "habana.ai/": "Gaudi", "aws.amazon.com/neuron": "Neuron",
     "gpu.intel.com/": "an Intel GPU", "huawei.com/Ascend": "Ascend", "huawei.com/ascend": "Ascend", "rebellions.ai/": "an NPU",
-    "furiosa.ai/": "an NPU",
+    "furiosa.ai/": "an NPU", "ibm.com/spyre": "Spyre",
 }  # fmt: skip
 """Beginnings of resources that stand for devices whose memory vLLM plans by other rules."""
 

@@ -16,6 +16,8 @@ _SETTING = re.compile(
     re.ASCII,
 )
 _READING = re.compile(r"\b(?:read|mapfile|readarray|getopts|unset|printf[ \t]+-v)\b([^\n;&|]*)")
+_ITSELF = re.compile(r"\b([A-Za-z_]\w*)=\"?\$\{\1:?=", re.ASCII)
+"""`NAME=${NAME:=...}`, which sets it once."""
 _WORD = re.compile(r"(?<![\w$])[A-Za-z_]\w*", re.ASCII)
 """What may set a variable, wherever it stands in a script."""
 _NUMBER = re.compile(r"0|[1-9]\d*", re.ASCII)
@@ -63,8 +65,9 @@ class Variables:
     def settings(self) -> Counter[str]:
         """How often the script sets each variable, counted once."""
         if self.counted is None:
-            self.counted = Counter(name for pair in _SETTING.findall(self.script) for name in pair if name)
-            for words in _READING.findall(self.script):
+            script = _ITSELF.sub(r"\1=${", self.script)
+            self.counted = Counter(name for pair in _SETTING.findall(script) for name in pair if name)
+            for words in _READING.findall(script):
                 self.counted.update(_WORD.findall(words))
         return self.counted
 

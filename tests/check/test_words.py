@@ -83,7 +83,7 @@ CERTAIN |= {
     "echo $((8*1024)); run $((8 * 1024))": "8192", 'N=3; run "$((N * (2+1) - -1))$(( $N % 2 ))"': "101", "run $((7 / 2))": "3",
     ": ${T:=3}; run $T": "3", "T=; run \"${T-x}\"": "", "T=1; unset T; run ${T:-5}": "5", "T=1; : ${T:=3}; run $T": "1",
     "((X*=2)); T=3; run $T": "3", "for ((i=0; i<3; i++)); do run 3; done": "3", "if ((3 > 2)); then run 1; fi": "1",
-    "declare -i T=3; run $T": "3", "T=3; let X=5; run $T": "3", "T=4; ((X == T)); run $T": "4", "((a); (b)); T=2; run $T": "2",
+    "declare -i T=3; run $T": "3", "T=${T:=3}; for i in a; do run $T; done": "3", 'T="${T:=3}"; f() { run $T; }; f': "3", "T=3; let X=5; run $T": "3", "T=4; ((X == T)); run $T": "4", "((a); (b)); T=2; run $T": "2",
 }  # fmt: skip
 DOUBTFUL = [
     # what sets a variable without being NAME=
