@@ -110,6 +110,7 @@ def _elsewhere(found: tuple[Node, ...], name: str, served: Served) -> Served:
         {placed.place.line for command in served.commands for placed in command.layer.values()}
         | {command.place.line for command in served.commands}
         | {unread.place.line for unread in served.unread}
+        | served.lines
     )
     listed: list[Unread] = []
     for document in found:

@@ -49,10 +49,11 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a file serves, and what in it couldn't be read."""
+    """What a file serves, and what in it couldn't be read. lines: where commands of either kind begin."""
 
     commands: tuple[Command, ...] = ()
     unread: tuple[Unread, ...] = ()
+    lines: frozenset[int] = frozenset()
 
     def __add__(self, other: Served) -> Served:
-        return Served(self.commands + other.commands, self.unread + other.unread)
+        return Served(self.commands + other.commands, self.unread + other.unread, self.lines | other.lines)

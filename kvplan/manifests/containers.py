@@ -45,7 +45,7 @@ def served_by(container: Container, depth: int = 0) -> Served:
         here = srun(words, replace(container, variables={**container.variables, **variables}))
         where = docker(words, here) or kubectl(words, here) or container
         if (rest := serve_arguments(words)) is not None and where is container:
-            found += _read(here, rest[0], positional=rest[1])
+            found += replace(_read(here, rest[0], positional=rest[1]), lines=frozenset({words[0].line}))
         elif where is not container:
             found += served_by(where, depth)
         elif (why := _unreadable(words)) is not None:

@@ -163,7 +163,7 @@ def _remarked(served: Served, remarks: Iterable[Remark]) -> Served:
     """The same with remarks on every command."""
     more = tuple(remarks)
     commands = tuple(replace(command, noted=(*command.noted, *more)) for command in served.commands)
-    return Served(commands, served.unread)
+    return Served(commands, served.unread, served.lines)
 
 
 def _requested(node: Node, file: str) -> Placed | None:

@@ -109,6 +109,7 @@ def _named(result: Served, name: str) -> Served:
     return Served(
         tuple(replace(command, name=name) for command in result.commands),
         tuple(replace(unread, what=name) for unread in result.unread),
+        result.lines,
     )
 
 

@@ -98,3 +98,28 @@ def test_a_comment_starts_nothing():
     Path("run.sh").write_text("  # vllm serve Qwen/Qwen3-8B\necho\n")
     (entry,) = check("run.sh", "--gpu", "h100", "--json").document["unread"]
     assert entry["why"] == "it has no serve command of vLLM"
+
+
+SCRIPT = """\
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: p}
+    spec:
+      containers:
+      - name: v
+        image: vllm/vllm-openai:v0.11.0
+        command:
+        - bash
+        - -c
+        - |
+          echo
+          exec vllm serve "$@"
+        - --
+        args: [m, --max-model-len, %s]
+"""
+
+
+@pytest.mark.parametrize("value", ["'8192'", "$(LEN)"])
+def test_what_was_read_is_not_listed_as_another_language(value: str):
+    found = read(SCRIPT % value)
+    assert len(found.commands) + len(found.unread) == 1
