@@ -5,12 +5,14 @@
     |   +-- UnknownName      2  a model, GPU, engine or format nobody knows by that name
     |   +-- BadSize          2  "24G" where bytes or tokens are needed
     |   +-- CannotSplit      2  a parallel size the model can't be divided by
+    |   |   +-- NotSplit     2  one by which the engine itself divides no such model
     |   +-- WontStart        2  flags that the engine itself refuses to start with
     +-- ConfigError          2  the model's description can't be answered for
     |   +-- BadFile          2  not there, not JSON or YAML, too large, too deep
     |   +-- MissingField     2  a dimension is absent and nothing documents a default
     |   +-- BadField         2  a value is there but can't be a dimension
     |   +-- Unsupported      2  an architecture, layer type or format that isn't known
+    |       +-- NotServed    2  a model that the engine itself doesn't load
     +-- CannotWrite          2  standard output is full, closed or broken
     +-- DoesNotFit           1  something was asked for that only a plan that fits has
     +-- SourceError          3  the Hub, the network or a licence gate
@@ -71,8 +73,12 @@ class CannotSplit(UsageError):
     """A tensor, pipeline or context parallel size that doesn't divide the model."""
 
 
+class NotSplit(CannotSplit):
+    """A parallel size with which the engine itself refuses to start."""
+
+
 class WontStart(UsageError):
-    """Flags that the engine itself refuses to start with; `kvplan check` answers it with a no, as for too little memory."""
+    """Flags that the engine itself refuses to start with."""
 
 
 class ConfigError(KvplanError):
@@ -111,6 +117,14 @@ class BadField(ConfigError):
 
 class Unsupported(ConfigError):
     """A model type, layer type or number format that kvplan doesn't know: refused, not guessed."""
+
+
+class NotServed(Unsupported):
+    """A model that the engine itself refuses to load."""
+
+
+REFUSALS = (WontStart, NotSplit, NotServed)
+"""What the engine itself refuses, whatever the memory: `kvplan check` answers it with a no, as for too little memory."""
 
 
 class CannotWrite(KvplanError):

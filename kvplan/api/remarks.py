@@ -12,15 +12,18 @@ from kvplan.text import all_of, plural
 from kvplan.units import format_bytes
 
 
-def warnings(plan: Plan, engine: str | None) -> tuple[str, ...]:
-    """What about a request deserves a word, whatever the answer. engine: as it was asked for."""
+def warnings(plan: Plan, engine: str | None, *, unlocked: bool = False) -> tuple[str, ...]:
+    """What about a request deserves a word, whatever the answer.
+
+    engine: as it was asked for. unlocked: whether the engine was told to serve more than the model's own maximum.
+    """
     request, kv = plan.request, plan.kv
     found = []
     note = _note(engine)
     if note is not None:
         found.append(f"{note}.")
     found += plan.started.cautions()
-    found += _too_long(plan)
+    found += _too_long(plan, unlocked=unlocked)
     found += _unstated(request)
     found += _slices(request)
     found += one_row(request.model, kv)
@@ -43,7 +46,7 @@ def warnings(plan: Plan, engine: str | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _too_long(plan: Plan) -> tuple[str, ...]:
+def _too_long(plan: Plan, *, unlocked: bool) -> tuple[str, ...]:
     """What a length beyond the model's own maximum means."""
     excess, words = plan.started.excess, plan.request.engine.words
     if excess is None:
@@ -51,7 +54,7 @@ def _too_long(plan: Plan) -> tuple[str, ...]:
     refused = ""
     if excess.said is not None:
         refused = f": {excess.said}"
-    elif excess.unlock is not None:
+    elif excess.unlock is not None and not unlocked:
         refused = f": {words.title} refuses such a {words.length} without {excess.unlock}=1"
     return (f"{plan.request.context:,} tokens are more than the model's own maximum of {excess.longest:,}{refused}.",)
 

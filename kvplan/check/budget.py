@@ -8,6 +8,7 @@ from typing import Literal
 
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Stated
+from kvplan.errors import Problem
 from kvplan.manifests.accelerators import Device
 from kvplan.manifests.said import Place, Remark, Unread
 from kvplan.report.schema.check import End, Level
@@ -102,8 +103,13 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """All that a file gave. models: what a budget says that names in serve commands stand for, with the file's name."""
+    """All that a file gave.
+
+    models: what a budget says that names in serve commands stand for, with the file's name. faults: what is wrong with
+    deployments that are missing here, each with its place.
+    """
 
     deployments: tuple[Deployment, ...] = ()
     unread: tuple[Unread, ...] = ()
     models: Mapping[str, tuple[str, Place]] = field(default_factory=dict)
+    faults: tuple[tuple[Place, Problem], ...] = ()

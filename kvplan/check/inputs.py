@@ -132,15 +132,18 @@ def _file(name: str, tree: Tree, *, alone: bool) -> Input:
 
 def _parsed(text: str, name: str, tree: Tree, *, budget: bool, alone: bool) -> Input:
     if budget:
-        return Input(name, budget=True, reading=parse_budget(text, name, tree))
+        reading = parse_budget(text, name, tree)
+        return Input(name, budget=True, reading=reading, faults=reading.faults)
     served = manifests.parse(text, name, tree)
     unread = served.unread
     if not served.commands and not unread and alone:
-        why = "it seems to start vLLM, in a language that kvplan doesn't read" if manifests.mentions(text) else _NOTHING
+        told = _COMMENT.sub("", text)
+        why = "it seems to start vLLM, in a language that kvplan doesn't read" if manifests.mentions(told) else _NOTHING
         unread = (Unread(name, why, Place(name, 1)),)
     return Input(name, budget=False, reading=Reading(unread=unread), commands=served.commands)
 
 
+_COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _NOTHING = "it has no serve command of vLLM"
 
 

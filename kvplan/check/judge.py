@@ -63,7 +63,7 @@ def _refused(deployment: Deployment, outcome: Refused) -> Result:
         rule=STARTS,
         status=_status(rule.level, holds=False),
         level=rule.level,
-        shown=at(_where(deployment, ("context", "model"))),
+        shown=_blamed(deployment, outcome.keys) or at(_where(deployment, ("context", "model"))),
         message=". ".join(part for part in (f"does not start: {problem.what}", problem.cause) if part),
         end=rule.end,
     )

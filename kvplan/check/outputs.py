@@ -31,6 +31,7 @@ RULES: Mapping[str, str] = {
     **{metric.rule: metric.about for metric in METRICS.values()},
     "unanswered": "Every deployment can be planned.",
     DRIFT: "Every deployment is as its lock has it.",
+    "gpu-name": "The file names the GPU that is planned on.",
     "gpu-count": "A container has the GPUs that its parallel sizes need.",
     "bad-argument": "vLLM can read every argument.",
     "unknown-flag": "Every flag is one of vLLM's.",

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from kvplan.arch.formats import parse_kv_format
 from kvplan.check import devices
 from kvplan.check.budget import ENDS, Question
-from kvplan.check.flags import changed_options
+from kvplan.check.flags import changed_options, takes_commands
 from kvplan.check.lookup import Known, Lookup
 from kvplan.check.planning import Outcome, Planned, Refused, Unanswered
 from kvplan.check.reasons import no_experts, too_long
 from kvplan.check.stated import cast
 from kvplan.check.work import Work
-from kvplan.errors import KvplanError, UsageError, WontStart
+from kvplan.errors import REFUSALS, CannotSplit, KvplanError, NotSplit, UsageError
 from kvplan.manifests import ENDLESS
 from kvplan.plan.fit import Plan
 from kvplan.plan.request import Request
@@ -61,12 +61,10 @@ class CachingPlanner:
         if question not in self.answers:
             try:
                 self.answers[question] = self._planned(question)
-            except WontStart as error:
-                self.answers[question] = Refused(error.problem)
             except _AboutKeys as about:
-                self.answers[question] = Unanswered(about.error.problem, about.error.exit_code, about.keys)
+                self.answers[question] = _failed(about.error, about.keys)
             except KvplanError as error:
-                self.answers[question] = Unanswered(error.problem, error.exit_code)
+                self.answers[question] = _failed(error, ())
         return self.answers[question]
 
     def _planned(self, question: Question) -> Planned:
@@ -82,7 +80,7 @@ class CachingPlanner:
         with _about("kv_dtype"):
             kv = None if question.kv_dtype == "auto" else parse_kv_format(question.kv_dtype)
         with _about("parallel"):
-            known.model.check_split(question.parallel)
+            _check_split(known.model, question)
         with _about("draft", "parallel"):
             request = asked(_as_served(known.model, question), gpu, self._as_of_fit(question, kv))
         work = Work(_endless(request) if question.context == ENDLESS else request, question)
@@ -105,6 +103,7 @@ class CachingPlanner:
             or no_experts(request, work.question)
             or request.engine.contradicts(request.model, work.question.stated)
         )
+        noted = (found.note,) if found.note else ()
         reasons = {end: never or work.reason(end) for end in ENDS}
         refused = {end: reason for end, reason in reasons.items() if reason is not None}
         return Planned(
@@ -112,7 +111,8 @@ class CachingPlanner:
             numbers=work.numbers(),
             reasons=refused,
             suggestion=self._suggestion(work.plans["safe"]) if "safe" in refused and not never else None,
-            warnings=warnings(work.plans["safe"], None) + ((found.note,) if found.note else ()),
+            # Of what never starts nothing else is worth a word.
+            warnings=() if never else warnings(work.plans["safe"], None, unlocked=work.question.stretched) + noted,
         )
 
     def _as_of_fit(self, question: Question, kv: KvFormat | None) -> FitQuestion:
@@ -137,6 +137,28 @@ class CachingPlanner:
         self.suggested += 1
         changes = (found.change for found in suggest(plan, ()))
         return next((change for change in changes if not change.startswith("--ctx")), None)
+
+
+def _failed(error: KvplanError, keys: tuple[str, ...]) -> Outcome:
+    """No answer, or a no where that is the engine's own."""
+    if isinstance(error, REFUSALS):
+        return Refused(error.problem, keys)
+    return Unanswered(error.problem, error.exit_code, keys)
+
+
+def _check_split(model: Model, question: Question) -> None:
+    """Nothing, if the model can be split so.
+
+    Raises: NotSplit for heads that vLLM deals out to no such number of ranks, in any release (ModelConfig's
+    verify_with_parallel_config); CannotSplit for what nobody plans.
+    """
+    try:
+        model.check_split(question.parallel)
+    except CannotSplit as error:
+        if takes_commands(question.engine) and any(heads % question.parallel.tp for heads in model.query_heads):
+            problem = error.problem
+            raise NotSplit(problem.what, cause=problem.cause, hint=problem.hint) from None
+        raise
 
 
 def _as_served(model: Model, question: Question) -> Model:

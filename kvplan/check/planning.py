@@ -37,9 +37,10 @@ class Unanswered:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A no without numbers: flags that the engine refuses to start with, whatever the memory."""
+    """A no without numbers: what the engine refuses to start with, whatever the memory. keys: of the budget, that it is about."""
 
     problem: Problem
+    keys: tuple[str, ...] = ()
 
 
 Outcome = Planned | Refused | Unanswered

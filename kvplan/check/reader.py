@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kvplan.check.budget import Deployment, Reading
@@ -11,15 +12,15 @@ from kvplan.check.build import deployment
 from kvplan.check.flags import release_of, takes_commands
 from kvplan.check.matrix import combinations
 from kvplan.check.merge import Layer, Source, flat, merged
-from kvplan.check.messages import fault, faults
-from kvplan.errors import BadFile
+from kvplan.check.messages import BudgetFault, fault, faults
+from kvplan.errors import BadFile, Problem
 from kvplan.manifests import Command, Given, Served
 from kvplan.manifests import read as read_served
 from kvplan.manifests.said import Key, Place, Placed
 from kvplan.manifests.tree import Tree, beside
 
 if TYPE_CHECKING:
-    from kvplan.check.fields import BudgetFile, Plannable
+    from kvplan.check.fields import BudgetFile, DeploymentFields, Plannable
 
 MOST = 20_000
 """Deployments of one file, matrices multiplied out."""
@@ -33,11 +34,15 @@ def parse_budget(text: str, name: str, tree: Tree) -> Reading:
     budget, source = _validated(text, name)
     reader = _Reader(budget, source, tree)
     found: list[Deployment] = []
-    for deployment_ in reader.deployments():
-        found.append(deployment_)
+    wrong: list[tuple[Place, Problem]] = []
+    for key, fields in budget.deployments.items():
+        try:
+            found += islice(reader.deployments(key, fields), MOST + 1)
+        except BudgetFault as error:
+            wrong += (told for told in error.faults if told not in wrong)
         if len(found) > MOST:
-            raise fault(deployment_.place, f"{name} makes more than {MOST:,} deployments")
-    return Reading(tuple(found), models=reader.models)
+            raise fault(found[-1].place, f"{name} makes more than {MOST:,} deployments")
+    return Reading(tuple(found), models=reader.models, faults=tuple(wrong))
 
 
 def _validated(text: str, name: str) -> tuple[BudgetFile, Source]:
@@ -58,27 +63,32 @@ def _validated(text: str, name: str) -> tuple[BudgetFile, Source]:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
+    """served: what files that commands were looked for in have."""
+
     budget: BudgetFile
     source: Source
     tree: Tree
+    served: dict[str, Served] = field(default_factory=dict)
 
-    def deployments(self) -> Iterator[Deployment]:
+    def deployments(self, name: str, fields: DeploymentFields) -> Iterator[Deployment]:
+        """One deployment of the file, or those of its matrix.
+
+        Raises: BudgetFault.
+        """
+        path = ("deployments", name)
+        place = self.source.place(path)
         defaults = flat(self.budget.defaults, ("defaults",), self.source) if self.budget.defaults else {}
-        served: dict[str, Served] = {}
-        for name, fields in self.budget.deployments.items():
-            path = ("deployments", name)
-            place = self.source.place(path)
-            under = [defaults, *self.templates(fields, path, ())]
-            own = flat(fields, path, self.source, own=True)
-            command = self.command({**merged([*under, own])}, served)
-            if command is not None:
-                under.append(self.renamed(command))
-            for point in combinations(fields, path, self.source):
-                layer = merged([*under, own, point.layer])
-                engine = layer.get(("engine",))
-                asked = release_of(str(engine.value)) if engine is not None else None
-                remarks = command.remarks_on(asked) if command is not None else ()
-                yield deployment(name + point.label, place, _without_foreign(layer), self.tree, remarks)
+        under = [defaults, *self.templates(fields, path, ())]
+        own = flat(fields, path, self.source, own=True)
+        command = self.command({**merged([*under, own])})
+        if command is not None:
+            under.append(self.renamed(command))
+        for point in combinations(fields, path, self.source):
+            layer = merged([*under, own, point.layer])
+            engine = layer.get(("engine",))
+            asked = release_of(str(engine.value)) if engine is not None else None
+            remarks = command.remarks_on(asked) if command is not None else ()
+            yield deployment(name + point.label, place, _without_foreign(layer), self.tree, remarks)
 
     def templates(self, fields: Plannable, path: tuple[str, ...], above: tuple[str, ...]) -> Iterator[Layer]:
         """Layers of what is extended, the farthest first."""
@@ -94,7 +104,7 @@ class _Reader:
             yield from self.templates(template, here, (*above, name))
             yield flat(template, here, self.source)
 
-    def command(self, layer: Mapping[Key, Placed], served: dict[str, Served]) -> Command | None:
+    def command(self, layer: Mapping[Key, Placed]) -> Command | None:
         """The serve command that `from` names.
 
         Raises: BudgetFault where there is none, or not exactly one.
@@ -104,13 +114,13 @@ class _Reader:
             return None
         file, _, wanted = str(placed.value).partition("#")
         name = beside(self.source.name, file)
-        if name not in served:
+        if name not in self.served:
             try:
-                served[name] = read_served(name, self.tree)
+                self.served[name] = read_served(name, self.tree)
             except BadFile as error:
                 problem = error.problem
                 raise fault(placed.place, problem.what, cause=problem.cause, hint=problem.hint) from None
-        return _only(served[name], wanted, placed.place, file)
+        return _only(self.served[name], wanted, placed.place, file)
 
     def renamed(self, command: Command) -> Layer:
         """Its layer, the model looked up in `models`."""

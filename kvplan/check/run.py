@@ -12,8 +12,9 @@ from typing import Literal
 
 from kvplan.check import diff, lock
 from kvplan.check.budget import Deployment
+from kvplan.check.failed import judged_safely
 from kvplan.check.inputs import Asked, Input, default_files, read_inputs
-from kvplan.check.judge import at, judge, unanswered
+from kvplan.check.judge import at, unanswered
 from kvplan.check.planning import Planner
 from kvplan.errors import BadFile, Problem, UsageError
 from kvplan.manifests import STDIN
@@ -31,7 +32,7 @@ class Run:
     """What to do. files: none for the budget of the current folder. lock: one for all files, instead of one a budget.
 
     update: write the locks. base: a git revision to compare with, instead of the locks. allow_nothing: files that have
-    nothing to do with serving are no reason to complain.
+    nothing to do with serving are no reason to complain. debug: print a traceback where kvplan itself fails.
     """
 
     files: tuple[str, ...] = ()
@@ -40,6 +41,7 @@ class Run:
     update: bool = False
     base: str | None = None
     allow_nothing: bool = False
+    debug: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +76,9 @@ def run(wanted: Run, planner: Planner, tree: Tree | None = None) -> Done:
     inputs = read_inputs(wanted.files or default_files(), tree, wanted.asked, allow_nothing=wanted.allow_nothing)
     _check_locks(wanted, inputs, tree)
     items = _items(inputs)
-    judged = [judge(item.deployment, planner) for item in items]
+    judged = [judged_safely(item.deployment, planner, debug=wanted.debug) for item in items]
     if wanted.base is not None:
-        judged, comparisons = _since_base(wanted.base, wanted.asked, inputs, items, judged, planner)
+        judged, comparisons = _since_base(wanted, inputs, items, judged, planner)
     else:
         judged, comparisons = _since_locks(wanted, inputs, items, judged, tree)
     unread = [entry for given in inputs for entry in given.reading.unread]
@@ -209,13 +211,16 @@ def _old_lock(wanted: Run, path: str, tree: Tree) -> lock.Snapshot | None:
 
 
 def _since_base(
-    base: str, asked: Asked, inputs: tuple[Input, ...], items: list[Item], judged: list[Result], planner: Planner
+    wanted: Run, inputs: tuple[Input, ...], items: list[Item], judged: list[Result], planner: Planner
 ) -> tuple[list[Result], tuple[Compared, ...]]:
     from kvplan.check.git import revision
 
+    base = wanted.base or ""
     with revision(base) as tree:
-        old, note = _at_base(tuple(given.name for given in inputs), tree, asked)
-        before = {(item.given.name, item.key): judge(item.deployment, planner) for item in old}
+        old, note = _at_base(tuple(given.name for given in inputs), tree, wanted.asked)
+        before = {
+            (item.given.name, item.key): judged_safely(item.deployment, planner, debug=wanted.debug) for item in old
+        }
         commit = tree.commit
     known = {key: snapshot for key, result in before.items() if (snapshot := lock.entry(result)) is not None}
     judged = [

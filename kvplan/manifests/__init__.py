@@ -32,7 +32,7 @@ def read(name: str, tree: Tree) -> Served:
 
 def parse(text: str, name: str, tree: Tree) -> Served:
     """The same for its text."""
-    from kvplan.manifests import scripts
+    from kvplan.manifests import scripts, units
 
     if name.endswith((".yaml", ".yml", ".json")) or name == STDIN:
         template = tuple(scripts.templates(text, name))
@@ -40,7 +40,7 @@ def parse(text: str, name: str, tree: Tree) -> Served:
     if is_dockerfile(name.rpartition("/")[2]):
         return _on_lines(scripts.built(text, name, tree))
     if name.endswith(".service"):
-        return _on_lines(scripts.served(scripts.started(text), name, tree, scripts.environment(text)))
+        return _on_lines(units.served(text, name, tree))
     return _on_lines(scripts.served(text, name, tree))
 
 
@@ -110,6 +110,7 @@ def _elsewhere(found: tuple[Node, ...], name: str, served: Served) -> Served:
         {placed.place.line for command in served.commands for placed in command.layer.values()}
         | {command.place.line for command in served.commands}
         | {unread.place.line for unread in served.unread}
+        | served.lines
     )
     listed: list[Unread] = []
     for document in found:
@@ -142,7 +143,7 @@ def _why_unread(node: Node, *, command: bool) -> str | None:
 
 def _is_config(document: Node) -> bool:
     """Whether a document is a `--config` file of vLLM: a model and nothing but flags."""
-    keys = {key.replace("_", "-") for key in document.keys}
+    keys = {names.switched(key.replace("_", "-"))[0] for key in document.keys}
     return "model" in keys and keys <= names.KNOWN
 
 
@@ -151,8 +152,8 @@ def _config(document: Node, name: str) -> Served:
     stem = name.rpartition("/")[2].rpartition(".")[0] or name
     place = Place(name, document.line)
     arguments = Arguments(name)
-    read_config(document, name, 1, arguments)
     try:
+        read_config(document, name, 1, arguments)
         layer = layer_of(arguments)
     except CantRead as error:
         return Served(unread=(Unread(stem, str(error), error.place),))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kvplan.errors import BadFile
@@ -20,7 +20,9 @@ from kvplan.manifests import names
 from kvplan.manifests.command import Arguments, CantRead, FindConfig, Value, tree_of
 from kvplan.manifests.meaning import NEEDED
 from kvplan.manifests.nodes import Node, plain
-from kvplan.manifests.said import Place
+from kvplan.manifests.placeholders import marked, whose
+from kvplan.manifests.repairs import meant
+from kvplan.manifests.said import Level, Place
 from kvplan.manifests.words import Word
 
 if TYPE_CHECKING:
@@ -37,33 +39,12 @@ def read_arguments(
     Raises: CantRead where an unknown word hides what matters.
     """
     found = Arguments(file, positional, release)
-    rest = _split_fused(words, found)
+    rest = list(meant(map(marked, words), found))
     config = _take_config(rest, found)
     if config is not None:
         _read_config(config, find, found)
     _Reader(found, rest, positional=positional).run()
     return found
-
-
-def _split_fused(words: Sequence[Word], found: Arguments) -> list[Word]:
-    """Words as they are; `--max-model-len 8192` in one word, which vLLM refuses, as the two that were meant."""
-    out: list[Word] = []
-    for word in words:
-        match = _FUSED.fullmatch(word.text)
-        if match is None or word.unknown is not None:
-            out.append(word)
-            continue
-        out += [Word(match[1], word.line), Word(match[2].strip(), word.line)]
-        found.remark(
-            "bad-argument",
-            f"{word.text!r} is one argument, which vLLM doesn't recognise: write {match[1]}={match[2].strip()} or two items",
-            Place(found.file, word.line),
-            "error",
-        )
-    return out
-
-
-_FUSED = re.compile(r"(--[A-Za-z][A-Za-z0-9_-]*)[ \t]+(\S.*)", re.DOTALL)
 
 
 def _take_config(rest: list[Word], found: Arguments) -> Word | None:
@@ -88,7 +69,7 @@ def _read_config(word: Word, find: FindConfig, found: Arguments) -> None:
 
     place = Place(found.file, word.line)
     if word.unknown is not None:
-        raise CantRead(f"its --config is {word.unknown}, which only the shell knows", place)
+        raise CantRead(f"its --config is {word.unknown}, {whose(word)}", place)
     config = find(word.text)
     if config is None:
         raise CantRead(f"its --config {word.text} is not here", place)
@@ -105,38 +86,53 @@ def read_config(document: Node, file: str, first: int, found: Arguments) -> None
         _configured(name.replace("_", "-"), node, Place(file, node.key_line + first - 1), found)
 
 
-def _configured(name: str, node: Node, place: Place, found: Arguments) -> None:
-    """One entry of a --config file. True is a switch; false is passed over by `vllm serve`, whatever one may think.
+def _configured(key: str, node: Node, place: Place, found: Arguments) -> None:
+    """One entry of a --config file.
+
+    True is a switch; false is passed over by `vllm serve`, whatever one may think; nothing is the word None.
 
     Source: vLLM 0.33 utils/argparse_utils.py load_config_file, where the `--no-` names are looked for among the flags
     of the parser above the subcommand; asked of vLLM itself by tests/oracles/vllm_arguments.py.
     """
-    name = names.ALIASES.get(name, name)
+    name, on = names.switched(names.ALIASES.get(key, key))
     if node.kind == "bool":
-        if plain(node):
-            found.flags[name] = Value(None, place)
-        elif names.takes(name, found.release) == "switch" and found.subcommand:
-            text = f"`vllm serve` passes over `{name}: false` in a --config file: give --no-{name} on the command line"
-            found.remark("bad-argument", text, place)
-        elif names.takes(name, found.release) == "switch":
-            found.flags[name] = Value(None, place, on=False)
+        _configured_switch(name, place, found, on=on, value=bool(plain(node)))
     elif isinstance(node.value, str):
+        word = marked(Word(node.value, place.line))
+        _check_known(name, word, place)
         if name == "model":
-            found.model = Word(node.value, place.line)
-            found.flags["model"] = Value(node.value, place)
-        elif node.kind != "null":
-            found.flags[name] = Value(node.value, place)
+            found.model = word
+        if name == "model" or node.kind != "null":
+            found.flags[name] = Value(node.value, place, unknown=word.unknown is not None)
+        elif name in names.NEVER_NONE or names.takes(name, found.release) == "switch":
+            text = f"vLLM refuses `{key}:` without a value in a --config file: it reads --{key} None"
+            found.remark("bad-argument", text, place, "error", about=name)
     else:
         found.flags[name] = Value(None, place, tree=plain(node))
 
 
+def _configured_switch(name: str, place: Place, found: Arguments, *, on: bool, value: bool) -> None:
+    """`NAME: value`, or `no-NAME: value` where it isn't on."""
+    if value:
+        found.flags[name] = Value(None, place, on=on)
+    elif names.takes(name, found.release) == "switch" and found.subcommand:
+        given, other = (name, f"no-{name}") if on else (f"no-{name}", name)
+        text = f"`vllm serve` passes over `{given}: false` in a --config file: give --{other} on the command line"
+        found.remark("bad-argument", text, place)
+    elif names.takes(name, found.release) == "switch" and on:
+        found.flags[name] = Value(None, place, on=False)
+
+
 @dataclass(slots=True)
 class _Reader:
+    """Words on their way to flags. named: whether the model was. doubtful: whether the last flag may take more than was read."""
+
     found: Arguments
     rest: list[Word]
     positional: bool
     at: int = 0
     named: bool = False
+    doubtful: bool = False
 
     def run(self) -> None:
         while self.at < len(self.rest):
@@ -152,18 +148,23 @@ class _Reader:
     def bare(self, word: Word) -> None:
         place = Place(self.found.file, word.line)
         if word.unknown is not None and (self.named or not self.positional):
-            self.found.remark("unread-arguments", f"{word.unknown} may add flags that kvplan can't see", place)
+            self.unread(word, place)
         elif self.positional and not self.named:
             self.model(word)
         else:
-            self.found.remark("bad-argument", f"vLLM doesn't expect {word.text!r} here", place)
+            # After a flag that nobody knows, or that some release reads otherwise, it may be that flag's.
+            level: Level = "warn" if self.doubtful or not self.positional else "error"
+            self.found.remark("bad-argument", f"vLLM doesn't expect {word.text!r} here", place, level)
+
+    def unread(self, word: Word, place: Place) -> None:
+        """A word that may be any number of flags, or the beginning of one."""
+        self.found.remark("unread-arguments", f"{word.unknown} may add flags that kvplan can't see", place)
+        self.doubtful = True
 
     def model(self, word: Word) -> None:
         """A model on the command line; it replaces one of the --config file."""
         if word.unknown is not None:
-            raise CantRead(
-                f"its model is {word.unknown}, which only the shell knows", Place(self.found.file, word.line)
-            )
+            raise CantRead(f"its model is {word.unknown}, {whose(word)}", Place(self.found.file, word.line))
         self.named = True
         self.found.model = word
         self.found.flags["model"] = Value(word.text, Place(self.found.file, word.line))
@@ -171,9 +172,12 @@ class _Reader:
     def flag(self, word: Word) -> None:
         name, equals, text = word.text.partition("=")
         place = Place(self.found.file, word.line)
+        if word.unknown is not None and word.unknown in name:
+            self.unread(word, place)
+            return
         name, on = _name(name, self.found.release)
         if isinstance(on, str):  # -O3
-            self.found.flags[name] = Value(on, place)
+            self.set(name, replace(word, text=on), place)
             return
         name, _, inner = name.partition(".")
         name, on = _full(name, self.found.release, on=on)
@@ -181,8 +185,9 @@ class _Reader:
             self.nested(name, inner, text if equals else self.next_word().text, place)
             return
         takes = names.takes(name, self.found.release)
+        self.doubtful = not names.has(name) or (self.found.release is None and names.varies(name))
         if equals:
-            self.set(name, Word(text, word.line, word.unknown), place)
+            self.set(name, replace(word, text=text), place)
         elif not on or takes == "switch":
             self.found.flags[name] = Value(None, place, on=on)
         elif takes == "several":
@@ -245,7 +250,7 @@ class _Reader:
 def _check_known(name: str, word: Word, place: Place) -> None:
     """Raises: CantRead where only the shell knows the value of a flag that a plan is made of."""
     if word.unknown is not None and name in NEEDED:
-        raise CantRead(f"its --{name} is {word.unknown}, which only the shell knows", place)
+        raise CantRead(f"its --{name} is {word.unknown}, {whose(word)}", place)
 
 
 _NUMBER = re.compile(r"-\d+(\.\d+)?")
@@ -254,23 +259,24 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def _name(word: str, release: Version | None) -> tuple[str, bool | str]:
-    """A flag's full name, and whether it is switched on; for `-O3` the value instead."""
+    """A flag's full name, and whether it is switched on; for `-O3` and `-qawq` the value instead.
+
+    A short name that no flag has keeps its dash.
+    """
     if word.startswith("--"):
         name, dot, inner = word[2:].partition(".")
-        name = name.replace("_", "-") + dot + inner
-        if name.startswith("no-") and name[3:] in names.KNOWN:
-            return name[3:], False
-        return name, True
+        name, on = names.switched(name.replace("_", "-"))
+        return name + dot + inner, on
     short, dot, inner = word[1:].partition(".")
-    if short.startswith("O") and short[1:]:
-        return names.short("O", release), short[1:]
+    if short[:1] in names.SHORT and short not in names.SHORT and short[1:]:
+        return names.short(short[0], release), short[1:] + dot + inner
     return names.short(short, release) + dot + inner, True
 
 
 def _full(name: str, release: Version | None, *, on: bool) -> tuple[str, bool]:
     """The flag that an alias or the beginning of a name stands for, as argparse takes it where only one is meant."""
     name = names.ALIASES.get(name, name)
-    if name in names.KNOWN:
+    if name in names.KNOWN or name.startswith("-"):
         return name, on
     every = names.of_release(release)
     meant = {known: on for known in every if known.startswith(name)}

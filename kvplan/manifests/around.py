@@ -10,7 +10,7 @@ from kvplan.manifests.accelerators import Device
 from kvplan.manifests.command import Arguments
 from kvplan.manifests.container import Container
 from kvplan.manifests.images import DEVICES as KINDS
-from kvplan.manifests.images import foreign_number, image_device, image_version
+from kvplan.manifests.images import image_device, image_version, unsaid
 from kvplan.manifests.keys import DEVICES, STRETCHED
 from kvplan.manifests.said import Given, Key, Placed
 
@@ -21,6 +21,8 @@ UNSAID_VERSION = "engine-version"
 def check(container: Container, found: Arguments, layer: Mapping[Key, Placed]) -> None:
     """Remark what doesn't go together, and what a plan doesn't count."""
     _check_gpus(container, found, layer)
+    for said in container.unclear if container.gpu is None else ():
+        found.remark("gpu-name", f"{said.value}: planned on the one that --gpu, or a budget, names", said.place)
     _check_environment(container, found)
 
 
@@ -67,7 +69,7 @@ def _check_environment(container: Container, found: Arguments) -> None:
     version = image_version(container.image) if container.image else None
     for text in environment.uncounted(container.variables, version):
         found.remark("not-counted", text, container.place)
-    if container.image and foreign_number(container.image):
+    if container.image and unsaid(container.image) is not None:
         text = f"{container.image[:100]} doesn't say which vLLM it holds: planned as the newest, unless --engine says otherwise"
         found.remark(UNSAID_VERSION, text, container.place)
 

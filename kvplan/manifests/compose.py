@@ -9,13 +9,14 @@ from pathlib import PurePosixPath
 
 from kvplan.errors import BadFile
 from kvplan.manifests.accelerators import AMD, AMD_DEVICE, Device, of_ids
+from kvplan.manifests.brackets import closing
 from kvplan.manifests.command import Configured, FindConfig
 from kvplan.manifests.container import Container, Served, nothing
 from kvplan.manifests.containers import served_by
 from kvplan.manifests.nodes import Node
 from kvplan.manifests.said import Given, Place, Placed, Unread
 from kvplan.manifests.tree import Tree, beside, read_text
-from kvplan.manifests.words import Word, closing, commands
+from kvplan.manifests.words import Word, commands
 
 _VARIABLE = re.compile(r"\$(?:(?P<escaped>\$)|(?P<name>[A-Za-z_]\w*)|(?P<open>\{))", re.ASCII)
 _BRACED = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:(?P<how>:?[-+?])(?P<other>.*))?", re.ASCII | re.DOTALL)

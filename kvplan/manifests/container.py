@@ -20,7 +20,7 @@ class Container:
     """One container or process. words: its command and arguments. image: None outside of containers.
 
     entrypoint: whether `words` begin with a program, or continue the image's own entry point. variables: what is known
-    of its environment. gpu: the accelerator its node is chosen by. gpus: how many it asks for. nodes: how many containers
+    of its environment. gpu: the accelerator its node is chosen by. unclear: sentences about what else is said of that. gpus: how many it asks for. nodes: how many containers
     like it serve together, None where that isn't known. devices: what else is said of its accelerator. device: what it asks for that is no GPU of NVIDIA's or AMD's.
     inner: its own name beside others of the same object.
     """
@@ -34,6 +34,7 @@ class Container:
     variables: Mapping[str, str] = field(default_factory=dict)
     find: FindConfig = nothing
     gpu: Placed | None = None
+    unclear: tuple[Placed, ...] = ()
     gpus: Placed | None = None
     nodes: int | None = 1
     device: str | None = None
@@ -48,10 +49,11 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a file serves, and what in it couldn't be read."""
+    """What a file serves, and what in it couldn't be read. lines: where commands of either kind begin."""
 
     commands: tuple[Command, ...] = ()
     unread: tuple[Unread, ...] = ()
+    lines: frozenset[int] = frozenset()
 
     def __add__(self, other: Served) -> Served:
-        return Served(self.commands + other.commands, self.unread + other.unread)
+        return Served(self.commands + other.commands, self.unread + other.unread, self.lines | other.lines)

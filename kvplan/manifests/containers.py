@@ -6,14 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from kvplan.engines.vllm.tables.flags import FLAGS
 from kvplan.manifests import around
 from kvplan.manifests.arguments import read_arguments
-from kvplan.manifests.command import CantRead, Command
+from kvplan.manifests.command import Arguments, CantRead, Command
 from kvplan.manifests.container import Container, Served
-from kvplan.manifests.images import foreign_number, image_version, is_vllm_image
+from kvplan.manifests.images import elsewhere, image_version, is_vllm_image, split
 from kvplan.manifests.meaning import layer_of
 from kvplan.manifests.releases import known_release
-from kvplan.manifests.runners import TELLING, docker, kubectl, program, srun, starts_unknown
+from kvplan.manifests.runners import TELLING, docker, hidden_program, kubectl, program, srun, starts_unknown
 from kvplan.manifests.said import Place, Unread
 from kvplan.manifests.words import Word, commands, surrounded
 
@@ -44,18 +45,24 @@ def served_by(container: Container, depth: int = 0) -> Served:
         here = srun(words, replace(container, variables={**container.variables, **variables}))
         where = docker(words, here) or kubectl(words, here) or container
         if (rest := serve_arguments(words)) is not None and where is container:
-            found += _read(here, rest[0], positional=rest[1])
+            found += replace(_read(here, rest[0], positional=rest[1]), lines=frozenset({words[0].line}))
         elif where is not container:
             found += served_by(where, depth)
-        elif starts_unknown(words):
-            why = "which image it runs, only the shell knows"
-            found += Served(unread=(Unread(container.name, why, container.place),))
-        elif (engine := _other(words)) is not None:
-            why = f"it starts {engine}, and kvplan reads vLLM's command lines"
+        elif (why := _unreadable(words)) is not None:
             found += Served(unread=(Unread(container.name, why, container.place),))
         else:
             found += _inside(words, container, depth)
     return found if found != Served() else _hidden(container)
+
+
+def _unreadable(words: Sequence[Word]) -> str | None:
+    """Why a command can't be read that seems to serve something."""
+    if (hidden := hidden_program(words)) is not None:
+        return f"it runs {hidden} serve, and which program that is, only the shell knows"
+    if starts_unknown(words):
+        return "which image it runs, only the shell knows"
+    engine = _other(words)
+    return None if engine is None else f"it starts {engine}, and kvplan reads vLLM's command lines"
 
 
 _QUOTING = frozenset({
@@ -64,7 +71,7 @@ _QUOTING = frozenset({
 })  # fmt: skip
 """Commands that only talk about others."""
 
-_COMMAND = re.compile(r"\bvllm\s+serve\s|-m\s+vllm\.entrypoints\.\S*(?:api_server|cli\.main\s+serve)")
+_COMMAND = re.compile(r"\bvllm\s+serve\s+\S|-m\s+vllm\.entrypoints\.\S*(?:api_server|cli\.main\s+serve)")
 
 
 def _inside(words: Sequence[Word], container: Container, depth: int) -> Served:
@@ -73,7 +80,7 @@ def _inside(words: Sequence[Word], container: Container, depth: int) -> Served:
         return Served()
     found = Served()
     for word in words[1:]:
-        if _COMMAND.search(word.text + " ") and any(map(str.isspace, word.text)):
+        if _COMMAND.search(word.text) and any(map(str.isspace, word.text)):
             for inner in commands(word.script or word.text, word.script_line or word.line, container.variables):
                 found += served_by(replace(container, words=tuple(inner), entrypoint=True, image=None), depth + 1)
     return found
@@ -114,38 +121,42 @@ def _simple(
 ) -> list[tuple[list[Word], Mapping[str, str]]]:
     """The command itself, or for `sh -c "..."` and `eval` what the script runs; each with what its environment adds."""
     for at in range(len(words)):
-        script = _evaluated(words) if at == 0 else None
-        script = script or _shell_script(words, at)
-        if script is not None and depth < MOST_SHELLS:
-            inner = surrounded(script.script or script.text, script.script_line or script.line, variables)
+        found = (_evaluated(words) if at == 0 else None) or _shell_script(words, at)
+        if found is not None and depth < MOST_SHELLS:
+            script, given = found
+            inner = surrounded(script.script or script.text, script.script_line or script.line, variables, given)
             return [
-                (found, {**around, **more})
+                (simple, {**around, **more})
                 for command, around in inner.commands
-                for found, more in _simple(command, variables, depth + 1)
+                for simple, more in _simple(command, variables, depth + 1)
             ]
     return [(words, {})] if words else []
 
 
-def _evaluated(words: Sequence[Word]) -> Word | None:
+_Started = tuple[Word, tuple[Word, ...] | None]
+"""A script, and what it is started with, `$0` first; None where that is what its own shell was."""
+
+
+def _evaluated(words: Sequence[Word]) -> _Started | None:
     """The script of `eval`, which takes all of its words for one."""
     if len(words) < 2 or words[0].text != "eval" or any(word.unknown is not None for word in words):
         return None
-    return Word(" ".join(word.text for word in words[1:]), words[1].line)
+    return Word(" ".join(word.text for word in words[1:]), words[1].line), None
 
 
 MOST_SHELLS = 4
 
 
-def _shell_script(words: Sequence[Word], at: int) -> Word | None:
-    """The script of `bash -lc SCRIPT` that starts at `at`."""
+def _shell_script(words: Sequence[Word], at: int) -> _Started | None:
+    """The script of `bash -lc SCRIPT NAME ARGUMENT...` that starts at `at`."""
     if program(words[at]) not in SHELLS:
         return None
     for index in range(at + 1, len(words) - 1):
         if not words[index].text.startswith("-"):
             return None
         if words[index].text.lstrip("-+").endswith("c") and not words[index].text.startswith("--"):
-            rest = [word for word in words[index + 1 :] if word.text != "--"]
-            return rest[0] if rest else None
+            rest = words[index + 2 if words[index + 1].text == "--" else index + 1 :]
+            return (rest[0], tuple(rest[1:])) if rest else None
     return None
 
 
@@ -180,6 +191,12 @@ def _other(words: Sequence[Word]) -> str | None:
 MOST_BEFORE = 8
 
 
+def _another(container: Container, found: Arguments) -> bool:
+    """Whether an image only has vLLM in its name (`gradio-vllm-openai`): it is given no flag of vLLM's engine."""
+    name = split(container.image or "vllm")[0].rpartition("/")[2]
+    return not container.entrypoint and not name.startswith("vllm") and not any(flag in FLAGS for flag in found.flags)
+
+
 def _read(container: Container, words: list[Word], *, positional: bool) -> Served:
     try:
         release = known_release(image_version(container.image or ""))
@@ -187,6 +204,8 @@ def _read(container: Container, words: list[Word], *, positional: bool) -> Serve
         layer = layer_of(found)
     except CantRead as error:
         return Served(unread=(Unread(container.name, str(error), error.place),))
+    if ("model",) not in layer and _another(container, found):
+        return Served()
     if ("model",) not in layer:
         return Served(unread=(Unread(container.name, "it names no model", container.place),))
     if (device := around.device(container, found)) is not None:
@@ -195,5 +214,5 @@ def _read(container: Container, words: list[Word], *, positional: bool) -> Serve
         return Served(unread=(Unread(container.name, why, Place(container.file, line)),))
     around.check(container, found, layer)
     said = {**around.layer(container, found), **layer}
-    elsewhere = foreign_number(container.image or "")
-    return Served((Command(container.name, container.place, said, tuple(found.remarks), found.given, elsewhere),))
+    unknown = elsewhere(container.image or "")
+    return Served((Command(container.name, container.place, said, tuple(found.remarks), found.given, unknown),))

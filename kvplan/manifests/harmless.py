@@ -58,8 +58,9 @@ _BY_REASON: Mapping[str, str] = {
     "a part of what --enable-dbo, --enable-elastic-ep, --enable-eplb or --use-replayssm switches on": """
         dbo-decode-token-threshold dbo-prefill-token-threshold elastic-ep-max-dp-size eplb-step-interval eplb-window-size
         replayssm-buffer-len""",
+    "a part of the server's front end": "expand-tools-even-if-tool-choice-none",
     "a part of adapters, which are counted where --enable-lora is given": "default-mm-loras",
-    "a part of what --enable-prompt-adapter switches on": "max-prompt-adapters max-prompt-adapter-token",
+    "a part of what --enable-prompt-adapter switches on": "max-prompt-adapters max-prompt-adapter-token prompt-adapters",
     "which rank holds which experts: each holds as many": "expert-placement-strategy",
     "a few MiB of communication buffers less than are counted": "disable-custom-all-reduce",
     "how long sequences are that CUDA graphs serve, not how many graphs there are": """

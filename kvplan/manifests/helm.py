@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from kvplan.manifests import names, stack
+from kvplan.manifests import kubeai, names, stack
 from kvplan.manifests.accelerators import of_resource
 from kvplan.manifests.container import Container, Served
 from kvplan.manifests.containers import served_by
 from kvplan.manifests.images import is_vllm_image
 from kvplan.manifests.nodes import Node, plain
-from kvplan.manifests.pods import device_of, devices_of, foreign, pod_gpu, resource_gpus
+from kvplan.manifests.pods import device_of, devices_of, foreign, node_of, resource_gpus
 from kvplan.manifests.said import Given, Place, Placed, Remark, Unread
 from kvplan.manifests.words import Word, listed
 
@@ -90,7 +90,11 @@ def _candidates(node: Node, name: str, around: tuple[Node, ...]) -> Iterator[_Fo
 
 
 def _telling(node: Node) -> bool:
-    if node.get("vllmConfig") is not None or (node.get("modelURL") is not None and node.get("repository") is not None):
+    if (
+        kubeai.is_model(node)
+        or node.get("vllmConfig") is not None
+        or (node.get("modelURL") is not None and node.get("repository") is not None)
+    ):
         return True
     words = [word.text for key in _ARGUMENTS for word in _listed(node, key)]
     if any(re.search(r"\bvllm\s+serve\b|vllm\.entrypoints", text) for text in [" ".join(words)]):
@@ -119,11 +123,13 @@ _SEVERAL = re.compile(r"^\s*--?[A-Za-z]\S*\s+\S|\bvllm\s+serve\s")
 
 def _served(found: _Found, file: str) -> Served:
     node = found.node
+    if kubeai.is_model(node):
+        return served_by(kubeai.served(node, found.name, file, node.key_line))
     command = _listed(node, "command")
     words = [word for key in _ARGUMENTS if key != "command" for word in _listed(node, key)]
     of_chart = stack.is_model(node) and not stack.spread(node)
     extra, model = stack.settings(node) if of_chart else _settings(node), _model(found)
-    kind = node.said("requestGPUType") or ""
+    kind, machine = node.said("requestGPUType") or "", node_of((*found.around, node), file, node)
     asked = of_resource(kind)
     container = Container(
         name=found.name,
@@ -132,7 +138,8 @@ def _served(found: _Found, file: str) -> Served:
         words=(*command, *words),
         image=_image(found),
         entrypoint=bool(command),
-        gpu=pod_gpu((*found.around, node), file, node),
+        gpu=machine.gpu,
+        unclear=machine.unclear,
         gpus=resource_gpus(node, file) or _requested(node, file),
         device=device_of(node) or foreign(kind),
         devices=(*devices_of((*found.around, node), file, node), *((asked,) if asked is not None else ())),
@@ -156,7 +163,7 @@ def _remarked(served: Served, remarks: Iterable[Remark]) -> Served:
     """The same with remarks on every command."""
     more = tuple(remarks)
     commands = tuple(replace(command, noted=(*command.noted, *more)) for command in served.commands)
-    return Served(commands, served.unread)
+    return Served(commands, served.unread, served.lines)
 
 
 def _requested(node: Node, file: str) -> Placed | None:

@@ -7,8 +7,6 @@ import re
 _VERSION = r"(0\.\d+(?:\.\d+){0,2}(?:\.?(?:post|rc)\d+)?)"
 _TAGGED = re.compile(rf"(?:^|[^0-9.])v?{_VERSION}(?:$|[^0-9.])", re.ASCII)
 _SAID = re.compile(rf"vllm[-_]?v?{_VERSION}(?:$|[^0-9.])", re.ASCII)
-_NUMBER = re.compile(r"\d+\.\d+|(?<![0-9a-z])20\d\d-?[01]\d-?[0-3]\d(?![0-9a-z])", re.ASCII)
-"""A version, or the day when something was built."""
 _OFFICIAL = re.compile(
     r"(?:^|/)vllm/vllm-openai(?:-[a-z0-9]+)*$|^public\.ecr\.aws/deep-learning-containers/vllm$"
     r"|^\d+\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com/vllm$"
@@ -21,6 +19,7 @@ Others that are called vllm count in releases of their own: lmcache/vllm-openai,
 DEVICES = {
     "tpu": "a TPU", "hpu": "Gaudi", "gaudi": "Gaudi", "neuron": "Neuron", "neuronx": "Neuron", "xpu": "an Intel XPU",
     "cpu": "a CPU", "ascend": "Ascend", "npu": "an NPU", "rbln": "an NPU", "openvino": "OpenVINO",
+    "spyre": "Spyre",
 }  # fmt: skip
 """Words in names of images, and values of vLLM's old --device, that say it doesn't run on a GPU of NVIDIA or AMD."""
 
@@ -43,9 +42,21 @@ def image_version(image: str) -> str | None:
     return match[1] if match is not None else None
 
 
-def foreign_number(image: str) -> bool:
-    """Whether the tag has a number, or a date, that is another product's version."""
-    return image_version(image) is None and _NUMBER.search(split(image)[1]) is not None
+def unsaid(image: str) -> str | None:
+    """What an image says in place of vLLM's version: a tag of one's own, another product's number, a digest.
+
+    None where it says the version, or nothing but that it is the newest.
+    """
+    tag = split(image)[1]
+    if image_version(image) is not None or tag == "latest":
+        return None
+    return tag or ("its digest" if "@" in image else None)
+
+
+def elsewhere(image: str) -> bool:
+    """Whether nobody knows which vLLM an image holds; a nightly build's flags are the newest's at least."""
+    said = unsaid(image)
+    return said is not None and not said.startswith("nightly")
 
 
 def image_device(image: str) -> str | None:

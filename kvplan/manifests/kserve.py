@@ -25,7 +25,7 @@ def without_model(result: Served) -> Served:
     why = f"a runtime: a service that isn't in this file puts its model at {STORED}"
     unread = tuple(Unread(command.name, why, command.layer[("model",)].place) for command in empty)
     kept = tuple(command for command in result.commands if command not in empty)
-    return Served(kept, (*result.unread, *unread))
+    return Served(kept, (*result.unread, *unread), result.lines)
 
 
 def runtime_of(item: Node) -> str | None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kvplan.manifests.accelerators import AMD, NVIDIA, Device
+from kvplan.manifests import kubeai
 from kvplan.manifests.container import Container, Served
 from kvplan.manifests.containers import served_by
-from kvplan.manifests.images import DEVICES as IMAGE_DEVICES
 from kvplan.manifests.kserve import RUNTIMES, TEMPLATES, runtime_of, served_by_runtime, without_model
 from kvplan.manifests.nodes import Node
 from kvplan.manifests.pods import ConfigMaps, container_of, listed, name_of
-from kvplan.manifests.said import Given, Place, Unread
-from kvplan.manifests.words import Word
+from kvplan.manifests.said import Place, Unread
 
 
 def is_manifest(document: Node) -> bool:
@@ -33,12 +31,14 @@ def served(documents: Sequence[Node], file: str) -> Served:
     for item in objects:
         if item.said("kind") in RUNTIMES and name_of(item) in used:
             continue
-        each = [*served_by_runtime(item, runtimes, maps, file, _size(item)), *_all_containers(item, maps, file)]
-        if item.said("kind") == "Model" and (item.said("apiVersion") or "").startswith("kubeai.org/"):
-            each += _kubeai(item, file)
+        each = list(_containers(item, runtimes, maps, file))
+        if (item.said("apiVersion") or "").startswith("ray.io/"):  # whose operator gives these their command
+            each = [container for container in each if container.words]
         results = [served_by(container) for container in each]
         if item.said("kind") in TEMPLATES:
             results = [without_model(result) for result in results]
+        if item.said("kind") in _BY_RUNTIME and item.get("spec", "model", "uri") is not None:
+            results = [result if result.commands else Served() for result in results]
         serving = [result for result in results if result.commands or result.unread]
         for container, result in zip(each, results, strict=True):
             found += result if len(serving) <= 1 else _named(result, f"{name_of(item)}/{container.inner}")
@@ -46,6 +46,17 @@ def served(documents: Sequence[Node], file: str) -> Served:
             why = "a runtime that isn't in this file decides the command"
             found += Served(unread=(Unread(name_of(item), why, Place(file, item.line)),))
     return found
+
+
+def _containers(item: Node, runtimes: Mapping[str, Node], maps: ConfigMaps, file: str) -> Iterator[Container]:
+    """Those of an object."""
+    if kubeai.is_object(item):
+        spec = item.get("spec")
+        if spec is not None and kubeai.is_model(spec):
+            yield kubeai.served(spec, name_of(item), file, item.line)
+        return
+    yield from served_by_runtime(item, runtimes, maps, file, _size(item))
+    yield from _all_containers(item, maps, file)
 
 
 def _all_containers(item: Node, maps: ConfigMaps, file: str) -> Iterator[Container]:
@@ -91,42 +102,6 @@ _OF_CHARTS = frozenset({"Application", "HelmRelease"})
 """Kinds that hold a chart's values, which have images and arguments of their own."""
 
 
-def _kubeai(item: Node, file: str) -> Iterator[Container]:
-    """What KubeAI makes of a model whose engine is vLLM: its URL and its arguments, in an image of its own."""
-    spec = item.get("spec")
-    url = spec.get("url") if spec is not None else None
-    if spec is None or url is None or url.text is None or spec.said("engine") != "VLLM":
-        return
-    model = url.text.removeprefix("hf://").partition("?")[0]
-    env = spec.get("env")
-    words = (
-        Word("--model", url.line),
-        Word(model, url.line),
-        *(Word(arg.text or "", arg.line) for arg in listed(spec, "args")),
-    )
-    profile = spec.get("resourceProfile")
-    _, _, count = (profile.text or "").rpartition(":") if profile is not None else ("", "", "")
-    yield Container(
-        name=name_of(item),
-        inner="server",
-        file=file,
-        line=item.line,
-        words=words,
-        image="vllm",
-        entrypoint=False,
-        variables={key: node.text or "" for key, node in env.keys.items()} if env is not None else {},
-        devices=tuple(
-            Device(profile.text or "", vendor)
-            for vendor in (NVIDIA, AMD)
-            if profile and f"{vendor}-" in (profile.text or "")
-        ),
-        gpus=Given(count, Place(file, profile.key_line)) if profile is not None and count.isdigit() else None,
-        device=next(
-            (device for word, device in IMAGE_DEVICES.items() if profile and f"{word}-" in (profile.text or "")), None
-        ),
-    )
-
-
 _BY_RUNTIME = frozenset({"InferenceService", "LLMInferenceService"})
 
 
@@ -134,6 +109,7 @@ def _named(result: Served, name: str) -> Served:
     return Served(
         tuple(replace(command, name=name) for command in result.commands),
         tuple(replace(unread, what=name) for unread in result.unread),
+        result.lines,
     )
 
 

@@ -11,7 +11,7 @@ from kvplan.manifests.flag_meaning import FlagMeaning
 from kvplan.manifests.keys import ENDLESS, STRETCHED
 from kvplan.manifests.meanings import MEANINGS
 from kvplan.manifests.said import Given, Key, Placed
-from kvplan.text import nearest
+from kvplan.text import any_of, nearest
 
 NEEDED = frozenset({
     *(name for name, meaning in MEANINGS.items() if meaning.key is not None and not meaning.careful),
@@ -87,8 +87,15 @@ def _near(name: str, value: Value) -> str:
     from kvplan.engines.vllm.tables.choices import CHOICES
 
     words = list(CHOICES[name])
-    near = nearest(str(value.text).lower(), words, most=3, cutoff=0.4)
-    return f"; it takes {', '.join(near or sorted(words, key=_order)[:8])}{'' if near or len(words) <= 8 else ' ...'}"
+    near = nearest(str(value.text).lower(), words, most=3)
+    if near:
+        return f"; did you mean {any_of(near)}?"
+    shown = sorted(words, key=_order)[:MOST_SHOWN]
+    more = len(words) - len(shown)
+    return f"; it takes {', '.join(shown)}" + (f" and {more} more" if more else "")
+
+
+MOST_SHOWN = 8
 
 
 def _order(word: str) -> tuple[int, str]:

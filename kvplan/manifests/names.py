@@ -10,11 +10,15 @@ from kvplan.engines.vllm.tables.releases import RELEASES
 from kvplan.engines.vllm.tables.spans import first, holds, last
 from kvplan.engines.vllm.tables.versions import NEWEST, Version, text
 
-__all__ = ["ALIASES", "EARLIER", "KNOWN", "has", "having", "lacks", "newest", "of_release", "refuses", "short", "takes"]
+__all__ = [
+    "ALIASES", "EARLIER", "KNOWN", "NEVER_NONE", "SHORT", "dashed", "has", "having", "lacks", "newest", "of_release", "read",
+    "refuses", "short", "switched", "takes", "takes_nothing", "varies",
+]  # fmt: skip
 
 EARLIER: Mapping[str, str] = {
     "block-manager-cls": "value", "disable-frontend-multiprocessing": "switch", "full-cuda-graph": "switch",
-    "image-feature-size": "value", "image-input-type": "value", "image-token-id": "value",
+    "image-feature-size": "value", "image-input-type": "value", "image-token-id": "value", "prompt-adapters": "several",
+    "expand-tools-even-if-tool-choice-none": "switch",
 }  # fmt: skip
 """Flags that were documented of a server that isn't read (those before the newest), or of releases before the first that is."""
 
@@ -40,7 +44,36 @@ def takes(name: str, release: Version | None) -> str:
 def short(name: str, release: Version | None) -> str:
     """The flag that a short name stands for, without dashes. -O was the compilation's level before it was a flag's own."""
     levelled = name == "O" and holds(FLAGS["optimization-level"], release or NEWEST)
-    return "optimization-level" if levelled else SHORT.get(name, name)
+    return "optimization-level" if levelled else SHORT.get(name, f"-{name}")
+
+
+def switched(name: str) -> tuple[str, bool]:
+    """The switch that `no-NAME` turns off, or the flag itself; and whether it is on."""
+    off = name.startswith("no-") and name[3:] in KNOWN
+    return (name[3:], False) if off else (name, True)
+
+
+def dashed(name: str) -> str:
+    """A flag as it is written; a short name that no flag has brings its dash."""
+    return name if name.startswith("-") else f"--{name}"
+
+
+NEVER_NONE = frozenset({
+    "max-model-len", "tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size", "decode-context-parallel-size",
+    "gpu-memory-utilization", "block-size", "max-num-batched-tokens", "max-num-seqs", "max-loras", "max-lora-rank", "dtype",
+    "kv-cache-dtype",
+})  # fmt: skip
+"""Flags of which every release refuses the word None: asked of vLLM 0.33's parser, and by the types of earlier ones."""
+
+
+def varies(name: str) -> bool:
+    """Whether releases differ in what follows a flag on a command line."""
+    return name in OPTIONAL or any(table.get(name) not in {None, FLAGS.get(name)} for table in (SWITCHES, SEVERAL))
+
+
+def takes_nothing(name: str, release: Version) -> bool:
+    """Whether a release refuses `--name=value`, as the flag is a switch there."""
+    return has(name) and takes(name, release) == "switch"
 
 
 @cache
@@ -64,7 +97,12 @@ def lacks(release: Version, name: str) -> bool:
     """Whether a release that was read certainly hasn't a flag that another one has."""
     if name not in FLAGS:
         return name in EARLIER and newest(release)
-    return (text(release) in RELEASES or newest(release)) and not holds(FLAGS[name], release)
+    return read(release) and not holds(FLAGS[name], release)
+
+
+def read(release: Version) -> bool:
+    """Whether a release's flags were read, or those of one that it is a patch of."""
+    return text(release) in RELEASES or newest(release)
 
 
 def refuses(release: Version, name: str, value: str) -> bool:

@@ -4,34 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kvplan.manifests.accelerators import Device, of_labels, of_resource
 from kvplan.manifests.command import Configured
 from kvplan.manifests.container import Container
+from kvplan.manifests.node_gpus import Chosen, chosen
 from kvplan.manifests.nodes import Node
 from kvplan.manifests.said import Given, Place, Placed
 from kvplan.manifests.words import Word
 
-GPU_LABELS = (
-    "nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "eks.amazonaws.com/instance-gpu-name",
-    "karpenter.k8s.aws/instance-gpu-name", "amd.com/gpu.product-name", "beta.amd.com/gpu.product-name",
-    "gpu.nvidia.com/model", "gpu.nvidia.com/class",
-)  # fmt: skip
-"""Node labels whose value names the accelerator."""
-
-INSTANCES = {
-    "p4d": "a100-sxm-40", "p4de": "a100-sxm-80", "p5": "h100-sxm", "p5e": "h200-sxm", "p5en": "h200-sxm",
-    "p6-b200": "b200-sxm", "g4dn": "t4", "g5": "a10g", "g6": "l4", "g6e": "l40s",
-}  # fmt: skip
-"""Accelerators of EC2 instance families. Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html"""
-
-_INSTANCE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 DEVICES = {
     "google.com/tpu": "a TPU", "cloud-tpus.google.com/": "a TPU", "habana.ai/": "Gaudi", "aws.amazon.com/neuron": "Neuron",
     "gpu.intel.com/": "an Intel GPU", "huawei.com/Ascend": "Ascend", "huawei.com/ascend": "Ascend", "rebellions.ai/": "an NPU",
-    "furiosa.ai/": "an NPU",
+    "furiosa.ai/": "an NPU", "ibm.com/spyre": "Spyre",
 }  # fmt: skip
 """Beginnings of resources that stand for devices whose memory vLLM plans by other rules."""
 
@@ -88,7 +75,7 @@ def listed(node: Node, key: str) -> list[Node]:
 
 def container_of(item: Node, pod: Node, node: Node, maps: ConfigMaps, file: str, nodes: int | None) -> Container:
     """A container of a pod of an object. nodes: how many such pods serve together."""
-    variables = _environment(node, maps)
+    variables, machine = _environment(node, maps), node_of((pod,), file, node)
     command, args = listed(node, "command"), listed(node, "args")
     return Container(
         name=name_of(item),
@@ -100,7 +87,8 @@ def container_of(item: Node, pod: Node, node: Node, maps: ConfigMaps, file: str,
         entrypoint=bool(command),
         variables=variables,
         find=lambda path: maps.find(path, pod, node),
-        gpu=pod_gpu((pod,), file, node),
+        gpu=machine.gpu,
+        unclear=machine.unclear,
         gpus=resource_gpus(node, file),
         device=device_of(node),
         devices=tuple(devices_of((pod,), file, node)),
@@ -198,20 +186,13 @@ def devices_of(pods: Sequence[Node], file: str, container: Node) -> Iterator[Dev
     yield from of_labels((key, value) for pod in pods for key, value, _ in _selectors(pod, file))
 
 
-def pod_gpu(pods: Sequence[Node], file: str, container: Node) -> Placed | None:
-    """The accelerator that a node must have for these pod specs; None where several would do or nothing is said."""
-    selected = [entry for pod in pods for entry in _selectors(pod, file)]
-    found = {(value, place) for key, value, place in selected if key in GPU_LABELS}
-    found |= {
-        (INSTANCES[value.partition(".")[0]], place)
-        for key, value, place in selected
-        if key in _INSTANCE_LABELS and value.partition(".")[0] in INSTANCES
-    }
-    if len({value for value, _ in found}) != 1:
-        return None
-    value, place = min(found, key=lambda entry: entry[1])
+def node_of(pods: Sequence[Node], file: str, container: Node) -> Chosen:
+    """The accelerator that a node must have for these pod specs, or the slice of it that the container asks for."""
+    found = chosen(entry for pod in pods for entry in _selectors(pod, file))
     profile = next((asked.device.profile for asked in asked_for(container, file) if asked.device.counts), None)
-    return Given(f"{value}:{profile}" if profile else value, place)
+    if found.gpu is None or profile is None:
+        return found
+    return replace(found, gpu=Given(f"{found.gpu.value}:{profile}", found.gpu.place))
 
 
 def _selectors(pod: Node, file: str) -> Iterator[tuple[str, str, Place]]:

@@ -55,15 +55,18 @@ def remarks(flags: Iterable[GivenFlag], asked: Asked) -> Iterator[Remark]:
     for flag in flags:
         if not names.has(flag.name):
             hint = meant(flag.name, names.KNOWN, dashes="--", cutoff=0.8)
-            what = f"{called} has no flag --{flag.name}" + (f"; {hint}" if hint else "")
-            # Only the newest release's server was read whole: of another one, a flag that nobody knows may be its own.
-            surely = release is not None and names.newest(release)
+            what = f"{called} has no flag {names.dashed(flag.name)}" + (f"; {hint}" if hint else "")
+            # Where nobody names a release it may be run by one that is newer than all that were read.
+            surely = release is not None and names.read(release)
             yield Remark("unknown-flag", what, flag.place, ERROR if surely else WARN)
         elif planned is None:
             continue
         elif names.lacks(planned, flag.name):
             what = f"{called} has no flag --{flag.name}{names.having(planned, flag.name)}"
             yield Remark("unknown-flag", what, flag.place, level)
+        elif flag.text is not None and names.takes_nothing(flag.name, planned):
+            what = f"{called} refuses --{flag.name} with the value {flag.text}: it is a switch, given alone or left out"
+            yield Remark("bad-argument", what, flag.place, level)
         elif flag.text is not None and names.refuses(planned, flag.name, flag.text):
             yield Remark("bad-argument", f"{called} refuses --{flag.name} {flag.text}", flag.place, level)
 
@@ -75,7 +78,10 @@ def refused(flags: Iterable[GivenFlag], asked: Asked) -> frozenset[str]:
 
 
 def _refuses(release: Version, flag: GivenFlag) -> bool:
-    return names.lacks(release, flag.name) or (flag.text is not None and names.refuses(release, flag.name, flag.text))
+    if flag.text is None:
+        return names.lacks(release, flag.name)
+    refuses = names.takes_nothing(flag.name, release) or names.refuses(release, flag.name, flag.text)
+    return refuses or names.lacks(release, flag.name)
 
 
 def known_release(version: str | None) -> Version | None:

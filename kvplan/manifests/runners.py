@@ -40,6 +40,13 @@ def starts_unknown(words: Sequence[Word]) -> bool:
     )
 
 
+def hidden_program(words: Sequence[Word]) -> str | None:
+    """The `"$VLLM_BIN"` of `"$VLLM_BIN" serve MODEL`: a program that only a shell could name, and that is called vLLM's."""
+    first = words[0]
+    serves = first.unknown is not None and [word.text for word in words[1:2]] == ["serve"]
+    return first.text if serves and "vllm" in first.text.lower() else None
+
+
 def docker(words: Sequence[Word], outer: Container) -> Container | None:
     """The container that `docker run ... IMAGE ARGS` starts, for a vLLM image."""
     if not words or program(words[0]) not in _RUNNERS | {"sudo"}:

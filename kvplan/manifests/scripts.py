@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kvplan.errors import BadFile
@@ -14,7 +14,7 @@ from kvplan.manifests.containers import SHELLS, gathers, served_by
 from kvplan.manifests.mentions import holders, mentions
 from kvplan.manifests.said import Place, Unread
 from kvplan.manifests.tree import Tree, beside, read_text
-from kvplan.manifests.words import Word, listed, surrounded
+from kvplan.manifests.words import Word, listed, pairs, surrounded
 
 _HELM = re.compile(r"\{\{-?\s*(?:[^}]*\.(?:Values|Release|Chart|Capabilities)\b|(?:include|define|template) \")")
 
@@ -73,38 +73,6 @@ def _process(words: list[Word], file: str, tree: Tree, variables: Mapping[str, s
     return Container(f"line {line}", file, line, tuple(words), variables=variables, find=find)
 
 
-_STARTED = re.compile(r"\s*ExecStart(?:Pre|Post)?\s*=\s*[-@:+!|]*")
-
-
-def started(unit: str) -> str:
-    """A systemd unit as a script: what it executes, on the same lines."""
-    out: list[str] = []
-    going = False
-    for line in unit.split("\n"):
-        match = _STARTED.match(line)
-        kept = line[match.end() :] if match is not None else line if going else ""
-        out.append(kept)
-        going = bool(kept) and kept.rstrip().endswith("\\")
-    return "\n".join(out)
-
-
-_ENVIRONMENT = re.compile(r"\s*Environment\s*=\s*(.*)")
-
-
-def environment(unit: str) -> dict[str, str]:
-    """What a systemd unit puts into the environment of what it executes."""
-    settings = (match[1] for line in unit.split("\n") if (match := _ENVIRONMENT.fullmatch(line)))
-    return dict(_pairs(word for setting in settings for word in listed(setting.replace("$", "\\$"))))
-
-
-def _pairs(words: Iterable[Word]) -> Iterator[tuple[str, str]]:
-    """`NAME=value`, where the value is known."""
-    for word in words:
-        name, equals, value = word.text.partition("=")
-        if equals and word.unknown is None:
-            yield name, value
-
-
 _INSTRUCTION = re.compile(r"\s*(FROM|ENTRYPOINT|CMD|ENV|ARG)\s+(.*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -131,11 +99,11 @@ def built(text: str, file: str, tree: Tree) -> Served:
         if name == "FROM":
             stage = _from(rest, arguments, stages)
         elif name == "ARG" and stage is None:
-            arguments |= dict(_pairs(listed(rest, first, arguments)))
+            arguments |= dict(pairs(listed(rest, first, arguments)))
         elif name in {"ENV", "ARG"} and stage is not None:
             words = listed(rest, first, stage.variables)
             old = name == "ENV" and len(words) > 1 and "=" not in words[0].text  # ENV NAME value
-            given = {words[0].text: words[1].text} if old else dict(_pairs(words))
+            given = {words[0].text: words[1].text} if old else dict(pairs(words))
             stage.variables |= given
         elif name in {"ENTRYPOINT", "CMD"} and stage is not None:
             stage.last[name], stage.line = _said(rest, first), first

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kvplan.manifests.arithmetic import assigned
 from kvplan.manifests.environment import WATCHED
 from kvplan.manifests.variables import Variables
 
@@ -22,7 +23,13 @@ _CLOSING = frozenset({"fi", "done", "esac", "}"})
 _HEADS = {"for": "loop", "select": "loop", "case": "branch"}
 """Words whose commands open a block; what follows them on the line is no command."""
 _DECLARING = frozenset({"export", "declare", "local", "readonly", "set", "typeset"})
-_SETTING = frozenset({"read", "mapfile", "readarray", "getopts", "printf", "let", "unset"})
+_ELEMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\[.*?\]\+?=", re.ASCII | re.DOTALL)
+"""`NAME[...]=`, which sets a part of an array."""
+_TYPING = frozenset({"declare", "local", "typeset"})
+"""Declarations whose options say what becomes of a value: `-i` calculates it, `-n` makes another name of a variable."""
+_CHANGING = frozenset("ilu")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_SETTING = frozenset({"read", "mapfile", "readarray", "getopts", "printf"})
 """Commands whose words name variables that change in a way that isn't known."""
 _RUNNING = frozenset({"source", ".", "eval"})
 """Commands that may change any variable."""
@@ -35,12 +42,12 @@ _SETS = re.compile(r"(?<![\w$-])([A-Za-z_][A-Za-z0-9_]*)\+?=", re.ASCII)
 class Shape:
     """A script as far as it was read.
 
-    function_next: whether the block that opens next is a function's. commands: simple ones. environments: what each of
+    function_next: the name of the function whose block opens next. commands: simple ones. environments: what each of
     them finds in its own. heredocs: first lines and texts of here-documents.
     """
 
     variables: Variables
-    function_next: bool = False
+    function_next: str | None = None
     commands: list[list[Word]] = field(default_factory=list)
     environments: list[dict[str, str]] = field(default_factory=list)
     heredocs: list[tuple[int, str]] = field(default_factory=list)
@@ -56,8 +63,8 @@ class Shape:
             return
         variables.end_chain()
         if operator == "(":
-            variables.open("function" if self.function_next else "subshell")
-            self.function_next = False
+            variables.open("subshell" if self.function_next is None else "function", self.function_next)
+            self.function_next = None
         elif operator == ")" and variables.block in {"subshell", "function"}:
             variables.close()
         elif operator == ";;":
@@ -68,9 +75,9 @@ class Shape:
         variables = self.variables
         while words and words[0].text in KEYWORDS:
             word = words.pop(0).text
-            if word == "{" and self.function_next:
-                variables.open("function")
-                self.function_next = False
+            if word == "{" and self.function_next is not None:
+                variables.open("function", self.function_next)
+                self.function_next = None
             elif word in _OPENING:
                 variables.open(_OPENING[word])
             elif word in {"else", "elif"}:
@@ -85,14 +92,14 @@ class Shape:
         self._heads(words)
         declares = bool(words) and words[0].text in _DECLARING
         if declares:
-            words.pop(0)
-            if any(word.unknown is not None and not ASSIGNED.match(word.text) for word in words):
-                self.variables.doubt_all()
+            self._declares(words)
         assigned: list[tuple[Word, re.Match[str]]] = []
-        while words and (declares or ASSIGNED.match(words[0].text)):
+        while words and (declares or ASSIGNED.match(words[0].text) or _ELEMENT.match(words[0].text)):
             word = words.pop(0)
             if match := ASSIGNED.match(word.text):
                 assigned.append((word, match))
+            elif match := _ELEMENT.match(word.text):
+                self.variables.doubt({match[1]})
         if words:  # `NAME=value command` sets it for that command alone
             self._changes(words)
             self.commands.append(words)
@@ -100,6 +107,24 @@ class Shape:
             return
         for word, match in assigned:
             self._assign(word, match)
+
+    def _declares(self, words: list[Word]) -> None:
+        """What a declaration makes of the names after it, which are set as usual."""
+        command = words.pop(0).text
+        if command == "set" and any(not word.text.startswith(("-", "+")) or word.text == "--" for word in words):
+            self.variables.given = None
+        options = "".join(word.text for word in words if word.text.startswith("-")) if command in _TYPING else ""
+        named = [word for word in words if not word.text.startswith("-")]
+        names = {match[0] for word in named if (match := _NAME.match(word.text))}
+        if "n" in options:
+            for word in named:
+                name, _, target = word.text.partition("=")
+                self.variables.references[name] = target if word.unknown is None and target else None
+            words.clear()
+        elif set(options) & _CHANGING:
+            self.variables.typed |= names
+        if any(word.unknown is not None and not ASSIGNED.match(word.text) for word in words):
+            self.variables.doubt_all()
 
     def _heads(self, words: list[Word]) -> None:
         """Begin the block of `for`, `select`, `case` and `function`, whose own words are no command."""
@@ -109,16 +134,23 @@ class Shape:
                 self.variables.doubt({words[1].text})
             words.clear()
         elif words and words[0].text == "function":
-            self.function_next = True
+            self.function_next = words[1].text if len(words) > 1 else ""
             del words[:2]
             self.keywords(words)
 
     def _changes(self, words: list[Word]) -> None:
         """What a command does to variables."""
         name = words[0].text
+        self.variables.call(name)
         if name in _SETTING:
             changed = (word.text for word in words[1:] if not word.text.startswith("-"))
             self.variables.doubt({text.partition("[")[0] for text in changed})
+        elif name == "let":
+            self.variables.doubt(frozenset().union(*(assigned(word.text) for word in words[1:])))
+        elif name == "unset":
+            self._unset(words[1:])
+        elif name == "shift":
+            self.variables.given = None
         elif name == "eval" and all(word.unknown is None for word in words):
             text = " ".join(word.text for word in words[1:])
             if _SOURCING.search(text):
@@ -127,6 +159,14 @@ class Shape:
                 self.variables.doubt({match[1] for match in _SETS.finditer(text)})
         elif name in _RUNNING and not (words[1:] and words[1].text.endswith("bin/activate")):
             self.variables.doubt_all()
+
+    def _unset(self, words: list[Word]) -> None:
+        names = {word.text for word in words if not word.text.startswith("-")}
+        if any(word.unknown is not None for word in words):
+            self.variables.doubt_all()
+        else:
+            self.variables.doubt({name.partition("[")[0] for name in names if "[" in name})
+            self.variables.unset({name for name in names if "[" not in name})
 
     def _environment(self, assigned: list[tuple[Word, re.Match[str]]]) -> dict[str, str]:
         names = self.variables.held.keys() & WATCHED

@@ -7,74 +7,38 @@ a shell can know - an unset variable, `$(...)`, a positional parameter - becomes
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from kvplan.manifests import arithmetic
+from kvplan.manifests.brackets import closing
+from kvplan.manifests.pieces import Part, Pieces, Word, set_inside
 from kvplan.manifests.shape import ASSIGNED, KEYWORDS, Shape
 from kvplan.manifests.variables import Variables
 
 _PLAIN = re.compile(r"[^\s\\'\"$`#<>&;|()]+")
-_QUOTED = re.compile(r"[^\"\\$`\n]+")
-"""Signs that stand for themselves, outside of quotes and inside of double ones."""
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_DEFAULTED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:?[-=])(.*)", re.DOTALL)
+"""Signs that stand for themselves outside of quotes."""
 _OPERATOR = re.compile(r"&&|\|\||;;|\|&|[\n;&|()]")
 _REDIRECT = re.compile(r"\d*(?:&>>|&>|>>|<<<|<<-|<<|>&|<&|>\||<>|>|<)")
 _FUNCTION = re.compile(r"\([ \t]*\)")
 BLANK = " \t\r"
+__all__ = ["BLANK", "Script", "Word", "commands", "listed", "pairs", "surrounded"]
+
 _SHOWING = frozenset({"cat", "echo", "printf", "less", "more"})
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
-    """One word. line: of the file it stands in. unknown: what in it only a shell could resolve; None when all is known.
-
-    script, script_line: the same text as a shell should read it, where a file breaks its lines otherwise.
-    """
-
-    text: str
-    line: int
-    unknown: str | None = None
-    script: str = ""
-    script_line: int = 0
-
-
 @dataclass(slots=True)
-class _Part:
-    """A word being put together."""
-
-    text: str = ""
-    started: bool = False
-    unknown: str | None = None
-    line: int = 0
-
-
-@dataclass(slots=True)
-class _Scanner:
+class _Scanner(Pieces):
     """A script on its way to commands.
 
-    shape: what its words meant so far. bare: whether the text is words only. pending: whether nothing but blanks followed
-    the last `&&`, `||` or `|`, so that the next line goes on.
     writes: whether the command's output goes into a file. shown: whether the last one only prints what it is given.
     """
 
-    text: str
-    line: int
-    shape: Shape
-    bare: bool = False
-    at: int = 0
-    words: list[Word] = field(default_factory=list)
-    part: _Part = field(default_factory=_Part)
     skip_next: bool = False
     heredocs: list[str] = field(default_factory=list)
     heredoc_next: bool = False
     writes: bool = False
     shown: bool = False
-    pending: bool = False
-
-    @property
-    def variables(self) -> Variables:
-        return self.shape.variables
 
     def run(self) -> None:
         while self.at < len(self.text):
@@ -123,120 +87,20 @@ class _Scanner:
 
     def sign(self) -> None:
         """An operator, or else a sign that stands for itself."""
-        if operator := _OPERATOR.match(self.text, self.at):
+        if not self.bare and not self.part.started and (inner := arithmetic.inside(self.text, self.at)) is not None:
+            self.calculation(inner)
+        elif operator := _OPERATOR.match(self.text, self.at):
             self.operator(operator[0])
         else:
             self.add(self.text[self.at])
             self.at += 1
 
-    # the pieces of a word
-
-    def add(self, text: str, unknown: str | None = None) -> None:
-        if not self.part.started:
-            self.part = _Part(started=True, line=self.line)
+    def calculation(self, expression: str) -> None:
+        """`((EXPRESSION))`, which is a command of its own."""
+        self.variables.doubt(arithmetic.assigned(expression))
         self.pending = False
-        self.part.text += text
-        self.part.unknown = self.part.unknown or unknown
-
-    def escape(self) -> None:
-        following = self.text[self.at + 1 : self.at + 2]
-        if following == "\n":
-            self.line += 1
-        elif self.text.startswith("\r\n", self.at + 1):
-            self.line += 1
-            self.at += 1
-        else:
-            self.add(following)
-        self.at += 2
-
-    def single(self) -> None:
-        end = self.text.find("'", self.at + 1)
-        end = len(self.text) if end < 0 else end
-        inner = self.text[self.at + 1 : end]
-        self.add(inner)
-        self.line += inner.count("\n")
-        self.at = end + 1
-
-    def double(self) -> None:
-        self.add("")
-        self.at += 1
-        while self.at < len(self.text) and (char := self.text[self.at]) != '"':
-            if char == "\\" and self.text[self.at + 1 : self.at + 2] in {'"', "\\", "$", "`", "\n"}:
-                following = self.text[self.at + 1]
-                self.line += following == "\n"
-                self.add("" if following == "\n" else following)
-                self.at += 2
-            elif char in "$`":
-                self.expand(quoted=True)
-            elif plain := _QUOTED.match(self.text, self.at):
-                self.add(plain[0])
-                self.at = plain.end()
-            else:
-                self.line += char == "\n"
-                self.add(char)
-                self.at += 1
-        self.at += 1
-
-    def expansion(self) -> None:
-        self.expand(quoted=False)
-
-    def expand(self, *, quoted: bool) -> None:
-        text, at = self.text, self.at
-        if text.startswith("`", at):
-            end = text.find("`", at + 1)
-            self.hidden(text[at : len(text) if end < 0 else end + 1])
-        elif text.startswith("$(", at):
-            self.hidden(text[at : closing(text, at + 1, "(")])
-        elif text.startswith("${", at):
-            whole = text[at : closing(text, at + 1, "{")]
-            self.at += len(whole)
-            self.variable(whole[2:-1], whole, quoted=quoted)
-        elif match := _NAME.match(text, at + 1):
-            self.at += 1 + len(match[0])
-            self.variable(match[0], "$" + match[0], quoted=quoted)
-        elif text[at + 1 : at + 2] and text[at + 1] in "@*#?-$!0123456789":
-            self.hidden(text[at : at + 2])
-        else:
-            self.add("$")
-            self.at += 1
-
-    def hidden(self, source: str) -> None:
-        self.add(source, source)
-        self.line += source.count("\n")
-        self.at += len(source)
-
-    def variable(self, inside: str, source: str, *, quoted: bool) -> None:
-        name, array = inside.removesuffix("[@]").removesuffix("[*]"), inside.endswith(("[@]", "[*]"))
-        value = self.variables.value(name)
-        if value is None and (match := _DEFAULTED.fullmatch(inside)) and not self.variables.doubted(match[1]):
-            held = self.variables.value(match[1])
-            value = held if held else _unquoted(match[3])
-            if "$" in str(value) or "`" in str(value):
-                value = None
-        if isinstance(value, tuple):
-            self.splice(list(value) if array else list(value[:1]))
-        elif value is None:
-            self.add(source, source)
-        elif quoted:
-            self.add(value)
-        else:
-            self.unquoted(value)
-
-    def unquoted(self, value: str) -> None:
-        """An unquoted value is split at blanks: `$ARGS` may be several words."""
-        pieces = value.split()
-        if pieces and not value[:1].isspace():
-            self.add(pieces.pop(0))
-        for piece in pieces:
-            self.end_word()
-            self.add(piece)
-
-    def splice(self, words: list[Word]) -> None:
-        for index, word in enumerate(words):
-            if index:
-                self.end_word()
-            self.add(word.text, word.unknown)
-            self.part.line = word.line
+        self.line += expression.count("\n")
+        self.at += len(expression) + len("(())")
 
     # words, commands
 
@@ -245,7 +109,7 @@ class _Scanner:
         if match is None or match[0] == "&":
             return 0
         if self.part.text.isdigit():
-            self.part = _Part()
+            self.part = Part()
         self.end_word()
         self.skip_next = True
         self.heredoc_next = match[0].lstrip("0123456789") in {"<<", "<<-"}
@@ -256,7 +120,7 @@ class _Scanner:
         if not self.part.started:
             return
         word = Word(self.part.text, self.part.line, self.part.unknown)
-        self.part = _Part()
+        self.part = Part()
         if self.skip_next:
             self.skip_next = False
             if self.heredoc_next:
@@ -272,7 +136,8 @@ class _Scanner:
             self.array(match[1], append=bool(match[2]))
             return
         if operator == "(" and self.part.started and (match := _FUNCTION.match(self.text, self.at)):
-            self.part, self.words, self.shape.function_next = _Part(), [], True
+            self.shape.function_next = self.part.text
+            self.part, self.words = Part(), []
             self.at += len(match[0])
             return
         if self.bare:
@@ -299,7 +164,7 @@ class _Scanner:
         self.shape.keywords(self.words)
         start, line = self.at, self.part.line
         end = closing(self.text, start, "(")
-        self.part = _Part()
+        self.part = Part()
         inner = self.text[start + 1 : end - 1]
         # Inside the brackets a new line only separates words, and leaves the count of lines as it is.
         found = _Scanner(inner, line, Shape(self.variables.within(inner))).only_words()
@@ -323,6 +188,7 @@ class _Scanner:
                 if body.strip() == end:
                     break
             document = self.text[start : self.at]
+            self.variables.doubt(set_inside(document))
             if not self.shown or "apiVersion:" in document:  # a manifest is printed for kubectl, not for people
                 self.shape.heredocs.append((line, document))
         self.heredocs = []
@@ -358,6 +224,14 @@ def listed(text: str, line: int = 1, variables: Mapping[str, str] | None = None)
     return list(_Scanner(text, line, Shape(Variables(text, dict(variables or {})))).only_words())
 
 
+def pairs(words: Iterable[Word]) -> Iterator[tuple[str, str]]:
+    """`NAME=value`, where the value is known."""
+    for word in words:
+        name, equals, value = word.text.partition("=")
+        if equals and word.unknown is None:
+            yield name, value
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
     """A script that was read.
@@ -370,40 +244,18 @@ class Script:
     heredocs: list[tuple[int, str]]
 
 
-def surrounded(script: str, line: int = 1, variables: Mapping[str, str] | None = None) -> Script:
-    """The same, with what stands around them."""
-    shape = _read(script, line, variables or {})
+def surrounded(
+    script: str,
+    line: int = 1,
+    variables: Mapping[str, str] | None = None,
+    given: tuple[Word, ...] | None = None,
+) -> Script:
+    """The same, with what stands around them. given: what the script is started with, its name first, where that is known."""
+    shape = _read(script, line, variables or {}, given)
     return Script(list(zip(shape.commands, shape.environments, strict=True)), shape.heredocs)
 
 
-def _read(script: str, line: int, variables: Mapping[str, str]) -> Shape:
-    shape = Shape(Variables(script, dict(variables)))
+def _read(script: str, line: int, variables: Mapping[str, str], given: tuple[Word, ...] | None = None) -> Shape:
+    shape = Shape(Variables(script, dict(variables), given=given))
     _Scanner(script, line, shape).run()
     return shape
-
-
-def closing(text: str, start: int, opening: str) -> int:
-    """End of the text up to and including the bracket that closes the one at `start`; all of it when none does."""
-    depth, quote = 0, ""
-    for match in _BRACKETS[opening].finditer(text, start):
-        char = match[0]
-        if quote:
-            quote = "" if char == quote else quote
-        elif char in "'\"":
-            quote = char
-        elif char == opening:
-            depth += 1
-        else:
-            depth -= 1
-            if depth == 0:
-                return match.end()
-    return len(text)
-
-
-_BRACKETS = {"(": re.compile("['\"()]"), "{": re.compile("['\"{}]")}
-
-
-def _unquoted(text: str) -> str:
-    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
-        return text[1:-1]
-    return text

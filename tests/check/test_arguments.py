@@ -97,6 +97,83 @@ def test_an_argument_with_a_blank_in_it_does_not_start():
     assert errors == ["bad-argument"]
 
 
+REFUSED = [
+    # asked of vLLM 0.33's parser: what it doesn't recognise, whatever a later release may have
+    (("m", "other"), {}), (("m", ""), {}), (("m", "-tp2"), {"parallel.tp": 2}), (("m", "--enforce-eager", "true"), {}),
+    (("m", " --max-num-seqs", "4"), {"flags.max_num_seqs": "4"}),
+    (("m", "-dp4", "--max-num-seqs", "4"), {"parallel.dp": 4, "flags.max_num_seqs": "4"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "counted"), REFUSED)
+def test_words_that_no_release_takes(words: tuple[str, ...], counted: dict[str, Any]):
+    layer, warned, errors = read(*words)
+    assert errors == ["bad-argument"]
+    assert not warned
+    assert counted.items() <= layer.items()
+
+
+@pytest.mark.parametrize("words", [("m", "--max-modl-len", "1", "2"), ("m", "--enable-chunked-prefill", "true")])
+def test_words_that_another_release_may_take(words: tuple[str, ...]):
+    assert not read(*words)[2]
+
+
+def test_short_names_and_values_in_one_word():
+    layer, warned, errors = read("m", "-qawq", "-O3")
+    assert (layer["flags.quantization"], warned, errors) == ("awq", [], [])
+    (remark,) = releases.remarks(
+        read_arguments([Word("m", 1), Word("-x", 2)], "f", lambda _: None, positional=True).given, releases.Asked(None)
+    )
+    assert remark.text == f"vLLM {text(NEWEST)} has no flag -x"
+
+
+@pytest.mark.parametrize(
+    ("flag", "version", "level"),
+    [
+        ("--enforce-eager=false", "0.33", "error"),  # ignored explicit argument 'false'
+        ("--no-enforce-eager=true", "0.33", "error"),
+        ("--enforce-eager=false", "0.6.0", "error"),  # action='store_true'
+        ("--enable-chunked-prefill=false", "0.8.5", "error"),
+        ("--enable-chunked-prefill=false", "0.8.4", None),  # StoreBoolean
+        ("--enable-prefix-caching=true", None, "warn"),
+        ("--disable-log-requests=true", "0.8.4", "error"),
+        ("--max-num-seqs=4", "0.33", None),
+    ],
+)
+def test_switches_with_values(flag: str, version: str | None, level: str | None):
+    found = read_arguments(
+        [Word("m", 1), Word(flag, 2)], "f", lambda _: None, positional=True, release=releases.known_release(version)
+    )
+    remarks = list(releases.remarks(found.given, releases.Asked(version)))
+    assert [remark.level for remark in remarks] == ([level] if level else [])
+
+
+@pytest.mark.parametrize("no", ["no-", "no_"])
+def test_a_switch_that_is_turned_off_in_a_config_file(no: str):
+    for off in (True, False):
+        layer, warned, errors = read(
+            "--config", "x.yaml", config=f"model: m\n{no}enable-prefix-caching: {str(off).lower()}\n"
+        )
+        assert layer.get("flags.enable_prefix_caching") == (False if off else None)
+        assert (warned, errors) == ([] if off else ["bad-argument"], [])
+
+
+def test_an_entry_without_a_value_in_a_config_file():
+    """load_config_file passes str(None); asked of vLLM 0.33's parser, which takes it for a revision and for no length."""
+    _, warned, errors = read("--config", "x.yaml", config="model: m\nmax-model-len:\nenforce-eager:\n")
+    assert (warned, errors) == ([], ["bad-argument", "bad-argument"])
+    assert read("--config", "x.yaml", config="model: m\nrevision:\nkv-cache-memory-bytes:\n") == (
+        {"model": "m"},
+        [],
+        [],
+    )
+
+
+def test_a_config_file_alone_with_a_switch_that_is_turned_off():
+    (command,) = parse("model: m\nno-enable-chunked-prefill: true\n", "c.yaml", WorkingTree()).commands
+    assert command.layer["flags", "enable_chunked_prefill"].value is False
+
+
 @pytest.mark.parametrize(
     ("words", "rule"),
     [
@@ -117,7 +194,6 @@ def test_an_argument_with_a_blank_in_it_does_not_start():
         (("m", "--speculative-config", '{"model": "d", "num_speculative_tokens": 3, "method": "mtp"}'), "not-counted"),
         (("m", "--max-model-length", "8192"), "unknown-flag"),
         (("m", "--config=x.yaml"), "bad-argument"),
-        (("m", "other"), "bad-argument"),
     ],
 )
 def test_what_a_plan_does_not_count_is_told(words: tuple[str, ...], rule: str):

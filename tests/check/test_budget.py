@@ -6,9 +6,11 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from check.checking import check
 
 from kvplan.arch.parallel import Parallel
 from kvplan.check.budget import Deployment
+from kvplan.check.messages import BudgetFault
 from kvplan.check.reader import parse_budget
 from kvplan.errors import BadFile
 from kvplan.manifests.said import Place
@@ -27,9 +29,11 @@ def only(text: str) -> Deployment:
 
 
 def complaint(text: str) -> BadFile:
-    with pytest.raises(BadFile) as caught:
-        read(text)
-    return caught.value
+    """What is wrong with a budget, or with deployments of it."""
+    try:
+        return BudgetFault(list(parse_budget(dedent(text), "b.yaml", WorkingTree()).faults))
+    except BadFile as error:
+        return error
 
 
 def test_everything_a_deployment_can_say(folder: Path):
@@ -241,3 +245,28 @@ def test_all_faults_are_told_at_once(folder: Path):
 @pytest.mark.parametrize("text", ["", "[1, 2]", "kvplan-budget: 1\ndeployments: {}\n", "a: &x 1\nb: *x\n", "a: [\n"])
 def test_what_is_no_budget_at_all(folder: Path, text: str):
     assert "b.yaml" in str(complaint(text).problem.what)
+
+
+BROKEN = """\
+    kvplan-budget: 1
+    defaults: {model: m, gpu: h100}
+    deployments:
+      a: {from: nowhere.yaml}
+      b: {context: 8k}
+      c: {extends: nobody}
+      d: {extends: nobody}
+"""
+
+
+def test_what_is_wrong_with_one_costs_no_other():
+    found = parse_budget(dedent(BROKEN), "b.yaml", WorkingTree())
+    assert [deployment.name for deployment in found.deployments] == ["b"]
+    assert [place.line for place, _ in found.faults] == [4, 6, 7]
+
+
+def test_it_is_told_beside_the_answers(folder: Path):
+    (folder / "kvplan-budget.yaml").write_text(dedent(BROKEN).replace("model: m", "model: llama-3-8b"))
+    found = check("--json")
+    assert found.code == 2
+    assert [result["status"] for result in found.document["results"]] == ["pass", "error", "error", "error"]
+    assert check("--update").code == 2

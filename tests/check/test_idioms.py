@@ -415,7 +415,7 @@ def test_kubeais_models():
           args: [--max-model-len=65536, --tensor-parallel-size=8]
           resourceProfile: nvidia-gpu-a100-80gb:4
     """)
-    assert values(found) == {"big": {"model": "org/model", "context": 65536, "parallel.tp": 8}}
+    assert values(found) == {"big": {"model": "org/model", "context": 65536, "parallel.tp": 8, "gpu": "a100-80gb"}}
     assert [remark.rule for remark in found.commands[0].remarks] == ["gpu-count"]
 
 
@@ -561,7 +561,7 @@ def test_arguments_of_helm_values_over_several_lines(end: str):
         ("docker run aibrix/vllm-openai:v0.10.2-cu128 --model m --num-scheduler-steps 8", ["engine-version", "not-counted"]),
         ("docker run aibrix/vllm-openai:v0.10.2-cu128 --model m --max-num-sequences 4", ["engine-version", "unknown-flag"]),
         ("docker run lmcache/vllm-openai:2025-03-10 --model m --swap-space 4", ["engine-version"]),
-        ("docker run vllm/vllm-openai:nightly-20250310abcdef --model m --swap-space 4", ["unknown-flag"]),
+        ("docker run vllm/vllm-openai:nightly-20250310abcdef --model m --swap-space 4", ["engine-version", "unknown-flag"]),
         ("docker run vllm/vllm-openai:latest --model m --swap-space 4", ["unknown-flag"]),
         ("vllm serve m --swap-space 4", ["unknown-flag"]),
         ("vllm serve m --num-scheduler-steps 8", ["unknown-flag"]),
@@ -581,3 +581,33 @@ def test_one_warning_a_flag(command: str, rules: list[str]):
 def test_another_products_image_is_held_against_the_release_that_is_asked_for():
     (found,) = read("docker run aibrix/vllm-openai:v0.10.2-cu128 --model m --swap-space 4\n", "run.sh").commands
     assert [remark.level for remark in found.remarks_on("0.33") if remark.rule == "unknown-flag"] == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("container", "context"),
+    [
+        ("""command: [bash, -c, 'exec vllm serve "$@"', --], args: [m, --max-model-len, "8192"]""", 8192),
+        ("""command: [bash, -c, 'exec vllm serve "$1" --max-model-len $2', x, m, "8192"]""", 8192),
+        ("""command: [bash, -c, 'vllm serve m "$@" --max-model-len 8192']""", 8192),
+        ("""command: [bash, -c, 'shift; vllm serve m --max-model-len $1', x, "1", "2"]""", None),
+        ("""command: [bash, -c, 'set -- 5; vllm serve m --max-model-len $1', x, "1"]""", None),
+        ("""command: [bash, -c, 'f() { vllm serve m --max-model-len $1; }; f 2', x, "1"]""", None),
+    ],
+)
+def test_what_a_shell_is_started_with(container: str, context: int | None):
+    found = read(POD.format(container))
+    assert [command.layer["context",].value for command in found.commands] == ([context] if context else [])
+    assert not [remark for command in found.commands for remark in command.remarks]
+
+
+@pytest.mark.parametrize(
+    ("image", "told"),
+    [
+        ("vllm/vllm-openai:gptoss", True), ("vllm/vllm-openai:nightly-8f4a1b2", True), ("vllm/vllm-openai:nightly", True),
+        ("vllm/vllm-openai@sha256:0a1b", True), ("vllm/vllm-openai:${TAG}", True), ("lmcache/vllm-openai:v0.3.9", True),
+        ("vllm/vllm-openai:latest", False), ("vllm/vllm-openai", False), ("vllm/vllm-openai:v0.11.0@sha256:0a1b", False),
+    ],
+)  # fmt: skip
+def test_an_image_whose_version_nobody_knows(image: str, told: bool):
+    found = remarks(POD.format("args: [--model, m]").replace("vllm/vllm-openai:v0.11.0", image))
+    assert [level for level, text in found if "doesn't say which vLLM it holds" in text] == (["warn"] if told else [])

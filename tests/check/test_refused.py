@@ -67,3 +67,34 @@ def test_a_lock_does_not_leave_it_out():
 def test_every_form_tells_it(form: str):
     Path("kvplan-budget.yaml").write_text(BUDGET.format(starts=""))
     assert "does not start" in " ".join(check("--format", form).out.split())
+
+
+SURE = {
+    # config/model.py verify_with_parallel_config: 32 heads
+    ("Qwen/Qwen3-8B -tp 3", None): "--tp 3 can't split qwen3-8b",
+    # v1/attention/backends: blocks are multiples of 16
+    ("Qwen/Qwen3-8B --block-size 24", None): "vLLM has no attention backend",
+    # model_executor/models/registry.py of the release
+    ("Qwen/Qwen3-8B", "vllm@0.7.3"): "vLLM 0.7.3 doesn't serve Qwen3ForCausalLM",
+    # config/model.py _verify_with_expert_parallelism
+    ("Qwen/Qwen3-8B -tp 2 -ep", None): "Number of experts in the model must be greater than 0",
+}
+
+
+@pytest.mark.parametrize(("line", "engine"), SURE)
+@pytest.mark.usefixtures("folder")
+def test_what_vllm_refuses_whatever_the_memory_is_a_no(line: str, engine: str | None):
+    Path("run.sh").write_text(f"vllm serve {line} --max-model-len 8192\n")
+    found = check("run.sh", "--gpu", "h100", *(("--engine", engine) if engine else ()), "--json")
+    (result,) = found.document["results"]
+    assert (found.code, result["status"], result["error"]) == (1, "fail", None)
+    assert SURE[line, engine] in next(row["message"] for row in result["checks"] if row["rule"] == "starts")
+
+
+@pytest.mark.parametrize("line", ["Qwen/Qwen3-8B -pp 100", "nobody/nothing"])
+@pytest.mark.usefixtures("folder")
+def test_what_only_kvplan_cannot_plan_is_no_answer(line: str):
+    Path("run.sh").write_text(f"vllm serve {line} --max-model-len 8192\n")
+    found = check("run.sh", "--gpu", "h100", "--json")
+    assert found.code in {2, 3}
+    assert [result["status"] for result in found.document["results"]] == ["error"]

@@ -124,7 +124,7 @@ def test_what_can_not_be_planned_stands_on_its_line(folder: Path, key: str, valu
     text = "kvplan-budget: 1\ndeployments:\n  a:\n" + "".join(f"    {name}: {said}\n" for name, said in lines.items())
     (folder / "kvplan-budget.yaml").write_text(text)
     ran = check("--format", "github")
-    assert ran.code == 2
+    assert ran.code == (1 if key == "parallel" else 2)  # 32 heads by 3 ranks: vLLM's own no
     assert [line for _, _, line, _ in annotations(ran.out)] == [4 + list(lines).index(key)]
 
 

@@ -450,6 +450,6 @@ def test_flags_that_the_images_own_version_lacks_are_refused():
             [level] if level else []
         )
     typo = POD.replace("--kv-cache-dtype=fp8", "--max-num-sequences=4")
-    for version, level in ((text(NEWEST), "error"), ("0.19.0", "warn")):
+    for version, level in ((text(NEWEST), "error"), ("0.19.0", "error"), ("0.19.0rc1", "warn")):
         (command,) = read(typo.replace("v0.19.0", f"v{version}")).commands
         assert [(remark.rule, remark.level) for remark in command.remarks] == [("unknown-flag", level)]

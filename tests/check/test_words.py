@@ -38,6 +38,8 @@ SCRIPTS = [
     "show a && show b || show c; (show d)",
     "X=1 Y=2 show z",
     "X=a; X+=b; show $X",
+    'A=(); show x "${A[@]}" "" y', 'A=(); show x ${A[@]+"${A[@]}"} y', 'A=(a "b c"); show x ${A[@]+"${A[@]}"} y',
+    'A=(); show "x${A[@]}"', 'A=(); show "${A[*]}"',
     "show \"a\\$b\" \"c\\\"d\" 'e\"f'",
 ]  # fmt: skip
 
@@ -77,7 +79,26 @@ CERTAIN = {
     ". /opt/venv/bin/activate; run ${T:-2}": "2", "A=(if x\n3); run \"${A[2]}\" \"${A[@]}\"": "${A[2]} if x 3",
     "T=2; foo \\\n bar; run $T": "2",
 }  # fmt: skip
+CERTAIN |= {
+    "echo $((8*1024)); run $((8 * 1024))": "8192", 'N=3; run "$((N * (2+1) - -1))$(( $N % 2 ))"': "101", "run $((7 / 2))": "3",
+    ": ${T:=3}; run $T": "3", "T=; run \"${T-x}\"": "", "T=1; unset T; run ${T:-5}": "5", "T=1; : ${T:=3}; run $T": "1",
+    "((X*=2)); T=3; run $T": "3", "for ((i=0; i<3; i++)); do run 3; done": "3", "if ((3 > 2)); then run 1; fi": "1",
+    "declare -i T=3; run $T": "3", "T=${T:=3}; for i in a; do run $T; done": "3", 'T="${T:=3}"; f() { run $T; }; f': "3", "T=3; let X=5; run $T": "3", "T=4; ((X == T)); run $T": "4", "((a); (b)); T=2; run $T": "2",
+}  # fmt: skip
 DOUBTFUL = [
+    # what sets a variable without being NAME=
+    "T=1; ((T*=16)); run $T", "T=1; let T=5; run $T", "T=1; let 'T += 5'; run $T", "T=1; ((T++)); run $T",
+    "T=1; ((--T)); run $T", "T=1; x=$((T=65536)); run $T", "T=1; echo \"$((T*=16))\"; run $T", "T=1; x=$[T=5]; run $T",
+    'case "${P:-a}" in a) : "${T:=6}" ;; b) : "${T:=3}" ;; esac; T="${T:-4}"; run $T', "T=1; : ${X:-$((T=2))}; run $T",
+    'T=(a b); T[0]=c; run "${T[0]}"', 'declare -A T=(x); T["a b"]=c; run "${T[@]}"', "T=1; declare -n R=T; R=5; run $T",
+    "T=1; f() { local -n r=$1; r=5; }; T=2; f T; run $T", "T=1; declare -n R=$x; R=5; run $T", "typeset -i T=X; run $T",
+    "declare -i T; T=X+1; run $T", "declare -u T=abc; run $T", "T=3; while :; do run $T; ((T*=2)); done",
+    "T=3; while :; do run $T; read T; done", "f() { ((T*=2)); }; T=4; f; run $T", "f() { read T; }; T=4; f; run $T",
+    "f() { source x; }; T=4; f; run $T", "if a; then unset T; fi; run ${T:-3}", "f() { unset T; }; T=3; f; run $T",
+    "T=1; cat <<EOF\n${X:-$((T=3))} $((T*=2))\nEOF\nrun $T", "a && : ${T:=5}; run ${T:-3}", "for ((T=0; T<3; T++)); do :; done; run $T",
+    "run $((X*2))", "run $((08))", "run $((2**3))", "T=1; f() { eval $1; }; T=3; f T=5; run $T", "unset $x; run ${T:-4}",
+    "T=1; printf -v T 5; run $T", "T=1; getopts a: T; run $T", "T=1; [ x ] && ((T=5)); run $T",
+
     "if a; then T=8; fi\nrun $T", "T=2\n[ x ] && T=8\nrun $T", "a || T=1\nrun $T", "a && T=1 || T=2\nrun $T",
     "T=2; case $x in a) T=3;; esac; run $T", "case $x in a) T=3;; *) run $T;; esac", "T=2; (T=4); run $T",
     "T=2\nf() { T=8; }\nrun $T", "function f {\n T=3\n}\nT=1\nf\nrun $T", "M=x\nT=x\nf() {\n run $T\n}\nT=y\nf",
@@ -91,6 +112,24 @@ DOUBTFUL = [
 @pytest.mark.parametrize(("script", "value"), CERTAIN.items())
 def test_a_value_that_is_certain(script: str, value: str):
     assert " ".join(words(script)[-1][1:] if words(script)[-1][0] == "run" else words(script)[-2][1:]) == value
+
+
+ASSIGNING = [
+    ": ${T:=65536}", "((T*=16))", "let T=T*16", "x=$((T=65536))", "echo $((T*=16))", "T[0]=9", "declare -n R=T; R=5",
+    "declare -i T=2+2", "T=; : ${T=3}", "T=; : ${T:=3}", "unset T; : ${T=3}", "unset T", "typeset -u T=abc", "T+=5",
+    "echo $((T<<=2)) $((T>>=1))", "((T=T==4096?1:2))", "((X=3,T=X))", "f() { ((T=7)); }; f", "((T)); let X=T", "x=$((T+1))",
+    "x=$((-7/2)) && T=$((-7/2))", "T=$(( 7 % -3 ))", "T=$((-7 % 3))", "T=$((2-3-4))", "T=$(((1+2)*3))",
+]  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize("script", ASSIGNING)
+def test_what_bash_would_hold_or_nothing(script: str):
+    whole = f'T=4096; {script}\nshow "${{T-}}"'
+    define = 'show() { printf "<%s>" "$1"; }\n'
+    done = subprocess.run(["bash", "-c", define + whole], capture_output=True, check=True, text=True)
+    word = [command[1] for command in commands(whole) if command[0].text == "show"][-1]
+    assert word.unknown is not None or done.stdout.endswith(f"<{word.text}>")
 
 
 @pytest.mark.parametrize("script", DOUBTFUL)

@@ -65,8 +65,8 @@ def run(values: Values) -> Answer:
 
     where = outputs.destinations(_formats(values), values.all(OUTPUT))
     asked = Asked(values.get(GPU), values.get(o.ENGINE), end(values))
-    whatever = values.on(ALLOW_NOTHING)
-    wanted = Run(values.arguments, asked, values.get(LOCK), values.on(UPDATE), values.get(BASE), whatever)
+    whatever, locked, debug = values.on(ALLOW_NOTHING), values.get(LOCK), values.on(o.DEBUG)
+    wanted = Run(values.arguments, asked, locked, values.on(UPDATE), values.get(BASE), whatever, debug)
     tree = WorkingTree()
     done = check(wanted, CachingPlanner(Lookup(offline=values.on(o.OFFLINE))), tree)
     outputs.check_targets((str(to.path) for to in where if to.path is not None), tree)

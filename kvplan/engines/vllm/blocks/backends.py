@@ -12,7 +12,7 @@ from itertools import product
 from math import lcm
 
 from kvplan.engines.vllm.tables.versions import NEWEST, OLDEST, Version
-from kvplan.errors import UsageError
+from kvplan.errors import UsageError, WontStart
 from kvplan.hardware.gpu import Gpu
 
 Capability = tuple[int, int]
@@ -167,6 +167,10 @@ TABLES = {
 }
 
 
+BLOCKS_OF_V0 = (1, 8)
+"""Those that are no multiples of 16, and that kernels of the engine before V1 took."""
+
+
 def capability(gpu: Gpu | None) -> Capability:
     """Compute capability; a GPU without one (AMD, or none named) is treated as Hopper."""
     if gpu is None or gpu.compute_capability is None:
@@ -177,13 +181,14 @@ def capability(gpu: Gpu | None) -> Capability:
 def pick(table: str, need: Need, gpu: Capability, block: int | None) -> Backend:
     """The backend vLLM would use.
 
-    Raises: UsageError when none can.
+    Raises: UsageError when none can; WontStart for blocks that no platform's kernels take.
     """
     for backend in TABLES[table]:
         if _allows(backend, need, gpu) and (block is None or backend.takes(block)):
             return _runs(backend, need, gpu)
     asked = f" and blocks of {block}" if block else ""
-    raise UsageError(
+    surely = table == "attention" and block is not None and block % DEFAULT_BLOCK and block not in BLOCKS_OF_V0
+    raise (WontStart if surely else UsageError)(
         f"vLLM has no {table} backend for a {need.format} cache of heads of {need.dim}{asked} here",
         cause=f"none of its backends takes both on compute capability {gpu[0]}.{gpu[1]}",
         hint="--kv-dtype auto" if not block else f"leave out --block-size, or --block-size {DEFAULT_BLOCK * 4}",

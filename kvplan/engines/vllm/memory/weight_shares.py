@@ -18,7 +18,7 @@ from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.architectures import classes, named
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.versions import text
-from kvplan.errors import CannotSplit
+from kvplan.errors import NotSplit
 from kvplan.text import any_of
 
 WHOLE_KV_HEADS = ("GptOssForCausalLM",)
@@ -47,7 +47,7 @@ UNMERGED = ("q_b_proj", "kv_b_proj", "g_proj")
 def check(model: Model, settings: Settings, rules: Rules, device: tuple[int, int]) -> None:
     """Nothing, if every rank gets its share.
 
-    Raises: CannotSplit.
+    Raises: NotSplit.
     """
     _vocabulary(model, settings)
     _kv_heads(model, settings)
@@ -67,7 +67,7 @@ def _vocabulary(model: Model, settings: Settings) -> None:
     padded = 0 if rows is None else -(-rows // VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE
     if padded % ranks:
         works = [size for size in divisors(padded) if size <= max(ranks, 16) and model.splits_evenly(size)]
-        raise CannotSplit(
+        raise NotSplit(
             f"vLLM can't split the vocabulary of {model.origin.id} by --tp {ranks}",
             cause=f"{padded} is not divisible by {ranks}",
             hint=f"tensor parallel sizes that work: {', '.join(map(str, works))}",
@@ -79,7 +79,7 @@ def _kv_heads(model: Model, settings: Settings) -> None:
         return
     for cache, _ in model.distinct:
         if isinstance(cache, Attention) and cache.kv_heads < settings.parallel.tp:
-            raise CannotSplit(
+            raise NotSplit(
                 f"vLLM can't split {model.origin.id} by --tp {settings.parallel.tp}",
                 cause=f"its class shares {cache.kv_heads} KV heads among ranks and copies none",
                 hint=f"--tp {cache.kv_heads} at most",
@@ -98,7 +98,7 @@ def _widths(model: Model, weights: Weights, settings: Settings) -> None:
         size = weight.units or weight.shape[weight.split]
         ranks = parallel.tp * (parallel.dp if weight.routed else 1)
         if size % ranks:
-            raise CannotSplit(
+            raise NotSplit(
                 f"vLLM can't split {model.origin.id} by --tp {parallel.tp}",
                 cause=f"{size} is not divisible by {ranks} ({weight.name})",
                 hint="use a size that divides it" + (", or --ep for the experts" if weight.routed else ""),
@@ -126,7 +126,7 @@ def _blocks(model: Model, weights: Weights, settings: Settings) -> None:
         if merged and excused:
             continue
         side = "output_partition_size" if weight.split == 0 else "input_size_per_partition"
-        raise CannotSplit(
+        raise NotSplit(
             f"vLLM can't split {model.origin.id} by --tp {settings.parallel.tp}",
             cause=f"Weight {side} = {share} is not divisible by weight quantization "
             f"{'block_n' if weight.split == 0 else 'block_k'} = {block} ({weight.name})",
@@ -151,7 +151,7 @@ def _expert_blocks(model: Model, weights: Weights, settings: Settings, rules: Ru
         if rules.refined_blocks and refines and fitting and device >= FP8_KERNELS:
             continue
         if rules.refined_blocks and refines and fitting:
-            raise CannotSplit(
+            raise NotSplit(
                 f"vLLM can't split the experts of {model.origin.id} by --tp {settings.parallel.tp}",
                 cause=f"No FP8 MoE backend supports the deployment configuration: blocks of {rows} would have to be refined "
                 f"for {share} inputs, which Triton's fp8 kernels do from compute capability 8.9 on",
@@ -166,7 +166,7 @@ def _expert_blocks(model: Model, weights: Weights, settings: Settings, rules: Ru
         newer = "--engine vllm@0.29.0, " if refines and fitting else ""
         ranks = settings.parallel.tp * settings.parallel.dp
         whole = "" if weight.shape[1] % rows else f"--ep {ranks} to keep experts whole, or "
-        raise CannotSplit(
+        raise NotSplit(
             f"vLLM {text(rules.version)} can't split the experts of {model.origin.id} by --tp {settings.parallel.tp}",
             cause=f"The {side} is not divisible by weight quantization {name} = {block}.",
             hint=f"{_sizes(weight.shape[1], max(rows, columns))}{newer}{whole}a checkpoint without blocks",

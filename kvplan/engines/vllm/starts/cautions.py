@@ -68,7 +68,7 @@ def _guesses(model: Model, settings: Settings) -> str | None:
     cost = "a state for each of them" if has_state(model) else "no memory"
     return (
         f"{model.origin.id} has no prediction layers and no draft model was given: tokens are guessed by n-grams of the text, "
-        f"which takes {cost}; --draft names a model that guesses better"
+        f"which takes {cost}; a draft model guesses better"
     )
 
 

@@ -16,7 +16,7 @@ from kvplan.engines.vllm.tables.architectures import NAMED_BY_VLLM, TEXT_OF_A_WH
 from kvplan.engines.vllm.tables.registered import CLASSES
 from kvplan.engines.vllm.tables.spans import first, holds
 from kvplan.engines.vllm.tables.versions import Version, text
-from kvplan.errors import Unsupported
+from kvplan.errors import NotServed, Unsupported
 
 SINCE: Version = (0, 11, 1)
 """The first release that takes a class by the type; 0.11.0 doesn't, 0.11.2 does, 0.11.1 wasn't read."""
@@ -42,7 +42,7 @@ def check(model: Model, version: Version) -> None:
     meant = classes(model)
     what = f"vLLM {text(version)} doesn't serve {model.origin.id}"
     if not meant:
-        raise Unsupported(
+        raise NotServed(
             what,
             cause="No model architectures are specified: its config names no class, and the Transformers library has none for "
             f"its model_type ({model.whole})",
@@ -74,7 +74,8 @@ def by_type(unknown: Unsupported, model: Model) -> Unsupported:
         if known
         else "no release registers it: what vLLM may run is an embedder of its Transformers backend"
     )
-    return Unsupported(
+    kind = NotServed if known else Unsupported
+    return kind(
         problem.what,
         cause=f"{cause}; {model.origin.id} names no class, and this is its model_type's ({model.whole})",
         hint=problem.hint if known else _named(model),

@@ -15,7 +15,7 @@ from kvplan.engines.vllm.tables.flags import QUANTIZATIONS
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.spans import holds
 from kvplan.engines.vllm.tables.versions import OLDEST, Version, text
-from kvplan.errors import Unsupported
+from kvplan.errors import NotServed, Unsupported
 
 AS = {
     "auto-round": ("auto-round", "inc"),
@@ -92,13 +92,13 @@ def check(model: Model, rules: Rules) -> None:
             hint=f'add "quant_method": "{block.method}" to it, or ask for the formula: --engine ideal',
         )
     if block.method == "compressed-tensors" and model.kv_hint is not None and model.kv_hint.k.name == "int8":
-        raise Unsupported(
+        raise NotServed(
             f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
             cause="Currently supported kv cache quantization is num_bits=8, type=float, however received num_bits=8, type=int",
             hint="a checkpoint without a scheme for its cache, or with one of float",
         )
     for cause in _refusals(block, rules.version):
-        raise Unsupported(
+        raise NotServed(
             f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
             cause=cause,
             hint="the checkpoint that it was made from, or one in fp8 or another format (--weight-dtype fp8 asks what if)",

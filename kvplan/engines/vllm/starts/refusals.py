@@ -48,7 +48,7 @@ from kvplan.engines.vllm.tables.language import divides, uniform
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.spans import first, holds
 from kvplan.engines.vllm.tables.versions import Version, text
-from kvplan.errors import CannotSplit, Unsupported, UsageError
+from kvplan.errors import CannotSplit, NotServed, NotSplit, Unsupported, UsageError
 from kvplan.hardware.gpu import Gpu
 
 
@@ -183,7 +183,7 @@ def _order(model: Model, rules: Rules) -> None:
     """Source: layers/quantization/utils/gptq_utils.py; the checks of 0.29 and 0.30 were read."""
     asked = model.weights is not None and model.weights.basis == "what_if"
     if GPTQ_ORDER in model.traits and not rules.gptq_order and not asked:
-        raise Unsupported(
+        raise NotServed(
             f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
             cause="GPTQ group activation ordering (desc_act=True) is no longer supported",
             hint="a checkpoint with desc_act=false, or --engine vllm@0.29.0",
@@ -194,7 +194,7 @@ def _heads(model: Model, settings: Settings) -> None:
     tp = settings.parallel.tp
     for heads in {*model.query_heads, *([model.attention_heads] if model.attention_heads else ())}:
         if heads % tp:
-            raise CannotSplit(
+            raise NotSplit(
                 f"vLLM can't split {model.origin.id} by --tp {tp}",
                 cause=f"Total number of attention heads ({heads}) must be divisible by tensor parallel size ({tp})",
                 hint="use a size that divides the heads",
@@ -209,7 +209,7 @@ def _state_groups(cache: Recurrent, settings: Settings) -> None:
     tp = settings.parallel.tp
     groups = cache.tensors[0].widths[-1][0]
     if cache.law == "mamba2" and groups % tp and groups > 1:
-        raise CannotSplit(
+        raise NotSplit(
             f"--tp {tp} can't split {groups} state groups",
             cause="If tensor parallel world size does not divide num_groups, then num_groups must equal 1",
             hint=f"use a size that divides {groups}",
@@ -220,7 +220,7 @@ def _state_groups(cache: Recurrent, settings: Settings) -> None:
 
 def _pipeline(model: Model, settings: Settings) -> None:
     if settings.parallel.pp > 1 and named(model, NO_PIPELINE):
-        raise CannotSplit(
+        raise NotSplit(
             f"vLLM can't split {model.origin.id} by --pp {settings.parallel.pp}",
             cause="Pipeline parallelism is not supported for this model",
             hint="--pp 1",
@@ -235,7 +235,7 @@ def _sharing(model: Model, settings: Settings) -> None:
     for index, layer in enumerate(model.layers):
         source = layer.shares_with
         if source is not None and bisect(ends, source) != bisect(ends, index):
-            raise CannotSplit(
+            raise NotSplit(
                 f"vLLM can't split {model.origin.id} by --pp {settings.parallel.pp}",
                 cause=f"layer {index} reads the cache of layer {source}, which is on another stage",
                 hint="--pp 1",
@@ -257,7 +257,7 @@ def _context_parallel(model: Model, settings: Settings) -> None:
         most = tp // cache.kv_heads
         group = (cache.heads or cache.kv_heads) // cache.kv_heads
         if tp <= cache.kv_heads or dcp > most or group % dcp:
-            raise CannotSplit(
+            raise NotSplit(
                 f"--dcp {dcp} can't be laid over --tp {tp}",
                 cause=f"with {cache.kv_heads} KV heads vLLM deals tokens over at most {max(most, 1)} ranks, a divisor of "
                 f"the {group} query heads of each",
@@ -268,7 +268,7 @@ def _context_parallel(model: Model, settings: Settings) -> None:
 def _experts(model: Model, settings: Settings) -> None:
     """Source: config/model.py _verify_with_expert_parallelism; vLLM 0.8 to 0.33 have the same words."""
     if settings.parallel.ep > 1 and lacks_experts(model):
-        raise CannotSplit(
+        raise NotSplit(
             f"vLLM can't deal out the experts of {model.origin.id}: it has none",
             cause="Number of experts in the model must be greater than 0 when expert parallelism is enabled",
             hint="leave --ep out",
@@ -368,7 +368,7 @@ def _divided(model: Model, rules: Rules) -> None:
         return
     for cache, _ in model.distinct:
         if isinstance(cache, Attention) and cache.heads is not None and cache.k_dim != model.hidden_size // cache.heads:
-            raise Unsupported(
+            raise NotServed(
                 f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
                 cause=f"{classes(model)[0]} builds heads of hidden_size / num_attention_heads = "
                 f"{model.hidden_size // cache.heads}, and the config's head_dim is {cache.k_dim}",
@@ -389,7 +389,7 @@ def _windows(model: Model, rules: Rules) -> None:
     else:
         refused = said.mixed and not whole
     if refused:
-        raise Unsupported(
+        raise NotServed(
             f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
             cause="Sliding window for some but all layers is not supported",
             hint='"use_sliding_window": false and no layer_types in its config.json, which changes what it computes beyond the window',

@@ -20,7 +20,7 @@ from kvplan.engines.vllm.tables.releases import RELEASES
 from kvplan.engines.vllm.tables.spans import first, holds, last
 from kvplan.engines.vllm.tables.unregistered import CROSSES, PLUGIN, REFUSED, RUNS, RUNS_IN
 from kvplan.engines.vllm.tables.versions import NEWEST, Version, parse, text
-from kvplan.errors import Unsupported
+from kvplan.errors import NotServed, Unsupported
 
 NO_DRAFT_MODELS: tuple[Version, Version] = ((0, 10, 0), (0, 15, 0))
 """Releases, the last excluded, that draft by heads and n-grams alone. Source: config.py of 0.10.0, config/speculative.py of 0.11 to 0.14."""
@@ -79,7 +79,7 @@ def _check_drafts(model: Model, version: Version, *, verified: bool) -> None:
             hint=f"name the model it drafts for, and --draft {model.origin.id}; or --engine ideal",
         )
     if draft_longest(model) is not None and NO_DRAFT_MODELS[0] <= version < NO_DRAFT_MODELS[1]:
-        raise Unsupported(
+        raise NotServed(
             f"vLLM {text(version)} lets no other model draft",
             cause="Speculative decoding with draft model is not supported yet",
             hint=f"--engine vllm@{text(NO_DRAFT_MODELS[1])} or later, or a draft by a head (EAGLE)",
@@ -87,7 +87,7 @@ def _check_drafts(model: Model, version: Version, *, verified: bool) -> None:
     names = model.drafter.architectures if model.drafter is not None else ()
     if verified and names and not any(_registered(name, version) or name in RUNS for name in names):
         unknown = _unknown(names[0], version).problem
-        raise Unsupported(f"{unknown.what}, which is to draft", cause=unknown.cause, hint="another --draft, or none")
+        raise NotServed(f"{unknown.what}, which is to draft", cause=unknown.cause, hint="another --draft, or none")
 
 
 def _check_named(names: tuple[str, ...]) -> None:
@@ -102,7 +102,7 @@ def _check_named(names: tuple[str, ...]) -> None:
             )
     for reason, refused in REFUSED.items():
         if names[0] in refused.split():
-            raise Unsupported(
+            raise NotServed(
                 f"vLLM doesn't serve {names[0]}", cause=f"vLLM doesn't register it, and {reason}", hint="--engine ideal"
             )
 
@@ -139,18 +139,18 @@ def _next(version: Version) -> Version:
     return next((each for each in map(parse, RELEASES) if each >= version), version)
 
 
-def _unknown(name: str, version: Version) -> Unsupported:
+def _unknown(name: str, version: Version) -> NotServed:
     """A class that the release has no way to load."""
     spans = CLASSES.get(name, "")
     what = f"vLLM {text(version)} doesn't serve {name}"
     if not spans:
-        return Unsupported(
+        return NotServed(
             what,
             cause="no release registers it, nor has the Transformers library a class of that name that its backend takes",
             hint="--engine ideal; a checkpoint's own code loads only if it is written for that backend",
         )
     if version < first(spans):
         since = text(first(spans))
-        return Unsupported(what, cause=f"vLLM does since {since}", hint=f"--engine vllm@{since}")
+        return NotServed(what, cause=f"vLLM does since {since}", hint=f"--engine vllm@{since}")
     until = text(last(spans) or NEWEST)
-    return Unsupported(what, cause=f"vLLM did until {until}", hint=f"--engine vllm@{until}")
+    return NotServed(what, cause=f"vLLM did until {until}", hint=f"--engine vllm@{until}")

@@ -1,0 +1,28 @@
+"""What stands for a value that some other program puts in before the command is run: envsubst, Flux, Kustomize, Jinja, sed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from kvplan.manifests.words import Word
+
+_PLACEHOLDER = re.compile(
+    r"\$\{[^}]*\}"  # envsubst, Flux's postBuild, Terraform
+    r"|(?:^|(?<==))\$[A-Za-z_]\w*$"
+    r"|\{\{.*?\}\}|\{%.*?%\}"  # Jinja, Go
+    r"|(?<![\"{])\{[A-Za-z_][\w.]*\}"  # Python's str.format
+    r"|<[A-Za-z_][\w .-]*>|__[A-Z][A-Z0-9_]*__|@[A-Z][A-Z0-9_]*@",
+    re.ASCII | re.DOTALL,
+)
+
+
+def marked(word: Word) -> Word:
+    """The word, unknown where it holds a placeholder."""
+    match = _PLACEHOLDER.search(word.text) if word.unknown is None else None
+    return word if match is None else replace(word, unknown=match[0], template=True)
+
+
+def whose(word: Word) -> str:
+    """Who could say what is unknown in a word, as the end of a sentence."""
+    return "a template: render it first" if word.template else "which only the shell knows"
