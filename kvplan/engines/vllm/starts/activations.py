@@ -12,7 +12,7 @@ from kvplan.arch.traits import ACTIVATIONS, stated
 from kvplan.engines.vllm.tables.language import activations
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.versions import text
-from kvplan.errors import Unsupported
+from kvplan.errors import NotServed
 
 DENSE = ("mlp", "shared_experts")
 """Components that check."""
@@ -21,7 +21,7 @@ DENSE = ("mlp", "shared_experts")
 def check(model: Model, rules: Rules) -> None:
     """Nothing, if the class takes the activation that the config states.
 
-    Raises: Unsupported.
+    Raises: NotServed.
     """
     taken = activations(model, rules.version)
     if not taken or not _dense(model):
@@ -30,7 +30,7 @@ def check(model: Model, rules: Rules) -> None:
         allowed = [said.removeprefix(f"{field}=") for said in taken if said.startswith(f"{field}=")]
         own = stated(model.traits, field)
         if allowed and own not in (None, *allowed):
-            raise Unsupported(
+            raise NotServed(
                 f"vLLM {text(rules.version)} doesn't build {model.origin.id}",
                 cause=f"Unsupported activation: {own}. Only {' or '.join(allowed)} is supported for now",
                 hint=f"{field} in its config.json as published, or --engine ideal",

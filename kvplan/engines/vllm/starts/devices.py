@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from kvplan.engines.vllm.tables.devices import ELSEWHERE, PLATFORMS, Platform
 from kvplan.engines.vllm.tables.versions import Version, text
-from kvplan.errors import Unsupported
+from kvplan.errors import NotServed, Unsupported
 from kvplan.hardware.gpu import Gpu
 
 
 def platform_of(gpu: Gpu, release: Version) -> Platform:
     """The platform of a release that runs on the device.
 
-    Raises: Unsupported for a vendor whose platform wasn't read, and a GPU older than published builds begin at.
+    Raises: Unsupported for a vendor whose platform wasn't read; NotServed for a GPU older than published builds begin at.
     """
     found = PLATFORMS.get(gpu.vendor)
     if found is None or not gpu.architecture.startswith(found.architectures or ("",)):
@@ -26,11 +26,11 @@ def platform_of(gpu: Gpu, release: Version) -> Platform:
     return found
 
 
-def _too_old(gpu: Gpu, own: tuple[int, int], platform: Platform, release: Version) -> Unsupported:
+def _too_old(gpu: Gpu, own: tuple[int, int], platform: Platform, release: Version) -> NotServed:
     """A GPU that no published build of the release has kernels for."""
     stopped, least = next((since, least) for since, least in platform.least if own < least)
     before = [since for since, least in platform.least if own >= least and since < stopped]
-    return Unsupported(
+    return NotServed(
         f"vLLM {text(release)} has no kernels for {gpu.id}",
         cause=f"its compute capability is {own[0]}.{own[1]}, and published builds begin at {least[0]}.{least[1]}"
         + (f" since {text(stopped)}" if before else ""),

@@ -10,7 +10,7 @@ from kvplan.arch.layers import CrossAttention
 from kvplan.arch.model import Model
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.versions import Version
-from kvplan.errors import UsageError
+from kvplan.errors import WontStart
 
 NATIVE_FP8 = (8, 9)
 """Compute capability from which Triton has fp8 of its own."""
@@ -21,10 +21,10 @@ REFUSES: Version = (0, 24, 0)
 def check_format(model: Model, name: str, rules: Rules, device: tuple[int, int]) -> None:
     """Nothing, if a kernel of the device takes caches of this format for layers that read an encoder's output.
 
-    Raises: UsageError.
+    Raises: WontStart.
     """
     if model.has(CrossAttention) and name.startswith("fp8") and device < NATIVE_FP8 and rules.version >= REFUSES:
-        raise UsageError(
+        raise WontStart(
             f"vLLM takes no {name} cache for {model.origin.id} on this GPU",
             cause="FP8 KV cache is not supported by the Triton attention backend, which its encoder and cross-attention run in, "
             "below compute capability 8.9",

@@ -14,7 +14,7 @@ from kvplan.arch.model import Context, Model
 from kvplan.engines.vllm.tables.architectures import draft_longest
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.versions import Version, text
-from kvplan.errors import Unsupported
+from kvplan.errors import NotServed
 
 UNSTATED = 2048
 """What is assumed of a model that states no length."""
@@ -71,12 +71,12 @@ def _within_draft(found: Context, model: Model, rules: Rules) -> Context:
 def check(model: Model, rules: Rules) -> None:
     """Nothing, if the length that vLLM reads in the config is one.
 
-    Raises: Unsupported.
+    Raises: NotServed.
     """
     found = _lengths(model, rules)
     name = min(found, key=lambda each: found[each], default=None)
     if name is not None and found[name] <= 0:
-        raise Unsupported(
+        raise NotServed(
             f"vLLM {text(rules.version)} doesn't serve {model.origin.id} at any length",
             cause=f"it takes the smallest length of the config for the model's, and {name} is {found[name]}",
             hint=f"a config without {name}, or --engine ideal",

@@ -33,7 +33,7 @@ from kvplan.engines.vllm.tables.capabilities import METHODS, SCHEMES
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.spans import holds, spans
 from kvplan.engines.vllm.tables.versions import Version, text
-from kvplan.errors import Unsupported
+from kvplan.errors import NotServed
 from kvplan.hardware.gpu import Gpu
 from kvplan.text import any_of
 
@@ -133,7 +133,7 @@ def check(model: Model, rules: Rules, gpu: Gpu | None) -> None:
 
     Only NVIDIA's have the numbers that methods state; without a GPU nothing is asked of it.
 
-    Raises: Unsupported.
+    Raises: NotServed.
     """
     release = rules.version
     capability = _capability(gpu)
@@ -192,14 +192,14 @@ def _capability(gpu: Gpu | None) -> int | None:
     return 10 * gpu.compute_capability[0] + gpu.compute_capability[1]
 
 
-def _missing(model: Model, way: Loader, release: Version) -> Unsupported:
+def _missing(model: Model, way: Loader, release: Version) -> NotServed:
     """No method of the release loads the weights."""
     since, until = way.releases()
     early = until is None or release < since
     there = text(since if until is None or early else until)
     when = f"vLLM has had it since {there}" if early else f"vLLM had it until {there}"
     cause = f"Unknown quantization method: {way.method}" if not way.classes else NO_SCHEME
-    return Unsupported(
+    return NotServed(
         f"vLLM {text(release)} doesn't load {_what(model)}",
         cause=f"{cause}; {when}",
         hint=f"--engine vllm@{there}, --engine ideal, or --weight-dtype {any_of(_loaded(release, None))}",
@@ -209,12 +209,12 @@ def _missing(model: Model, way: Loader, release: Version) -> Unsupported:
 NO_SCHEME = "No compressed-tensors compatible scheme was found"
 
 
-def _too_old(model: Model, way: Loader, release: Version, capability: int) -> Unsupported:
+def _too_old(model: Model, way: Loader, release: Version, capability: int) -> NotServed:
     """The GPU is older than every method for the weights takes."""
     least = way.least(release) or 0
     example = next((name for number, name in EXAMPLES if number >= least), "")
     formats = ", ".join((*_loaded(release, capability), "bf16"))
-    return Unsupported(
+    return NotServed(
         f"vLLM {text(release)} doesn't load {_what(model)} on this GPU",
         cause=way.said(release, capability),
         hint=f"a GPU of compute capability {least // 10}.{least % 10} or later ({example}), or other weights: this GPU loads "

@@ -50,14 +50,14 @@ def check(model: Model, version: Version) -> None:
         )
     _, since = NAMED_BY_VLLM.get(model.whole, ("", SINCE))
     if version < since:
-        raise Unsupported(
+        raise NotServed(
             what,
             cause="No model architectures are specified: its config names no class",
             hint=f"{_named(model)}; or --engine vllm@{text(since)} or later, which takes that of its model_type",
         )
     made = next((name for name in (*meant[:1], *stand_ins(meant[0])) if holds(CLASSES.get(name, ""), version)), None)
     if made in TEXT_OF_A_WHOLE and model.family != model.whole:
-        raise Unsupported(
+        raise NotServed(
             what,
             cause=f"its config names no class: vLLM takes {made} for its model_type ({model.whole}), which reads a text "
             "model's config and finds none of its fields in one of several parts",

@@ -13,7 +13,7 @@ from kvplan.arch.traits import PAD, stated
 from kvplan.engines.vllm.tables.architectures import classes
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.versions import Version, text
-from kvplan.errors import Unsupported
+from kvplan.errors import NotServed
 
 PADDED: dict[str, tuple[Version, int | None]] = {
     "ArceeForCausalLM": ((0, 32, 0), None),
@@ -40,12 +40,12 @@ configs that say nothing."""
 def check(model: Model, rules: Rules) -> None:
     """Nothing, if the embedding has a row for the token, or isn't told of it.
 
-    Raises: Unsupported.
+    Raises: NotServed.
     """
     token = _token(model, rules.version)
     if token is None or model.vocab_size is None or -model.vocab_size <= token < model.vocab_size:
         return
-    raise Unsupported(
+    raise NotServed(
         f"vLLM {text(rules.version)} doesn't build {model.origin.id}",
         cause=f"Padding_idx must be within num_embeddings: pad_token_id is {token}, and vocab_size {model.vocab_size}",
         hint='"pad_token_id": null in its config.json, or a token of its vocabulary; or --engine ideal',

@@ -13,7 +13,7 @@ from kvplan.arch.model import Model, Rope
 from kvplan.arch.traits import NO_ROPE_TYPE, TWO_ROPE_TYPES, UNROTATED
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.versions import Version, text
-from kvplan.errors import Unsupported
+from kvplan.errors import NotServed
 
 JUDGED: Version = (0, 12, 0)
 """The first release in which every class hands get_rope what the config says."""
@@ -48,7 +48,7 @@ EITHER = {"dynamic": FACTOR | {"alpha"}}
 def check(model: Model, rules: Rules) -> None:
     """Nothing, if vLLM builds every rotation that the config states, or none at all.
 
-    Raises: Unsupported.
+    Raises: NotServed.
     """
     if rules.version < JUDGED or UNROTATED in model.traits:
         return
@@ -56,7 +56,7 @@ def check(model: Model, rules: Rules) -> None:
         filter(None, (_missing(rope, model, rules) for rope in model.context.ropes)), None
     )
     if missing is not None:
-        raise Unsupported(
+        raise NotServed(
             f"vLLM {text(rules.version)} can't build the rotary positions of {model.origin.id}",
             cause=missing,
             hint="its rope_scaling (or rope_parameters) as published, null where the model is used at its own length, "

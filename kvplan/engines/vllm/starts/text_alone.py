@@ -16,7 +16,7 @@ from kvplan.engines.vllm.tables.flags import FLAGS
 from kvplan.engines.vllm.tables.media import MEDIA, SKIPS
 from kvplan.engines.vllm.tables.spans import first, holds
 from kvplan.engines.vllm.tables.versions import Version, text
-from kvplan.errors import Unsupported, UsageError
+from kvplan.errors import Unsupported, WontStart
 
 FLAG = "language-model-only"
 
@@ -27,7 +27,7 @@ def served(setup: Setup, release: Version) -> Setup:
     Limits that leave a medium in, or that a class builds its towers in spite of, leave the model whole: what is counted
     then is more than what is there.
 
-    Raises: UsageError for a release without the flag; Unsupported where a class isn't known to leave its towers out.
+    Raises: WontStart for a release without the flag; Unsupported where a class isn't known to leave its towers out.
     """
     model, options = setup.model, setup.options
     if options.language_model_only:
@@ -40,7 +40,7 @@ def served(setup: Setup, release: Version) -> Setup:
 def _check(model: Model, release: Version) -> None:
     if not holds(FLAGS[FLAG], release):
         since = text(first(FLAGS[FLAG]))
-        raise UsageError(
+        raise WontStart(
             f"vLLM {text(release)} has no --{FLAG}",
             cause=f"it came with {since}",
             hint=f"--engine vllm@{since}, or leave it out: towers are counted then",
