@@ -18,7 +18,7 @@ from kvplan.api import load_model
 from kvplan.arch.formats import parse_kv_format
 from kvplan.verify import Options, ladder
 from kvplan.verify.live import procedure
-from kvplan.verify.live.check_time import LONG
+from kvplan.verify.live.check_speed import LONG
 from kvplan.verify.live.machine import Machine
 from kvplan.verify.live.mixer import Alone
 
