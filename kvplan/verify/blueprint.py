@@ -50,7 +50,7 @@ def _layer(model: Model, index: int, tp: int) -> LayerPlan:
     layer, hidden = model.layers[index], model.hidden_size or 0
     names = Names(() if model.weights is None else model.weights.layers[index])
     caches = layer.caches if layer.shares_with is None else model.layers[layer.shares_with].caches
-    mixers = tuple(mixer(cache, names, tp, layer.shares_with) for cache in caches)
+    mixers = tuple(mixer(cache, names, tp, layer.shares_with, model.dtype.name) for cache in caches)
     found = (_dense(names, tp), _experts(names, tp, hidden))
     feed_forwards = tuple(part for part in found if part is not None)
     norms = 0

@@ -48,8 +48,8 @@ def lacks_weights(cache: Cache, block: Block) -> str | None:
     return None
 
 
-def mixer(cache: Cache, names: Names, tp: int, shares: int | None) -> Mixer:
-    """The mixer of a layer; its weights are taken from `names`.
+def mixer(cache: Cache, names: Names, tp: int, shares: int | None, dtype: str) -> Mixer:
+    """The mixer of a layer of a model that runs in `dtype`; its weights are taken from `names`.
 
     Raises: Unsupported if no module computes it; CannotSplit.
     """
@@ -59,7 +59,7 @@ def mixer(cache: Cache, names: Names, tp: int, shares: int | None) -> Mixer:
     if isinstance(cache, Latent) and reason is None:
         return _latent(cache, names, tp)
     if isinstance(cache, Recurrent) and reason is None:
-        return LAWS[cache.law](cache, names, tp)
+        return LAWS[cache.law](cache, names, tp, dtype)
     raise Unsupported(f"verify can't build a {cache.kind} layer", cause=reason)
 
 
@@ -138,41 +138,41 @@ models/qwen3_next (torch_recurrent_gated_delta_rule moves everything to float32 
 layers/mamba/mamba_utils.py _mamba_state_dtype: auto is the model's."""
 
 
-def _kept(law: str, state: StateTensor) -> Kept:
+def _kept(law: str, state: StateTensor, dtype: str) -> Kept:
     usual = _KEPT[law]
-    if state.stored is None or state.stored.name == usual.format:
+    if state.stored is None or state.stored.name == (usual.format or dtype):
         return usual
     name = state.stored.name
     return Kept(name, f"the state in {name} by the config's word alone, which nothing here reads again", checked=False)
 
 
-def _delta(cache: Recurrent, names: Names, tp: int) -> DeltaPart:
+def _delta(cache: Recurrent, names: Names, tp: int, dtype: str) -> DeltaPart:
     conv, state = _conv_and_state(cache)
     (k_heads, twice_k), (v_heads, v_dim) = conv.widths
     names.drop("recurrent", "dt_bias", "A_log", "conv1d", "norm", "out_proj")
     names.drop("recurrent", "in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a")
     k_share, v_share = Shard(tp).units(k_heads, "key heads"), Shard(tp).units(v_heads, "value heads")
-    return DeltaPart(k_share, v_share, twice_k // 2, v_dim, conv.rows + 1, _kept(DeltaPart.kind, state))
+    return DeltaPart(k_share, v_share, twice_k // 2, v_dim, conv.rows + 1, _kept(DeltaPart.kind, state, dtype))
 
 
-def _mamba(cache: Recurrent, names: Names, tp: int) -> MambaPart:
+def _mamba(cache: Recurrent, names: Names, tp: int, dtype: str) -> MambaPart:
     conv, state = _conv_and_state(cache)
     (heads, head_dim), (groups, twice_state) = conv.widths
     names.drop("recurrent", "dt_bias", "A_log", "D", "conv1d", "in_proj", "out_proj")
     return MambaPart(
         Shard(tp).units(heads, "state heads"), head_dim, Shard(tp).units(groups, "groups"), twice_state // 2, conv.rows + 1,
         norm=names.drop("recurrent", "norm"), conv_bias=names.drop("recurrent", "conv1d.bias"),
-        kept=_kept(MambaPart.kind, state),
+        kept=_kept(MambaPart.kind, state, dtype),
     )  # fmt: skip
 
 
-def _convolution(cache: Recurrent, names: Names, tp: int) -> ConvPart:
+def _convolution(cache: Recurrent, names: Names, tp: int, _dtype: str) -> ConvPart:
     conv = cache.tensors[0]
     names.drop("recurrent", "conv", "in_proj", "out_proj")
     return ConvPart(Shard(tp).units(conv.widths[0][0], "channels"), conv.rows + 1)
 
 
-LAWS: dict[str, Callable[[Recurrent, Names, int], Mixer]] = {
+LAWS: dict[str, Callable[[Recurrent, Names, int, str], Mixer]] = {
     "gated delta net": _delta,
     "mamba2": _mamba,
     "short convolution": _convolution,

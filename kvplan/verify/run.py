@@ -44,7 +44,7 @@ def verify(model: Model, options: Options = PLAIN, progress: Progress = silent) 
     found = run(model, options, progress)
     verdict = outcome(found.rows)
     if verdict is None:
-        reasons = dict.fromkeys(row.rule for row in found.rows if row.core and row.verdict == "not run")
+        reasons = dict.fromkeys(row.rule for row in found.rows if row.core)
         raise UsageError(
             "no cache was compared with its prediction", cause="; ".join(reasons) or None,
             hint="give more with --memory, build fewer --layers, or take a smaller --block-size",

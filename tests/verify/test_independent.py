@@ -15,6 +15,7 @@ from verify import tiny
 from kvplan.arch.formats import FORMATS, KvFormat
 from kvplan.arch.layers import Recurrent
 from kvplan.arch.model import Model, map_caches
+from kvplan.errors import UsageError
 from kvplan.report.schema import VerifyReport
 from kvplan.verify import Options, verify
 from kvplan.verify.live import attend, check_reads, check_recompute, check_time, clock, feed_forward, procedure, readers
@@ -89,6 +90,20 @@ def test_a_state_by_the_configs_word_is_not_confirmed(kind):
     assert rows[f"cache, {law}, 2 x 37 tokens"].verdict == rows["cache, 2 x 37 tokens"].verdict == "reported"
     assert "fp16 by the config's word alone" in rows[f"cache, {law}, 2 x 37 tokens"].rule
     assert rows["cache, full, 2 x 37 tokens"].verdict == "confirmed"
+
+
+def test_a_model_of_nothing_but_states_by_the_configs_word():
+    """Nothing is left that could be confirmed, and the message says why."""
+    model = tiny.model("gated delta net", layer_types=["linear_attention"] * 3)
+    with pytest.raises(UsageError, match="no cache was compared") as refused:
+        verify(states(model, stored=FORMATS["fp16"]), QUICK)
+    assert "fp16 by the config's word alone" in str(refused.value.problem.cause)
+
+
+def test_a_state_that_is_stated_as_it_is_kept_is_confirmed():
+    report = verify(states(tiny.model("attention beside mamba2"), stored=FORMATS["bf16"]), QUICK)
+    row = next(row for row in report.rows if row.what == "cache, mamba2, 2 x 37 tokens")
+    assert row.verdict == "confirmed"
 
 
 def listed(model: Model, name: str, rows: float) -> Model:

@@ -86,7 +86,7 @@ def _cache(what: str, expected: int, measured: int, states: Sequence[Kept]) -> R
     row = exact("bytes", what, "B", expected, measured, core=True)
     whose = "; ".join(dict.fromkeys(state.whose for state in states))
     if row.verdict == "confirmed" and not all(state.checked for state in states):
-        return reported("bytes", what, "B", expected, measured, f"equal, with {whose}")
+        return replace(row, verdict="reported", rule=f"equal, with {whose}")
     return row if not whose else replace(row, rule=f"{row.rule}, {whose}")
 
 

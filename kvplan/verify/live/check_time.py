@@ -23,7 +23,7 @@ from kvplan.verify.live.readers import FAST, PLAIN, Fastest
 from kvplan.verify.live.rows import Layout
 from kvplan.verify.live.standing import clean, stand
 from kvplan.verify.predict import Predicted
-from kvplan.verify.verdict import Row
+from kvplan.verify.verdict import Row, not_run
 
 _LEAST_POINTS = 2
 _POINT_S = 0.3
@@ -118,7 +118,13 @@ def time_ladder(
 def _compared(decoder: Decoder, rung: Rung, reader: Fastest) -> list[Row]:
     """What the step of the longest context reads, against plain arithmetic."""
     comparing = Comparing(reader)
-    decoder.step(tokens(decoder, rung.batch), decoder.at(rung.contexts[-1] - 1, comparing))
+    try:
+        decoder.step(tokens(decoder, rung.batch), decoder.at(rung.contexts[-1] - 1, comparing))
+    except OUT_OF_ROOM as error:
+        if decoder.build.ranks.size > 1:
+            raise  # the others are in the middle of the step, and wait
+        what = f"reading {rung.batch} x {rung.contexts[-1]:,} tokens"
+        return [not_run("recompute", what, "difference", f"no memory for it: {str(error).split('. ')[0]}")]
     return list(comparing.rows())
 
 
