@@ -30,7 +30,8 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 SECONDS = 345
-KERNEL_SECONDS = 55
+SLACK = 12
+KERNEL_SECONDS = 44
 
 
 class Run(NamedTuple):
@@ -45,19 +46,20 @@ LONG = ("--batch", "4")
 """Of runs that are there for one thing: reading more than 2^20 tokens, which takes layers away from the weights' room."""
 
 RUNS = (
-    Run("llama-3.1-8b-fp8", ("llama-3.1-8b", "--kv-dtype", "fp8"), 30),
-    Run("llama-3-70b-tp8", ("llama-3-70b", "--tp", "8", "--rank", "0"), 30),
-    Run("deepseek-v3-tp8", ("deepseek-v3", "--tp", "8", "--rank", "0"), 32),
-    Run("gemma-3-27b", ("gemma-3-27b",), 30),
-    Run("qwen3-next-80b-a3b-tp2", ("qwen3-next-80b-a3b", "--tp", "2", "--rank", "0"), 32),
-    Run("gpt-oss-120b-tp4", ("gpt-oss-120b", "--tp", "4", "--rank", "0"), 30),
-    Run("llama-3.1-8b", ("llama-3.1-8b",), 24),
-    Run("llama-3.1-8b-long", ("llama-3.1-8b", "--layers", "26", *LONG), 20),
-    Run("deepseek-v3-tp8-long", ("deepseek-v3", "--tp", "8", "--rank", "0", "--layers", "32", *LONG), 20),
-    Run("gemma-3-27b-long", ("gemma-3-27b", "--layers", "54", *LONG), 20),
+    Run("llama-3.1-8b", ("llama-3.1-8b",), 29),
+    Run("llama-3-70b-tp8", ("llama-3-70b", "--tp", "8", "--rank", "0"), 28),
+    Run("deepseek-v3-tp8", ("deepseek-v3", "--tp", "8", "--rank", "0"), 30),
+    Run("gemma-3-27b", ("gemma-3-27b",), 29),
+    Run("qwen3-next-80b-a3b-tp2", ("qwen3-next-80b-a3b", "--tp", "2", "--rank", "0"), 30),
+    Run("gpt-oss-120b-tp4", ("gpt-oss-120b", "--tp", "4", "--rank", "0"), 28),
+    Run("llama-3.1-8b-long", ("llama-3.1-8b", "--layers", "26", *LONG), 23),
+    Run("deepseek-v3-tp8-long", ("deepseek-v3", "--tp", "8", "--rank", "0", "--layers", "32", *LONG), 23),
+    Run("gemma-3-27b-long", ("gemma-3-27b", "--layers", "54", *LONG), 23),
+    Run("llama-3.1-8b-fp8", ("llama-3.1-8b", "--kv-dtype", "fp8"), 24),
     Run("llama-3.1-8b-int8-paged", ("llama-3.1-8b", "--kv-dtype", "int8_per_token_head", "--block-size", "16"), 22),
 )
-"""In order of importance: what comes last is left out first. Together with the sweep they take SECONDS at most."""
+"""In order of importance: what comes last is left out first. The six models that have to be
+shown come first. Together with the sweep they leave SLACK of SECONDS, for starts that are slow."""
 
 Json = dict[str, Any]
 

@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kvplan.errors import BadFile, KvplanError, UsageError
@@ -32,6 +33,21 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _answered(given: list[str]) -> int:
+    """The exit code, also where there is no memory left to say why at length: as much fits into a constant."""
+    try:
+        return _said(given)
+    except MemoryError:
+        with suppress(OSError):
+            os.write(2, _NO_MEMORY)
+        return UsageError.exit_code
+
+
+_NO_MEMORY = (
+    b"error: there is no memory left\nhint: a limit may be set (ulimit -v), or another process take it; ask for less\n"
+)
+
+
+def _said(given: list[str]) -> int:
     debug = "--debug" in given or os.environ.get("KVPLAN_DEBUG", "0") not in {"", "0"}
     try:
         return _run(given)
@@ -39,6 +55,8 @@ def _answered(given: list[str]) -> int:
         return INTERRUPTED
     except KvplanError as error:
         return _failed(error, debug=debug)
+    except MemoryError:
+        raise
     except OSError as error:
         return _failed(_of_the_machine(error) or _bug(error), debug=debug)
     except Exception as error:

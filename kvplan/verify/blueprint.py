@@ -1,13 +1,14 @@
 """What to build: each layer of a model as the torch modules that one tensor rank of it needs. Pure.
 
-Shapes come from the layer's cache (heads, dimensions, windows) and from the names of its weights (which biases, norms
-and gates there are, how wide its feed-forward is). What no module here reads is held, so that memory is right, and
-listed as `held`.
+Shapes come from the layer's cache (heads, dimensions, windows), from the config's hidden size and vocabulary, and from the
+names of its weights (which biases, norms and gates there are); how wide a feed-forward is only its weights say. What no
+module here reads is held, so that memory is right, and listed as `held`.
 """
 
 from __future__ import annotations
 
 from kvplan.arch.model import Model
+from kvplan.arch.weights import Weight
 from kvplan.errors import Unsupported
 from kvplan.verify.mixing import mixer
 from kvplan.verify.names import Names
@@ -24,27 +25,39 @@ def blueprint(model: Model, tp: int) -> Blueprint:
     layers = tuple(_layer(model, index, tp) for index in range(len(model.layers)))
     if model.weights is None:
         return Blueprint(model.hidden_size, 0, tied=False, dtype=model.dtype, layers=layers, final_norm=False)
-    names = Names((*model.weights.first, *model.weights.last))
-    embedding, head = names.take("embedding", "embed_tokens"), names.take("head", "lm_head")
-    final_norm = names.take_norm(model.hidden_size)
-    vocab, head_rows = (0 if weight is None else -(-weight.shape[0] // tp) for weight in (embedding, head))
+    before, after = Names(model.weights.first), Names(model.weights.last)
+    embedding, head = before.take("embedding", "embed_tokens"), after.take("head", "lm_head")
+    more = _MORE_ROWS.get(model.family, 0)
     return Blueprint(
-        model.hidden_size, vocab, tied=model.weights.tied, dtype=model.dtype, layers=layers, head=head_rows,
-        final_norm=final_norm, held=names.held(tp),
+        model.hidden_size, _rows(model, embedding, tp, more), tied=model.weights.tied, dtype=model.dtype, layers=layers,
+        head=_rows(model, head, tp), final_norm=after.take_norm(model.hidden_size), idle=after.idle_norms(),
+        held=(*before.held(tp), *after.held(tp)),
     )  # fmt: skip
+
+
+_MORE_ROWS = {"mllama_text_model": 8}
+"""Rows that an embedding has beyond the vocabulary. Source: transformers 5.23 models/mllama, vocab_size + 8."""
+
+
+def _rows(model: Model, table: Weight | None, tp: int, more: int = 0) -> int:
+    """Rows of a table on one rank: as many as the config's vocabulary has, whatever the inventory lists."""
+    if table is None:
+        return 0
+    return -(-(table.shape[0] if model.vocab_size is None else model.vocab_size + more) // tp)
 
 
 def _layer(model: Model, index: int, tp: int) -> LayerPlan:
     layer, hidden = model.layers[index], model.hidden_size or 0
     names = Names(() if model.weights is None else model.weights.layers[index])
     caches = layer.caches if layer.shares_with is None else model.layers[layer.shares_with].caches
-    mixers = tuple(mixer(cache, names, tp, layer.shares_with) for cache in caches)
+    mixers = tuple(mixer(cache, names, tp, layer.shares_with, model.dtype.name) for cache in caches)
     found = (_dense(names, tp), _experts(names, tp, hidden))
     feed_forwards = tuple(part for part in found if part is not None)
     norms = 0
     while norms < bool(mixers) + bool(feed_forwards) and names.take_norm(hidden):
         norms += 1
-    return LayerPlan(mixers, feed_forwards, norms, names.held(tp))
+    idle = names.idle_norms()
+    return LayerPlan(mixers, feed_forwards, norms, names.held(tp), idle)
 
 
 def _dense(names: Names, tp: int) -> DensePart | None:

@@ -10,21 +10,23 @@ from dataclasses import dataclass
 class Point:
     """One measured step: `batch` sequences of `context` tokens, bytes that it reads, its median time.
 
-    kv_bytes: by prediction. asked_bytes: the same counted in the step itself.
+    weight_bytes, kv_bytes: by prediction. asked_bytes: of cache, counted in the step itself. whole: whether the prediction
+    is of such a step: one that ends within a chunk reads less.
     """
 
     batch: int
     context: int
     weight_bytes: int
     kv_bytes: int
+    asked_bytes: int
     seconds: float
     experts: float | None = None
-    asked_bytes: int = 0
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """seconds = intercept(batch) + kv_bytes / kv_bytes_per_s."""
+    """seconds = intercept(batch) + bytes of cache, as counted / kv_bytes_per_s."""
 
     kv_bytes_per_s: float
     intercepts: tuple[tuple[int, float], ...]
@@ -38,23 +40,21 @@ _OWN_POINTS = 3
 """Other steps of a batch from which on they make a line of their own."""
 
 
-def held_out(points: Sequence[Point], left_out: Point) -> float | None:
-    """The time of a step by the line through the others; None if they don't make one, or none shares its batch.
+def held_out(points: Sequence[Point], left_out: Point) -> Line | None:
+    """The line through the other steps; None if they don't make one, or none shares the batch.
 
     The others of its own batch where they are enough: another batch may have another kernel, and so another slope.
     """
     others = [point for point in points if point is not left_out]
     own = [point for point in others if point.batch == left_out.batch]
     found = fit(own if len(own) >= _OWN_POINTS else others)
-    if found is None or left_out.batch not in dict(found.intercepts):
-        return None
-    return found.intercept(left_out.batch) + left_out.kv_bytes / found.kv_bytes_per_s
+    return None if found is None or left_out.batch not in dict(found.intercepts) else found
 
 
 def fit(points: Sequence[Point]) -> Line | None:
     """Least squares with one slope for all batches and one intercept for each.
 
-    None unless some batch was measured at two sizes of cache, or when time doesn't grow with the cache.
+    Over bytes as they were counted: a speed that no prediction is part of. None unless some batch was measured at two sizes of cache, or when time doesn't grow with the cache.
     """
     batches: dict[int, list[Point]] = {}
     for point in points:
@@ -62,11 +62,11 @@ def fit(points: Sequence[Point]) -> Line | None:
     across = along = 0.0
     means: dict[int, tuple[float, float]] = {}
     for batch, group in batches.items():
-        size = sum(point.kv_bytes for point in group) / len(group)
+        size = sum(point.asked_bytes for point in group) / len(group)
         time = sum(point.seconds for point in group) / len(group)
         means[batch] = (size, time)
-        across += sum((point.kv_bytes - size) * (point.seconds - time) for point in group)
-        along += sum((point.kv_bytes - size) ** 2 for point in group)
+        across += sum((point.asked_bytes - size) * (point.seconds - time) for point in group)
+        along += sum((point.asked_bytes - size) ** 2 for point in group)
     if along <= 0 or across <= 0:
         return None
     slope = across / along

@@ -9,7 +9,7 @@ from kvplan.arch.parallel import Shard
 from kvplan.arch.weights import Block, Weight
 from kvplan.errors import CannotSplit, Unsupported
 from kvplan.verify.names import Names
-from kvplan.verify.parts import AttentionPart, ConvPart, DeltaPart, IndexerPart, LatentPart, MambaPart, Mixer
+from kvplan.verify.parts import AttentionPart, ConvPart, DeltaPart, IndexerPart, Kept, LatentPart, MambaPart, Mixer
 
 
 def cannot_build(cache: Cache) -> str | None:
@@ -48,8 +48,8 @@ def lacks_weights(cache: Cache, block: Block) -> str | None:
     return None
 
 
-def mixer(cache: Cache, names: Names, tp: int, shares: int | None) -> Mixer:
-    """The mixer of a layer; its weights are taken from `names`.
+def mixer(cache: Cache, names: Names, tp: int, shares: int | None, dtype: str) -> Mixer:
+    """The mixer of a layer of a model that runs in `dtype`; its weights are taken from `names`.
 
     Raises: Unsupported if no module computes it; CannotSplit.
     """
@@ -59,7 +59,7 @@ def mixer(cache: Cache, names: Names, tp: int, shares: int | None) -> Mixer:
     if isinstance(cache, Latent) and reason is None:
         return _latent(cache, names, tp)
     if isinstance(cache, Recurrent) and reason is None:
-        return LAWS[cache.law](cache, names, tp)
+        return LAWS[cache.law](cache, names, tp, dtype)
     raise Unsupported(f"verify can't build a {cache.kind} layer", cause=reason)
 
 
@@ -129,33 +129,50 @@ def _conv_and_state(cache: Recurrent) -> tuple[StateTensor, StateTensor]:
     return roles["conv"], roles["recurrent"]
 
 
-def _delta(cache: Recurrent, names: Names, tp: int) -> DeltaPart:
+_KEPT = {
+    DeltaPart.kind: Kept("fp32", "the state in fp32, as the reference's own recurrence keeps it"),
+    MambaPart.kind: Kept(None, "the state in the model's format, which is vLLM's choice: transformers keeps fp32"),
+}
+"""What keeps a state where the config is silent, whatever the prediction takes for usual. Sources: transformers 5.23
+models/qwen3_next (torch_recurrent_gated_delta_rule moves everything to float32 first) and models/mamba2; vLLM 0.33
+layers/mamba/mamba_utils.py _mamba_state_dtype: auto is the model's."""
+
+
+def _kept(law: str, state: StateTensor, dtype: str) -> Kept:
+    usual = _KEPT[law]
+    if state.stored is None or state.stored.name == (usual.format or dtype):
+        return usual
+    name = state.stored.name
+    return Kept(name, f"the state in {name} by the config's word alone, which nothing here reads again", checked=False)
+
+
+def _delta(cache: Recurrent, names: Names, tp: int, dtype: str) -> DeltaPart:
     conv, state = _conv_and_state(cache)
     (k_heads, twice_k), (v_heads, v_dim) = conv.widths
     names.drop("recurrent", "dt_bias", "A_log", "conv1d", "norm", "out_proj")
     names.drop("recurrent", "in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a")
     k_share, v_share = Shard(tp).units(k_heads, "key heads"), Shard(tp).units(v_heads, "value heads")
-    return DeltaPart(k_share, v_share, twice_k // 2, v_dim, conv.rows + 1, state.stored or state.usual)
+    return DeltaPart(k_share, v_share, twice_k // 2, v_dim, conv.rows + 1, _kept(DeltaPart.kind, state, dtype))
 
 
-def _mamba(cache: Recurrent, names: Names, tp: int) -> MambaPart:
+def _mamba(cache: Recurrent, names: Names, tp: int, dtype: str) -> MambaPart:
     conv, state = _conv_and_state(cache)
     (heads, head_dim), (groups, twice_state) = conv.widths
     names.drop("recurrent", "dt_bias", "A_log", "D", "conv1d", "in_proj", "out_proj")
     return MambaPart(
         Shard(tp).units(heads, "state heads"), head_dim, Shard(tp).units(groups, "groups"), twice_state // 2, conv.rows + 1,
         norm=names.drop("recurrent", "norm"), conv_bias=names.drop("recurrent", "conv1d.bias"),
-        stored=state.stored or state.usual,
+        kept=_kept(MambaPart.kind, state, dtype),
     )  # fmt: skip
 
 
-def _convolution(cache: Recurrent, names: Names, tp: int) -> ConvPart:
+def _convolution(cache: Recurrent, names: Names, tp: int, _dtype: str) -> ConvPart:
     conv = cache.tensors[0]
     names.drop("recurrent", "conv", "in_proj", "out_proj")
     return ConvPart(Shard(tp).units(conv.widths[0][0], "channels"), conv.rows + 1)
 
 
-LAWS: dict[str, Callable[[Recurrent, Names, int], Mixer]] = {
+LAWS: dict[str, Callable[[Recurrent, Names, int, str], Mixer]] = {
     "gated delta net": _delta,
     "mamba2": _mamba,
     "short convolution": _convolution,

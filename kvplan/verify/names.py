@@ -42,13 +42,23 @@ class Names:
         return len(self._left) < before
 
     def take_norm(self, hidden: int) -> bool:
-        """Take the next norm over the hidden vector; whether there was one."""
-        for weight in self._left:
-            one = weight.component == "norm" and weight.shape == (hidden,) and weight.copies == 1
-            if one and not weight.name.endswith(".bias"):
-                self._left.remove(weight)
-                return True
-        return False
+        """Take the next norm over the hidden vector, by its place in the layer or else by its size; whether there was one.
+
+        By place whatever its listed size: it is built as wide as the hidden vector, and a list that errs is found out.
+        """
+        plain = [one for one in self._left if one.component == "norm" and not one.name.endswith(".bias")]
+        found = next(filter(_of_the_stream, plain), None)
+        if found is None:
+            found = next((one for one in plain if one.shape == (hidden,) and one.copies == 1), None)
+        if found is not None:
+            self._left.remove(found)
+        return found is not None
+
+    def idle_norms(self) -> tuple[Weight, ...]:
+        """Take all other norms over the hidden vector, and their biases: as wide as it is, and applied by no module here."""
+        found = tuple(one for one in self._left if one.component == "norm" and _of_the_stream(one))
+        self._left = [one for one in self._left if one not in found]
+        return found
 
     def held(self, tp: int) -> tuple[Held, ...]:
         """What nobody took, as one of `tp` ranks holds it."""
@@ -57,6 +67,17 @@ class Names:
             shape, copies = weight.on_rank(Parallel(tp=tp))
             found.append(Held(weight, shape, copies))
         return tuple(found)
+
+
+_BODIES = ("model.", "backbone.")
+
+
+def _of_the_stream(weight: Weight) -> bool:
+    """Whether a norm stands in a layer itself, or in the body of the model, and in no module of theirs."""
+    name = weight.name.removesuffix(".bias")
+    for body in _BODIES:
+        name = name.removeprefix(body)
+    return "." not in name
 
 
 def last(name: str) -> str:

@@ -97,15 +97,31 @@ class LatentPart:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """What a recurrent state is kept in: a format's name, None for the model's own, and whose choice that is.
+
+    checked: whether it is this side's own knowledge; False for what only the reading of the config says, which is the
+    prediction's as well.
+    """
+
+    format: str | None
+    whose: str
+    checked: bool = True
+
+
+OWN = Kept(None, "the state in the model's format")
+
+
+@dataclass(frozen=True, slots=True)
 class DeltaPart:
-    """Gated delta net of one rank. stored: format of the state; None for the model's."""
+    """Gated delta net of one rank."""
 
     k_heads: int
     v_heads: int
     k_dim: int
     v_dim: int
     kernel: int
-    stored: Format | None = None
+    kept: Kept = OWN
 
     kind = name = "gated delta net"
 
@@ -126,7 +142,7 @@ class MambaPart:
     kernel: int
     norm: bool = False
     conv_bias: bool = False
-    stored: Format | None = None
+    kept: Kept = OWN
 
     kind = name = "mamba2"
 
@@ -198,17 +214,21 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class LayerPlan:
-    """One layer: what mixes tokens, what follows, how many norms the step uses, and what is only held."""
+    """One layer: what mixes tokens, what follows, how many norms the step uses, and what is only held.
+
+    idle: norms as wide as the hidden vector that are built and not applied.
+    """
 
     mixers: tuple[Mixer, ...]
     feed_forwards: tuple[FeedForward, ...] = ()
     norms: int = 0
     held: tuple[Held, ...] = ()
+    idle: tuple[Weight, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """A decoder for one rank. vocab, head: rows of the embedding and of the head on it, 0 without."""
+    """A decoder for one rank. vocab, head: rows of the embedding and of the head on it, 0 without. idle: as of a layer."""
 
     hidden: int
     vocab: int
@@ -218,6 +238,14 @@ class Blueprint:
     head: int = 0
     final_norm: bool = True
     held: tuple[Held, ...] = ()
+    idle: tuple[Weight, ...] = ()
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Names of the tensors that no step reads, each once."""
+        groups: tuple[LayerPlan | Blueprint, ...] = (*self.layers, self)
+        weights = (weight for group in groups for weight in (*group.idle, *(one.weight for one in group.held)))
+        return tuple(dict.fromkeys(weight.name for weight in weights))
 
     @property
     def mixers(self) -> tuple[Mixer, ...]:

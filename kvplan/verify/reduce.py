@@ -7,7 +7,7 @@ from dataclasses import replace
 from kvplan.arch.layers import Layer
 from kvplan.arch.model import Model
 from kvplan.arch.weights import DTYPES, Block, Weights
-from kvplan.verify.parts import Blueprint, Held
+from kvplan.verify.parts import Blueprint, LayerPlan
 
 
 def reduced(model: Model, keep: tuple[int, ...], vocab: int | None = None) -> Model:
@@ -21,31 +21,36 @@ def reduced(model: Model, keep: tuple[int, ...], vocab: int | None = None) -> Mo
     if weights is not None:
         weights = replace(weights, layers=tuple(weights.layers[old] for old in keep), towers=(), draft=())
         weights = weights.stored_as(DTYPES[model.dtype.name]) if model.dtype.name in DTYPES else weights
-        weights = _fewer_rows(weights, vocab)
+    if vocab is not None and weights is not None and model.vocab_size and vocab < model.vocab_size:
+        weights = _fewer_rows(weights, model.vocab_size, vocab)
+        model = replace(model, vocab_size=vocab)
     return replace(model, layers=layers, draft_layers=(), weights=weights)
 
 
 def read_by(weights: Weights, plan: Blueprint) -> Weights:
     """What a step of the built decoder can read: the same inventory without what is only held."""
 
-    def others(block: Block, held: tuple[Held, ...]) -> Block:
-        idle = {one.weight for one in held}
+    def others(block: Block, group: LayerPlan | Blueprint) -> Block:
+        idle = {*(one.weight for one in group.held), *group.idle}
         return tuple(weight for weight in block if weight not in idle) if idle else block
 
-    layers = tuple(others(block, layer.held) for block, layer in zip(weights.layers, plan.layers, strict=True))
-    return replace(weights, first=others(weights.first, plan.held), last=others(weights.last, plan.held), layers=layers)
+    layers = tuple(others(block, layer) for block, layer in zip(weights.layers, plan.layers, strict=True))
+    return replace(weights, first=others(weights.first, plan), last=others(weights.last, plan), layers=layers)
 
 
 def _moved(layer: Layer, place: dict[int, int]) -> int | None:
     return None if layer.shares_with is None else place[layer.shares_with]
 
 
-def _fewer_rows(weights: Weights, vocab: int | None) -> Weights:
-    """Tables and heads with a row for each token, cut to `vocab` rows."""
+def _fewer_rows(weights: Weights, whole: int, vocab: int) -> Weights:
+    """Tables and heads with a row for each of `whole` tokens, cut to `vocab`: one that lists too many or too few still does."""
+
+    def rows(listed: int) -> int:
+        return listed - (whole - vocab) if listed >= whole else listed * vocab // whole
 
     def fewer(block: Block) -> Block:
         return tuple(
-            replace(weight, shape=(min(weight.shape[0], vocab or weight.shape[0]), *weight.shape[1:]))
+            replace(weight, shape=(rows(weight.shape[0]), *weight.shape[1:]))
             if weight.component in ("embedding", "head") and weight.linear
             else weight
             for weight in block

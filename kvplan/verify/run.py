@@ -24,7 +24,7 @@ from kvplan.verify.world import rank
 
 if TYPE_CHECKING:
     from kvplan.verify.live.check_time import Times
-    from kvplan.verify.live.procedure import Found
+    from kvplan.verify.live.found import Found
 
 FIRST_CHOICE = "llama-3.1-8b"
 PACKAGES = ("torch", "triton", "transformers")
@@ -44,7 +44,7 @@ def verify(model: Model, options: Options = PLAIN, progress: Progress = silent) 
     found = run(model, options, progress)
     verdict = outcome(found.rows)
     if verdict is None:
-        reasons = dict.fromkeys(row.rule for row in found.rows if row.core and row.verdict == "not run")
+        reasons = dict.fromkeys(row.rule for row in found.rows if row.core)
         raise UsageError(
             "no cache was compared with its prediction", cause="; ".join(reasons) or None,
             hint="give more with --memory, build fewer --layers, or take a smaller --block-size",
@@ -135,7 +135,10 @@ def versions() -> dict[str, str | None]:
     if found["torch"] is not None:
         import torch
 
+        from kvplan.verify.live.machine import allocator_settings
+
         found["cuda"] = torch.version.cuda
+        found |= allocator_settings()
     return found
 
 
@@ -148,8 +151,6 @@ def checked(rows: Iterable[Row]) -> Iterable[paper.Checked]:
 
 
 def _built(found: Found, model: Model, options: Options) -> paper.Built:
-    held = dict.fromkeys(one.name for layer in found.plan.layers for one in layer.held)
-    held |= dict.fromkeys(one.name for one in found.plan.held)
     left_out = [f"{count} of {len(model.layers)} layers: {reason}" for reason, count in found.sizing.skipped]
     if model.weights is not None:
         left_out += ["towers, which no decode step reads"] if model.weights.towers else []
@@ -157,7 +158,7 @@ def _built(found: Found, model: Model, options: Options) -> paper.Built:
     return paper.Built(
         layers=len(found.sizing.keep), of_layers=len(model.layers), indices=found.sizing.keep,
         vocabulary=found.plan.vocab, dtype=model.dtype.name, weights_bytes=found.weights_bytes,
-        memory_limit_bytes=found.limit, page=options.page, left_out=tuple(left_out), held=tuple(held),
+        memory_limit_bytes=found.limit, page=options.page, left_out=tuple(left_out), held=found.plan.unread,
     )  # fmt: skip
 
 

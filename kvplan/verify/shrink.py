@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kvplan.arch.formats import FORMATS, Format
+from kvplan.arch.formats import FORMATS
 from kvplan.verify.parts import (
     AttentionPart,
     Blueprint,
@@ -12,6 +12,7 @@ from kvplan.verify.parts import (
     DeltaPart,
     DensePart,
     FeedForward,
+    Kept,
     LatentPart,
     LayerPlan,
     MambaPart,
@@ -21,8 +22,6 @@ from kvplan.verify.parts import (
 HIDDEN = 48
 TOKENS = 21
 """Longer than every small window, chunk and top k, and a multiple of none of them."""
-
-_INDEX = Format("fp8 with scale", 8, block=32, scale_bits=32, source="a small relative of the indexer's format")
 
 
 def small(part: Mixer) -> Mixer:
@@ -36,7 +35,7 @@ def small(part: Mixer) -> Mixer:
                 window=None if part.window is None else 5, chunk=None if part.chunk is None else 4, sinks=min(part.sinks, 2),
             )  # fmt: skip
         case LatentPart():
-            indexer = None if part.indexer is None else replace(part.indexer, heads=16, dim=32, stored=_INDEX)
+            indexer = None if part.indexer is None else replace(part.indexer, heads=16, dim=32)
             return replace(
                 part, heads=2, rank=48, rope_dim=16, nope_dim=16, v_dim=16, indexer=indexer,
                 q_rank=None if part.q_rank is None else 24, topk=None if part.topk is None or indexer is None else 6,
@@ -44,17 +43,15 @@ def small(part: Mixer) -> Mixer:
             )  # fmt: skip
         case DeltaPart():
             repeat = min(part.v_heads // part.k_heads, 2)
-            return replace(part, k_heads=2, v_heads=2 * repeat, k_dim=16, v_dim=24, stored=_widened(part.stored))
+            return replace(part, k_heads=2, v_heads=2 * repeat, k_dim=16, v_dim=24, kept=_WIDE)
         case MambaPart():
             groups = min(part.groups, 2)
-            return replace(part, heads=2 * groups, head_dim=8, groups=groups, state=16, stored=_widened(part.stored))
+            return replace(part, heads=2 * groups, head_dim=8, groups=groups, state=16, kept=_WIDE)
         case ConvPart():
             return replace(part, channels=40)
 
 
-def _widened(stored: Format | None) -> Format | None:
-    """States in 32 bit: what is compared is the algorithm."""
-    return None if stored is None else FORMATS["fp32"]
+_WIDE = Kept("fp32", "in 32 bit: what is compared is the algorithm")
 
 
 def small_feed_forward(part: FeedForward) -> FeedForward:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from kvplan.report.schema.verify import Check, Outcome, Unit, Verdict
@@ -50,6 +51,11 @@ def at_least(check: Check, what: str, unit: Unit, predicted: float, measured: fl
     return Row(check, what, unit, predicted, measured, _said(measured >= predicted), because)
 
 
+def at_most(check: Check, what: str, unit: Unit, predicted: float, measured: float, because: str) -> Row:
+    """The prediction is a ceiling."""
+    return Row(check, what, unit, predicted, measured, _said(measured <= predicted), because)
+
+
 def reported(check: Check, what: str, unit: Unit, predicted: float | None, measured: float, because: str) -> Row:
     """Measured and shown; nothing is claimed."""
     return Row(check, what, unit, predicted, measured, "reported", because)
@@ -66,12 +72,23 @@ def _said(holds: bool) -> Verdict:  # noqa: FBT001 - the one place where a compa
     return "confirmed" if holds else "refuted"
 
 
-_WORST = ("not run", "reported", "confirmed", "refuted")
+_WORST = ("confirmed", "reported", "not run", "refuted")
+"""The less a rank has shown, the further: what one couldn't compare, another's confirmation doesn't make up for."""
 
 
 def worst(rows_of_ranks: tuple[tuple[Row, ...], ...]) -> tuple[Row, ...]:
-    """One row for each check, from the rank that is furthest off; ranks give the same checks in the same order."""
-    return tuple(max(same, key=_badness) for same in zip(*rows_of_ranks, strict=True))
+    """One row for each check, from the rank that is furthest off; a check that only some ranks made stays.
+
+    A name that a rank uses more than once stands for as many checks.
+    """
+    found: dict[tuple[str, str, int], list[Row]] = {}
+    for rows in rows_of_ranks:
+        seen: Counter[tuple[str, str]] = Counter()
+        for row in rows:
+            key = (row.check, row.what)
+            found.setdefault((*key, seen[key]), []).append(row)
+            seen[key] += 1
+    return tuple(max(same, key=_badness) for same in found.values())
 
 
 def _badness(row: Row) -> tuple[int, float]:

@@ -134,6 +134,19 @@ def test_no_traceback_without_debug(monkeypatch: pytest.MonkeyPatch):
     assert "ZeroDivisionError" in run("size", "llama-3-8b", "--debug").err.split("error:")[0]
 
 
+@pytest.mark.parametrize("where", ["kvplan.api.size", "kvplan.cli.streams.complain"])
+def test_no_memory_to_complain_with(where: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
+    """Not a traceback and exit code 1, which is a "no": another error may have led there."""
+
+    def nothing_left(*_given: object, **_named: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(where, nothing_left)
+    result = run("size", "llama-3-8b" if where.endswith("size") else "no-such-model")
+    assert (result.code, result.out, result.err) == (2, "", "")
+    assert capfd.readouterr().err.startswith("error: there is no memory left\nhint: ")
+
+
 def test_names_cannot_steer_a_terminal():
     result = run("size", "\x1b[31mred\x1b[0m")
     assert "\x1b" not in result.err

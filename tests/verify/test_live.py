@@ -24,6 +24,7 @@ from kvplan.verify.parts import (
     DensePart,
     ExpertsPart,
     IndexerPart,
+    Kept,
     LatentPart,
     LayerPlan,
     MambaPart,
@@ -32,6 +33,7 @@ from kvplan.verify.parts import (
 
 pytestmark = pytest.mark.torch
 CPU = torch.device("cpu")
+WIDE = Kept("fp32", "for this test")
 CONTIGUOUS, PAGED = Layout(), Layout(16)
 
 GQA = AttentionPart(heads=4, kv_heads=2, k_dim=16, v_dim=16)
@@ -63,7 +65,7 @@ BYTES: list[tuple[Mixer, str, Layout, dict[str, int]]] = [
     (SPARSE, "bf16", CONTIGUOUS, {"latent": 5_760, "indexer": 3 * 20 * (128 + 4)}),
     (SPARSE, "fp8", PAGED, {"latent": 3 * 32 * 48, "indexer": 3 * 32 * 132}),
     # three columns of 2 x 2 x 16 + 4 x 16 channels in bf16, and four heads of 16 x 16 in fp32
-    (DeltaPart(2, 4, 16, 16, 4, FORMATS["fp32"]), "fp8", CONTIGUOUS, {"gated delta net": 3 * (3 * 128 * 2 + 4 * 256 * 4)}),
+    (DeltaPart(2, 4, 16, 16, 4, WIDE), "fp8", CONTIGUOUS, {"gated delta net": 3 * (3 * 128 * 2 + 4 * 256 * 4)}),
     # three columns of 128 + 2 x 2 x 16 channels, and eight heads of 16 x 16, all in bf16
     (MambaPart(8, 16, 2, 16, 4), "fp8", CONTIGUOUS, {"mamba2": 3 * (3 * 192 * 2 + 8 * 256 * 2)}),
     (ConvPart(64, 3), "bf16", CONTIGUOUS, {"short convolution": 3 * 2 * 64 * 2}),
@@ -101,9 +103,9 @@ KINDS: tuple[Mixer, ...] = (
     LatentPart(16, 512, 64, 128, 128, q_rank=1536),
     LatentPart(16, 512, 64, 128, 128, window=1024),
     LatentPart(16, 512, 64, 128, 128, q_rank=1536, indexer=IndexerPart(64, 128, FP8_INDEX), topk=2048),
-    DeltaPart(16, 32, 128, 128, 4, FORMATS["fp32"]),
+    DeltaPart(16, 32, 128, 128, 4, WIDE),
     DeltaPart(8, 8, 64, 64, 3),
-    MambaPart(64, 64, 8, 128, 4, norm=True, conv_bias=True, stored=FORMATS["fp32"]),
+    MambaPart(64, 64, 8, 128, 4, norm=True, conv_bias=True, kept=WIDE),
     MambaPart(24, 64, 1, 128, 4),
     ConvPart(2048, 3),
 )

@@ -231,15 +231,31 @@ def test_ranks_have_talked_before_memory_is_looked_at(monkeypatch):
 
     fake = SimpleNamespace(
         DistError=RuntimeError, get_rank=lambda: 0, get_world_size=lambda: 2, all_gather=all_gather,
-        init_process_group=lambda _: said.append("init"), all_reduce=lambda _: said.append("all_reduce"),
-        destroy_process_group=lambda: said.append("destroy"),
+        init_process_group=lambda *_, **__: said.append("init"), all_reduce=lambda _: said.append("all_reduce"),
+        destroy_process_group=lambda: said.append("destroy"), is_initialized=lambda: True,
+        rendezvous=lambda *_, **__: iter([(None, 0, 2)]), PrefixStore=lambda *_: None,
     )  # fmt: skip
     monkeypatch.setattr(ranks, "dist", fake)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with ranks.joined(2, None, torch.device("cpu")):
+    with ranks.joined(2, None, torch.device("cpu"), 1.0):
         assert said[:2] == ["init", "all_reduce"]
         assert "all_gather" in said
         assert "destroy" not in said
+
+
+def test_a_first_reduction_that_fails_is_no_meeting(monkeypatch):
+    """NCCL connects with its first collective: what it complains of then is about the ranks, not about kvplan."""
+    from kvplan.verify.live import ranks
+
+    def refuses(self, partial):
+        raise RuntimeError("NCCL error: unhandled system error")
+
+    monkeypatch.setattr(ranks, "_meet", lambda *_: None)
+    monkeypatch.setattr(ranks.Together, "__init__", lambda *_: None)
+    monkeypatch.setattr(ranks.Together, "add_up", refuses)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UsageError, match="can't meet"), ranks.joined(2, None, torch.device("cpu"), 1.0):
+        pass
 
 
 def test_ranks_that_cannot_meet(monkeypatch):
@@ -249,7 +265,7 @@ def test_ranks_that_cannot_meet(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     for name, value in {"WORLD_SIZE": "2", "RANK": "0"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(UsageError, match="can't meet") as refused, joined(2, None, torch.device("cpu")):
+    with pytest.raises(UsageError, match="can't meet") as refused, joined(2, None, torch.device("cpu"), 1.0):
         pass
     assert "MASTER_ADDR" in str(refused.value.problem.cause)
 
@@ -271,3 +287,64 @@ def test_no_more_memory_than_asked(monkeypatch):
     assert report.built is not None
     assert report.built.memory_limit_bytes == asked
     assert 0 < max(taken) <= asked
+
+
+def allocating(monkeypatch, backend: str = "native") -> list[float]:
+    """A GPU of 1000 bytes, as far as the allocator is asked; the shares that the process was held to."""
+    held: list[float] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (900, 1000))
+    monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: backend)
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share, _: held.append(share))
+    for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
+        monkeypatch.delenv(name, raising=False)
+    return held
+
+
+def test_torch_is_held_to_what_was_asked(monkeypatch):
+    from kvplan.verify.live.machine import hold_to
+
+    held = allocating(monkeypatch)
+    hold_to(torch.device("cuda"), 500)
+    hold_to(torch.device("cuda"), None)
+    hold_to(torch.device("cpu"), 500)
+    assert held == [0.5, 1.0]
+
+
+def test_the_whole_run_is_held_to_its_limit(monkeypatch):
+    """From the first tensor on, and until everything is given back; the largest batch to its plan in between."""
+    from kvplan.verify.live import check_capacity
+
+    said: list[int | None] = []
+    for module in (procedure, check_capacity):
+        monkeypatch.setattr(module, "hold_to", lambda _, limit: said.append(limit))
+    monkeypatch.setattr(procedure, "_CPU_POOL", 2**20)
+    asked = 260 * 2**20
+    verify(tiny.model("gqa"), Options(device="cpu", memory=asked, batches=(1,), contexts=(64, 128)))
+    assert said[0] == said[-1] == asked
+    assert all(limit is not None and limit <= asked for limit in said)
+
+
+@pytest.mark.parametrize(
+    ("backend", "conf", "verdict"),
+    [
+        ("native", None, "refuted"),
+        ("native", "expandable_segments:True", "reported"),
+        ("cudaMallocAsync", None, "reported"),
+    ],
+)
+def test_segments_are_judged_where_the_rules_describe_them(backend, conf, verdict, monkeypatch):
+    from types import SimpleNamespace
+
+    from kvplan.verify.live.check_bytes import Taken, allocator
+    from kvplan.verify.run import versions
+
+    allocating(monkeypatch, backend)
+    if conf is not None:
+        monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", conf)
+    monkeypatch.setattr(Taken, "now", lambda _: Taken(100, 0, None))
+    ledger = SimpleNamespace(device=torch.device("cuda"), accounts=(), tensors=lambda _: ())
+    row = list(allocator(ledger, Taken(0, 2**30, None), 100))[-1]  # type: ignore[arg-type]
+    assert (row.what, row.verdict) == ("driver", verdict)
+    assert versions()["allocator"] == backend
+    assert versions().get("PYTORCH_CUDA_ALLOC_CONF") == conf

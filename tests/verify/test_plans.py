@@ -13,9 +13,9 @@ from kvplan.arch.formats import FORMATS, KvFormat
 from kvplan.arch.layers import Attention, Latent, Layer, Recurrent, StateTensor
 from kvplan.arch.model import Context, Model, Origin
 from kvplan.errors import CannotSplit, Unsupported
-from kvplan.verify import ladder, line
+from kvplan.verify import ladder, line, mixing
 from kvplan.verify.blueprint import blueprint
-from kvplan.verify.parts import AttentionPart, DeltaPart, DensePart, ExpertsPart, LatentPart, MambaPart
+from kvplan.verify.parts import OWN, AttentionPart, DeltaPart, DensePart, ExpertsPart, LatentPart, MambaPart
 from kvplan.verify.predict import MIB, Predicted, workspace_bytes
 from kvplan.verify.reduce import reduced
 from kvplan.verify.sizing import choose, layer_bytes
@@ -50,7 +50,8 @@ def test_what_weights_say_beside_the_cache():
     normed = blueprint(tiny.model("sliding"), 1).layers[0]
     assert isinstance(normed.mixers[0], AttentionPart)
     assert normed.mixers[0].norms
-    assert {held.name for held in normed.held} == {"pre_feedforward_layernorm", "post_feedforward_layernorm"}
+    assert {idle.name for idle in normed.idle} == {"pre_feedforward_layernorm", "post_feedforward_layernorm"}
+    assert normed.held == ()
     sinks = blueprint(tiny.model("sink logits and experts"), 2).layers[0]
     assert isinstance(sinks.mixers[0], AttentionPart)
     assert sinks.mixers[0].sink_logits
@@ -63,13 +64,13 @@ def test_latents_experts_and_states():
     assert dense.feed_forwards == (DensePart(48),)
     assert expert.feed_forwards == (ExpertsPart(8, 2, 16, shared=16),)
     delta = blueprint(tiny.model("gated delta net"), 2).layers
-    assert delta[0].mixers == (DeltaPart(1, 2, 16, 16, 4, FORMATS["fp32"]),)
+    assert delta[0].mixers == (DeltaPart(1, 2, 16, 16, 4, mixing._KEPT["gated delta net"]),)
     assert isinstance(delta[2].mixers[0], AttentionPart)
     assert delta[2].mixers[0].gate
     beside = blueprint(tiny.model("attention beside mamba2"), 1).layers[0].mixers
     assert isinstance(beside[0], AttentionPart)
     assert isinstance(beside[1], MambaPart)
-    assert replace(beside[1], stored=None) == MambaPart(8, 16, 2, 16, 4, norm=True, conv_bias=True)
+    assert replace(beside[1], kept=OWN) == MambaPart(8, 16, 2, 16, 4, norm=True, conv_bias=True)
 
 
 def test_a_shared_cache_names_the_layer_it_reads():
@@ -211,7 +212,7 @@ def test_rungs_fit_and_are_whole_chunks():
 def test_the_line_tells_weights_from_cache():
     """Made of 3 ms of weights at batch 1, 4 ms at batch 8, and cache at 2 TB/s, the fit finds just these."""
     points = [
-        line.Point(batch, 0, 10**9, size, first + size / 2e12)
+        line.Point(batch, 0, 10**9, size, size, first + size / 2e12)
         for batch, first in ((1, 3e-3), (8, 4e-3))
         for size in (10**8, 10**9, 8 * 10**9)
     ]
@@ -220,7 +221,10 @@ def test_the_line_tells_weights_from_cache():
     assert found.kv_bytes_per_s == pytest.approx(2e12)
     assert found.intercept(1) == pytest.approx(3e-3)
     assert found.intercept(8) == pytest.approx(4e-3)
-    assert line.held_out(points, points[2]) == pytest.approx(points[2].seconds)
+    # The line through the others puts 8 GB where they lie: 3 ms and 4 ms later.
+    others = line.held_out(points, points[2])
+    assert others is not None
+    assert others.intercept(1) + 8e9 / others.kv_bytes_per_s == pytest.approx(7e-3)
     assert line.held_out(points[:2], points[0]) is None
     assert line.fit(points[:1]) is None
     assert line.fit([]) is None
@@ -243,6 +247,19 @@ def test_a_verdict_follows_from_the_error_and_its_bound():
     weights = exact("bytes", "weights", "B", 1, 1)
     assert outcome((weights, not_run("bytes", "cache", "B", "", core=True))) is None
     assert outcome((exact("bytes", "weights", "B", 1, 2),)) == "refuted"
+
+
+def test_what_one_rank_could_not_compare_another_does_not_confirm():
+    missed = replace(not_run("bytes", "x", "B", "no room"), rank=1)
+    assert worst(((exact("bytes", "x", "B", 4, 4),), (missed,)))[0].verdict == "not run"
+    assert worst(((exact("bytes", "x", "B", 4, 5),), (missed,)))[0].verdict == "refuted"
+
+
+def test_ranks_may_have_made_other_checks():
+    """Two mixers of one name are two checks, and a check that only one rank made stays."""
+    one, two = exact("bytes", "x", "B", 4, 4), exact("bytes", "x", "B", 8, 8)
+    more = exact("bytes", "y", "B", 1, 1)
+    assert worst(((one, two), (one, two, more))) == (one, two, more)
 
 
 def test_the_worst_rank_is_reported():

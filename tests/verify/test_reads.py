@@ -47,7 +47,8 @@ def step(kind: str, tokens: int, kv: str = "bf16", page: int | None = None) -> t
     decoder = Decoder(plan, Build(Ledger(torch.device("cpu"), None), plan.hidden, torch.bfloat16, Alone()))
     decoder.allocate(Caching(1, tokens, both, Layout(page)))
     decoder.fill()
-    cache, weights = check_reads.step(predicted, decoder, torch.tensor([3]), tokens)
+    counted = check_reads.count(decoder, torch.tensor([3]), tokens)
+    cache, weights = check_reads.step(predicted, counted, tokens)
     return cache, weights
 
 

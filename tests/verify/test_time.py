@@ -13,7 +13,8 @@ torch = pytest.importorskip("torch", reason="needs torch, the verify extra")
 from kvplan.api import load_gpu, load_model
 from kvplan.arch.formats import parse_kv_format
 from kvplan.verify.line import Point, fit
-from kvplan.verify.live.check_time import Times, judged
+from kvplan.verify.live.check_speed import judged
+from kvplan.verify.live.check_time import Times
 from kvplan.verify.predict import Predicted
 from kvplan.verify.reduce import reduced
 from kvplan.verify.verdict import Row
@@ -29,14 +30,23 @@ def llama() -> Predicted:
 
 
 def rows(
-    seconds: Callable[..., float], reader: str = "triton 16K/4w/3s/4p", kernels: int | None = 500
+    seconds: Callable[..., float],
+    reader: str = "triton 16K/4w/3s/4p",
+    kernels: int | None = 500,
+    cache_factor: float = 1.0,
+    weights_factor: float = 1.0,
 ) -> dict[str, Row]:
-    """Rows of a run whose steps took `seconds(weight bytes, cache bytes, batch)`."""
+    """Rows of a run whose steps took `seconds(weight bytes, cache bytes, batch)`.
+
+    The factors are of predictions: 2.0 for twice what the steps were counted to read.
+    """
     predicted = llama()
     times = Times(COPY, floor_s=1e-6, kernels=kernels, readers={"kv": reader})
+    times.weights_counted = round((predicted.weights_read(1) or 0) / weights_factor)
     for batch, context in LADDER:
         weights, cache = predicted.weights_read(batch) or 0, batch * predicted.reads(context)
-        times.points.append(Point(batch, context, weights, cache, seconds(weights, cache, batch)))
+        taken = seconds(weights / weights_factor, cache, batch)
+        times.points.append(Point(batch, context, weights, round(cache_factor * cache), cache, taken))
     times.line = fit(times.points)
     return {row.what: row for row in judged(predicted, times, load_gpu("h200"), cuda=True)}
 
@@ -59,7 +69,6 @@ def test_a_machine_that_reads_what_is_predicted():
 @pytest.mark.parametrize(
     ("seconds", "refuted"),
     [
-        (lambda weights, cache, _: weights / COPY + cache / (0.7 * COPY) + OVERHEAD, "reading the cache"),
         (
             lambda weights, cache, _: weights / COPY + cache / (2 * COPY) + OVERHEAD,
             "fastest step",
@@ -77,6 +86,28 @@ def test_machines_that_do_not(seconds, refuted):
     assert any(row.verdict == "refuted" and row.what.startswith(refuted) for row in found.values()), found
 
 
+@pytest.mark.parametrize("factor", [2.0, 0.5])
+@pytest.mark.parametrize("speed", [0.95, 0.3])
+@pytest.mark.parametrize("what", ["cache_factor", "weights_factor"])
+def test_a_wrong_factor_is_refuted_at_any_speed(what, speed, factor):
+    """A line through predicted bytes would hide it in its slope: speeds are those of bytes that were counted."""
+
+    def seconds(weights, cache, _):
+        return weights / (0.9 * COPY) + cache / (speed * COPY) + OVERHEAD
+
+    found = rows(seconds, **{what: factor})
+    steps = [row for name, row in found.items() if name.startswith("step of")]
+    assert any(row.verdict == "refuted" for row in steps), steps
+    assert all(row.verdict != "refuted" for row in rows(seconds).values())
+
+
+def test_a_cache_that_is_read_faster_than_memory_was_not_read():
+    """Both sides count twice what is read: a real 90 % of the datasheet's 4.8 TB/s looks like 180 %."""
+    found = rows(lambda weights, cache, _: weights / COPY + cache / (1.8 * 4.8e12) + OVERHEAD)
+    row = found["reading the cache, share of the datasheet"]
+    assert (row.verdict, row.measured) == ("refuted", pytest.approx(1.8, rel=0.01))
+
+
 @pytest.mark.parametrize("reader", ["torch spans", "plain torch"])
 def test_a_slow_reader_refutes_nothing(reader):
     """Plain torch reads a cache at a quarter of a copy's speed, whatever the cache."""
@@ -87,7 +118,9 @@ def test_a_slow_reader_refutes_nothing(reader):
     row = rows(slow, reader)["reading the cache, share of the copy"]
     assert (row.verdict, row.measured) == ("reported", pytest.approx(0.25))
     assert "read by plain torch" in row.rule
-    assert rows(slow, "torch sdpa")["reading the cache, share of the copy"].verdict == "refuted"
+    own = rows(slow, "torch sdpa")["reading the cache, share of the copy"]
+    assert (own.verdict, own.predicted) == ("reported", 0.85)
+    assert "says nothing of the bytes" in own.rule
 
 
 def test_launches_that_nobody_counted_are_not_called_none():
@@ -124,7 +157,7 @@ def test_batches_may_have_speeds_of_their_own():
 def test_steps_that_launches_fill_are_not_judged():
     predicted = llama()
     times = Times(COPY, floor_s=1e-4, kernels=500)
-    times.points = [Point(1, context, 10**9, context, 0.06) for context in (1000, 2000)]
+    times.points = [Point(1, context, 10**9, context, context, 0.06) for context in (1000, 2000)]
     times.line = fit(times.points)
     steps = [row for row in judged(predicted, times, None, cuda=True) if row.what.startswith("step")]
     assert [row.verdict for row in steps] == ["reported", "reported"]
@@ -133,7 +166,7 @@ def test_steps_that_launches_fill_are_not_judged():
 def test_steps_that_python_launches_are_not_judged():
     predicted = llama()
     times = Times(COPY, floor_s=1e-6, kernels=500, graphs=False)
-    times.points = [Point(1, context, 10**9, context, 0.06) for context in (1000, 2000, 3000, 40_000)]
+    times.points = [Point(1, context, 10**9, context, context, 0.06) for context in (1000, 2000, 3000, 40_000)]
     times.line = fit(times.points)
     steps = [row for row in judged(predicted, times, None, cuda=True) if row.what.startswith("step")]
     assert {row.verdict for row in steps} == {"reported"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -44,6 +44,15 @@ class Query:
         each = self.keys.slot_bytes + (0 if self.values is None else self.values.slot_bytes)
         return self.queries.shape[0] * self.slots * each
 
+    def of(self, sequence: int) -> Query:
+        """What is asked for one sequence."""
+        only = slice(sequence, sequence + 1)
+        return replace(
+            self, queries=self.queries[only], keys=self.keys.of(sequence),
+            values=None if self.values is None else self.values.of(sequence),
+            chosen=None if self.chosen is None else self.chosen[only],
+        )  # fmt: skip
+
 
 Reader = Callable[[Query], Tensor]
 
@@ -60,9 +69,9 @@ def by_spans(query: Query) -> Tensor:
     total = torch.zeros_like(peak) if query.sink is None else torch.ones_like(peak)
     mixed = asked.new_zeros((batch, keys.heads, heads_each, query.v_dim))
     room = _SPAN_BYTES if asked.is_cuda else _CPU_SPAN_BYTES
-    span = max(1, room // (batch * keys.heads * keys.dim * exact.itemsize))
-    for start in range(0, query.slots, span):
-        key, value = _span(query, start, min(start + span, query.slots), exact)
+    width = max(1, room // (batch * keys.heads * keys.dim * exact.itemsize))
+    for start in range(0, query.slots, width):
+        key, value = span(query, start, min(start + width, query.slots), exact)
         scores = asked @ key.transpose(-1, -2)
         higher = torch.maximum(peak, scores.amax(-1, keepdim=True))
         weights, kept = torch.exp(scores - higher), torch.exp(peak - higher)
@@ -72,17 +81,15 @@ def by_spans(query: Query) -> Tensor:
     return (mixed / total).flatten(1, 2).to(query.queries.dtype)
 
 
-def _span(query: Query, start: int, stop: int, exact: torch.dtype) -> tuple[Tensor, Tensor]:
+def span(query: Query, start: int, stop: int, exact: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Keys and values [batch, heads, stop - start, dim] of a run of the slots that are read."""
     if query.chosen is None:
         key = query.keys.read(start, stop).to(exact)
         value = key[..., : query.v_dim] if query.values is None else query.values.read(start, stop).to(exact)
         return key, value
-    at = query.chosen[:, None, start:stop, None]
-    rows = [query.keys.read(0, query.keys.slots).to(exact)]
-    if query.values is not None:
-        rows.append(query.values.read(0, query.values.slots).to(exact))
-    picked = [row.gather(2, at.expand(-1, row.shape[1], -1, row.shape[3])) for row in rows]
-    return picked[0], picked[0][..., : query.v_dim] if query.values is None else picked[1]
+    at = query.chosen[:, start:stop]
+    key = query.keys.picked(at).to(exact)
+    return key, key[..., : query.v_dim] if query.values is None else query.values.picked(at).to(exact)
 
 
 def by_sdpa(query: Query) -> Tensor:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
 from kvplan.verify.live.decoder import Decoder
 from kvplan.verify.live.ledger import Ledger, bytes_of
-from kvplan.verify.live.machine import resident
+from kvplan.verify.live.machine import allocator_settings, resident
 from kvplan.verify.live.mixer import Caching
+from kvplan.verify.parts import DeltaPart, Kept, MambaPart
 from kvplan.verify.predict import MIB, Predicted
-from kvplan.verify.verdict import Row, exact, not_run, within
+from kvplan.verify.verdict import Row, exact, not_run, reported, within
 
 _BLOCK, _LARGE, _LARGE_ROUND, _SEGMENT = 512, 10 * MIB, 2 * MIB, 20 * MIB
 """torch's caching allocator: sizes round up to 512 B; from 10 MiB each has a segment of its own in steps of 2 MiB,
@@ -43,13 +44,18 @@ class Taken:
         return cls(0, 0, resident())
 
 
-def weights(predicted: Predicted, decoder: Decoder) -> Row:
-    """Parameters of the rank against the inventory."""
-    measured = bytes_of(decoder.build.ledger.tensors("weights"))
+def weights(predicted: Predicted, decoder: Decoder) -> Iterator[Row]:
+    """Parameters of the rank against the inventory: those whose sizes modules know, then those that are only held."""
+    ledger = decoder.build.ledger
+    measured, held = bytes_of(ledger.tensors("weights")), bytes_of(ledger.tensors("held"))
     expected, reason = predicted.weights_bytes(), lacking(predicted)
     if expected is None or reason is not None:
-        return not_run("bytes", "weights", "B", reason or "", expected)
-    return exact("bytes", f"weights in {predicted.model.dtype.name}", "B", expected, measured)
+        yield not_run("bytes", "weights", "B", reason or "", expected)
+    else:
+        yield exact("bytes", f"weights in {predicted.model.dtype.name}", "B", expected - held, measured)
+    if held:
+        because = "held as the inventory lists it, for no module here knows its sizes: nothing is claimed"
+        yield reported("bytes", "weights that are only held", "B", None, held, because)
 
 
 def lacking(predicted: Predicted) -> str | None:
@@ -64,14 +70,24 @@ def caches(predicted: Predicted, decoder: Decoder, caching: Caching) -> Iterator
     """Each growth law by itself, then all together, against the tensors that are live."""
     held = decoder.stored()
     expected = predicted.by_kind(caching.tokens)
+    states = {part.kind: part.kept for part in decoder.plan.mixers if isinstance(part, DeltaPart | MambaPart)}
     what = f"{caching.batch} x {caching.tokens:,} tokens"
     for kind in dict.fromkeys((*expected, *held)):
         measured = bytes_of(held.get(kind, ()))
         size = caching.batch * expected.get(kind, 0)
-        yield exact("bytes", f"cache, {kind}, {what}", "B", size, measured, core=True)
+        yield _cache(f"cache, {kind}, {what}", size, measured, [states[kind]] if kind in states else [])
     every = tuple(tensor for tensors in held.values() for tensor in tensors)
     size = caching.batch * predicted.cache_bytes(caching.tokens)
-    yield exact("bytes", f"cache, {what}", "B", size, bytes_of(every), core=True)
+    yield _cache(f"cache, {what}", size, bytes_of(every), list(states.values()))
+
+
+def _cache(what: str, expected: int, measured: int, states: Sequence[Kept]) -> Row:
+    """Equal, but for a state whose format both sides have from the same reading of the config."""
+    row = exact("bytes", what, "B", expected, measured, core=True)
+    whose = "; ".join(dict.fromkeys(state.whose for state in states))
+    if row.verdict == "confirmed" and not all(state.checked for state in states):
+        return replace(row, verdict="reported", rule=f"equal, with {whose}")
+    return row if not whose else replace(row, rule=f"{row.rule}, {whose}")
 
 
 def allocator(ledger: Ledger, before: Taken, expected: int) -> Iterator[Row]:
@@ -85,7 +101,13 @@ def allocator(ledger: Ledger, before: Taken, expected: int) -> Iterator[Row]:
         small = sum(size for size in sizes if size < _LARGE)
         slack = _LARGE_ROUND * sum(size >= _LARGE for size in sizes) + small // 4 + 3 * _SEGMENT
         because = "large tensors round up to 2 MiB, small ones share segments of 2 and 20 MiB"
-        yield within("bytes", "driver", "B", expected, before.free - now.free, slack, because)
+        taken = before.free - now.free
+        configured = allocator_settings()
+        if configured != {"allocator": "native"}:
+            because = f"{' '.join(filter(None, configured.values()))}: whose segments no rule here describes"
+            yield reported("bytes", "driver", "B", expected, taken, because)
+            return
+        yield within("bytes", "driver", "B", expected, taken, slack, because)
         return
     if now.resident is None or before.resident is None or expected < _LEAST_RESIDENT:
         yield not_run("bytes", "resident memory", "B", "less than 256 MiB, or the system doesn't say", expected)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from kvplan.verify.live.attend import Reader
 from kvplan.verify.live.decoder import Decoder
 from kvplan.verify.live.ledger import OUT_OF_ROOM
+from kvplan.verify.live.machine import hold_to
 from kvplan.verify.live.mixer import Caching
 from kvplan.verify.live.rows import Layout
+from kvplan.verify.live.standing import clean, stand
 from kvplan.verify.predict import Predicted
 from kvplan.verify.verdict import Row, exact, not_run
 
@@ -28,54 +28,46 @@ class Plan:
 
 
 def capacity(
-    predicted: Predicted, decoder: Decoder, plan: Plan, workspace: int, reader: Reader, ids: Tensor
+    predicted: Predicted, decoder: Decoder, plan: Plan, workspace: int, reader: Reader, ids: Tensor, most: int
 ) -> Iterator[Row]:
     """Allocate the predicted batch, decode one token of each sequence at its full length, then ask for one more.
 
     workspace: bytes that torch's allocator may take beyond the plan's limit, for what a step makes and drops again.
+    most: bytes that the whole run may take, which torch's allocator is held to before and after.
     """
     device = decoder.build.ledger.device
     what = f"sequences of {plan.tokens:,} tokens in {plan.limit:,} B"
     layout = Layout(predicted.page)
-    limited = _limited(device, plan.limit + workspace)
+    hold_to(device, min(most, plan.limit + workspace))
     try:
         fits = _decodes(decoder, Caching(plan.batch, plan.tokens, predicted.kv, layout), reader, ids)
-        clean(decoder)
         one_more = Caching(plan.batch + 1, plan.tokens, predicted.kv, layout)
         ours = _accepts(decoder, one_more)
-        most = plan.batch + ours if fits else 0
-        yield exact("capacity", f"most {what}, by our accounting", "sequences", plan.batch, most)
-        if device.type == "cuda" and limited:
+        shown = plan.batch + ours if fits else 0
+        yield exact("capacity", f"most {what}, by our accounting", "sequences", plan.batch, shown)
+        if device.type == "cuda":
             theirs = _accepts(decoder, one_more, accounted=False)
-            most = plan.batch + theirs if fits else 0
-            yield exact("capacity", f"most {what}, by the allocator", "sequences", plan.batch, most)
+            shown = plan.batch + theirs if fits else 0
+            yield exact("capacity", f"most {what}, by the allocator", "sequences", plan.batch, shown)
         else:
-            because = (
-                "a CPU's allocator has no limit of its own" if device.type == "cpu" else "torch can't limit this device"
-            )
+            because = "a CPU's allocator has no limit of its own"
             yield not_run("capacity", f"most {what}, by the allocator", "sequences", because, plan.batch)
     finally:
         clean(decoder)
-        if limited:
-            torch.cuda.set_per_process_memory_fraction(1.0, device)
-
-
-def _limited(device: torch.device, limit: int) -> bool:
-    """Hold torch's own allocator to the same limit."""
-    if device.type != "cuda":
-        return False
-    total = torch.cuda.mem_get_info(device)[1]
-    torch.cuda.set_per_process_memory_fraction(min(1.0, limit / total), device)
-    return True
+        hold_to(device, most)
 
 
 def _decodes(decoder: Decoder, caching: Caching, reader: Reader, ids: Tensor) -> bool:
+    if stand(decoder, caching) is not None:
+        return False
     try:
-        decoder.allocate(caching)
-        decoder.fill()
         decoder.step(ids[: caching.batch], decoder.at(caching.tokens - 1, reader))
     except OUT_OF_ROOM:
+        if decoder.build.ranks.size > 1:
+            raise  # the others are in the middle of the step, and wait
         return False
+    finally:
+        clean(decoder)
     return True
 
 
@@ -85,18 +77,7 @@ def _accepts(decoder: Decoder, caching: Caching, *, accounted: bool = True) -> b
     limit = ledger.limit
     ledger.limit = limit if accounted else None
     try:
-        decoder.allocate(caching)
-    except OUT_OF_ROOM:
-        return False
+        return stand(decoder, caching, filled=False) is None
     finally:
         ledger.limit = limit
         clean(decoder)
-    return True
-
-
-def clean(decoder: Decoder) -> None:
-    """Give every byte of cache back to the device."""
-    decoder.release()
-    if decoder.build.ledger.device.type == "cuda":
-        gc.collect()
-        torch.cuda.empty_cache()

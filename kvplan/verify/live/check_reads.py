@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,38 +11,43 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from kvplan.verify import ladder
 from kvplan.verify.line import Point
 from kvplan.verify.live import fused
 from kvplan.verify.live.attend import by_spans
 from kvplan.verify.live.check_bytes import lacking
 from kvplan.verify.live.decoder import Decoder
 from kvplan.verify.live.ledger import bytes_of
-from kvplan.verify.parts import Blueprint
 from kvplan.verify.predict import Predicted
 from kvplan.verify.verdict import Row, exact, not_run
 
 
 class _Used(TorchDispatchMode):
-    """Which weights the operations within it were given, and how many bytes of rows were looked up in a table."""
+    """Which parts of which weights the operations within it were given, and bytes of rows that were looked up in a table."""
 
     def __init__(self, weights: Sequence[Tensor]) -> None:
         super().__init__()
         self._known = {_place(weight): weight for weight in weights if weight.numel()}
-        self.whole: dict[int, Tensor] = {}
-        self.looked_up = 0
+        self._parts: dict[int, dict[object, int]] = {}
+        self._looked_up = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Note and go on."""
+        """Note and go on. A view of a weight reads nothing; what is then done with the view reads just that part."""
         if func is torch.ops.aten.embedding.default:
             table, ids = args[:2]
-            self.looked_up += ids.numel() * table.shape[-1] * table.element_size()
-        else:
-            given = (one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor))
-            self.whole |= {place: self._known[place] for place in map(_place, given) if place in self._known}
+            self._looked_up += ids.numel() * table.shape[-1] * table.element_size()
+        elif not func.is_view:
+            for one in tree_leaves((args, kwargs)):
+                if isinstance(one, Tensor) and (place := _place(one)) in self._known:
+                    self._parts.setdefault(place, {})[_part(one)] = one.numel() * one.element_size()
         return func(*args, **(kwargs or {}))
+
+    @property
+    def bytes(self) -> int:
+        """Of all parts, each once, and of the rows."""
+        whole = {place: bytes_of((weight,)) for place, weight in self._known.items()}
+        return self._looked_up + sum(min(whole[place], sum(parts.values())) for place, parts in self._parts.items())
 
 
 def _place(tensor: Tensor) -> int:
@@ -49,37 +55,47 @@ def _place(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-def step(predicted: Predicted, decoder: Decoder, ids: Tensor, tokens: int) -> Iterator[Row]:
-    """One step of plain torch on the caches that stand, for one sequence of `tokens`: cache asked for, weights used.
+def _part(tensor: Tensor) -> object:
+    """Which elements of its memory a view has, in whatever order of dimensions."""
+    steps = sorted((step, size) for step, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1)
+    return tensor.storage_offset(), tuple(steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Bytes that one step of one sequence asked of the cache and used of the weights, counted in the step itself."""
+
+    cache: int
+    weights: int
+
+
+def count(decoder: Decoder, ids: Tensor, tokens: int) -> Counted:
+    """One step of plain torch on the caches that stand, for one sequence of `tokens`.
 
     One sequence, because then experts are as many as were picked and no matter of luck.
     """
     at = decoder.at(tokens - 1, by_spans)
-    # What goes through Triton, torch doesn't see.
+    # What goes through Triton, torch doesn't see; of experts multiplied in one launch it sees all, touched or not.
     with fused.plain(), _Used(decoder.build.ledger.tensors("weights")) as used:
         decoder.step(ids, at)
-    yield exact(
-        "bytes", f"cache asked for by a step of 1 x {tokens} tokens", "B", predicted.reads(tokens), at.cache_bytes
-    )
+    return Counted(at.cache_bytes, used.bytes)
+
+
+def step(predicted: Predicted, counted: Counted, tokens: int) -> Iterator[Row]:
+    """What was counted of one sequence of `tokens`, against what was predicted."""
+    what = f"cache asked for by a step of 1 x {tokens} tokens"
+    yield exact("bytes", what, "B", predicted.reads(tokens), counted.cache)
     what = "weights used by a step of one sequence"
     expected, reason = predicted.weights_read(1), lacking(predicted)
     if expected is None or reason is not None:
         yield not_run("bytes", what, "B", reason or "", expected)
         return
-    yield exact("bytes", what, "B", expected, used.looked_up + bytes_of(tuple(used.whole.values())) - _idle(decoder))
+    yield exact("bytes", what, "B", expected, counted.weights)
 
 
-def _idle(decoder: Decoder) -> int:
-    """Bytes of experts that no token picked: an operation is given all of them in one tensor."""
-    return sum(
-        bytes_of((one.up, one.down)) // one.part.experts * (one.part.experts - one.distinct())
-        for one in decoder.experts
-    )
-
-
-def timed(plan: Blueprint, points: Sequence[Point]) -> Row:
+def timed(points: Sequence[Point]) -> Row:
     """All steps of the ladder together, but for those that end within a chunk: predictions are of whole ones."""
-    counted = [point for point in points if ladder.whole(plan, point.context)]
+    counted = [point for point in points if point.whole]
     what = f"cache asked for by {len(counted)} steps that were timed"
     if not counted:
         return not_run("bytes", what, "B", "every step ends within a chunk, and predictions are of whole ones")

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from kvplan.verify.live.attend import Reader
 from kvplan.verify.live.attention import Attention
-from kvplan.verify.live.feed_forward import Experts, feed_forward
+from kvplan.verify.live.feed_forward import Experts, feed_forward, in_one_launch
 from kvplan.verify.live.fused import normed
 from kvplan.verify.live.latent import Latent
 from kvplan.verify.live.mixer import Build, Caching, Mixer, Step, Stored
@@ -53,6 +53,7 @@ class Layer(nn.Module):
         self.mixers = nn.ModuleList(mixer(part, build, source) for part in plan.mixers)
         self.feed_forwards = nn.ModuleList(feed_forward(part, build) for part in plan.feed_forwards)
         self.norms = nn.ParameterList(build.vector(build.hidden) for _ in range(plan.norms))
+        self.idle = nn.ParameterList(build.vector(build.hidden) for _ in plan.idle)
         self.held = nn.ParameterList(_held(plan.held, build))
 
     def _normed(self, hidden: Tensor, place: int) -> Tensor:
@@ -88,6 +89,7 @@ class Decoder(nn.Module):
         self.plan, self.build = plan, build
         self.embedding = build.matrix(plan.vocab, plan.hidden) if plan.vocab else None
         self.layers = nn.ModuleList()
+        self.idle = nn.ParameterList(build.vector(build.hidden) for _ in plan.idle)
         self.held = nn.ParameterList(_held(plan.held, build))
         for layer in plan.layers:
             self.layers.append(Layer(layer, build, self._source(layer)))
@@ -109,6 +111,11 @@ class Decoder(nn.Module):
     def experts(self) -> tuple[Experts, ...]:
         """Of all layers that have some."""
         return tuple(one for layer in self.layers for one in layer.feed_forwards if isinstance(one, Experts))
+
+    @property
+    def can_be_captured(self) -> bool:
+        """Whether no launch of a step depends on what another found out, so that a CUDA graph can hold all of them."""
+        return all(in_one_launch(one.up) for one in self.experts)
 
     def allocate(self, caching: Caching) -> None:
         """Take memory for the cache of every layer; all or nothing. Raises: NoRoom, Unsupported."""
@@ -178,4 +185,4 @@ class Decoder(nn.Module):
 
 
 def _held(held: Iterable[Held], build: Build) -> list[nn.Parameter]:
-    return [build.ledger.weight((one.copies, *one.shape), build.dtype, one.shape[-1]) for one in held]
+    return [build.ledger.weight((one.copies, *one.shape), build.dtype, one.shape[-1], "held") for one in held]

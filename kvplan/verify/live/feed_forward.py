@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from kvplan.verify.live.fused import gated
+from kvplan.verify.live.fused import gated, is_plain
 from kvplan.verify.live.mixer import Build, joined
 from kvplan.verify.parts import DensePart, ExpertsPart, FeedForward
 
@@ -91,7 +91,7 @@ class Experts(nn.Module):
 
 def _by_expert(tokens: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
     """Tokens [n, inputs], sorted by expert, times weights [experts, outputs, inputs]: experts without tokens are not read."""
-    if _GROUPED is not None and tokens.is_cuda and tokens.dtype == torch.bfloat16 and _groups(tokens.device):
+    if _GROUPED is not None and in_one_launch(weights) and not is_plain():
         return _GROUPED(tokens, weights.transpose(1, 2), offs=ends)
     runs, start = [], 0
     for expert, end in enumerate(ends.tolist()):
@@ -103,6 +103,11 @@ def _by_expert(tokens: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
 
 _GROUPED: Callable[..., Tensor] | None = getattr(functional, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
 """One launch for all experts; public since torch 2.10."""
+
+
+def in_one_launch(weights: Tensor) -> bool:
+    """Whether a product by expert is one launch; else Python asks which expert has how many tokens, and no graph can be made."""
+    return weights.is_cuda and weights.dtype == torch.bfloat16 and _groups(weights.device)
 
 
 @functools.cache

@@ -23,9 +23,10 @@ EPS = 1e-6
 
 @dataclass(slots=True)
 class _Kernels:
-    """Whether Triton's are in use, and which of them aren't."""
+    """Whether Triton's are in use, and which of them aren't. plain: whether no kernel made for a purpose is, torch's included."""
 
     on: bool = False
+    plain: bool = False
     left_out: set[str] = field(default_factory=set)
 
 
@@ -50,12 +51,18 @@ def leave_out(name: str) -> None:
 
 @contextmanager
 def plain() -> Iterator[None]:
-    """Plain torch within."""
-    before, _kernels.on = _kernels.on, False
+    """Plain torch within, experts one by one."""
+    before = _kernels.on, _kernels.plain
+    _kernels.on, _kernels.plain = False, True
     try:
         yield
     finally:
-        _kernels.on = before
+        _kernels.on, _kernels.plain = before
+
+
+def is_plain() -> bool:
+    """Whether it is plain torch's turn."""
+    return _kernels.plain
 
 
 def _uses(name: str) -> bool:

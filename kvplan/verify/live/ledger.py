@@ -66,12 +66,14 @@ class Ledger:
         self._tensors.setdefault(account, []).append(made)
         return made
 
-    def weight(self, shape: Sequence[int], dtype: torch.dtype, fan_in: int | None = None) -> torch.nn.Parameter:
+    def weight(
+        self, shape: Sequence[int], dtype: torch.dtype, fan_in: int | None = None, account: str = "weights"
+    ) -> torch.nn.Parameter:
         """A random weight: uniform with variance 1 / fan_in, or around one for a norm (fan_in None).
 
         Raises: NoRoom.
         """
-        made = self.tensor(shape, dtype, "weights")
+        made = self.tensor(shape, dtype, account)
         low, high = (0.9, 1.1) if fan_in is None else (-((3 / fan_in) ** 0.5), (3 / fan_in) ** 0.5)
         if self.device.type != "meta":
             made.uniform_(low, high, generator=self.random)

@@ -176,6 +176,27 @@ def _containers() -> Iterator[tuple[Path, _Files]]:
             yield mount / group.relative_to("/"), files
 
 
+def allocator_settings() -> dict[str, str]:
+    """Which allocator of torch's hands out a GPU's memory, and how it is set up: empty without a GPU.
+
+    Source: torch 2.13 c10/core/AllocatorConfig.cpp, which reads the second name and then the first.
+    """
+    if not torch.cuda.is_available():
+        return {}
+    found = {"allocator": torch.cuda.get_allocator_backend()}
+    for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
+        if os.environ.get(name):
+            found[name] = os.environ[name]
+    return found
+
+
+def hold_to(device: torch.device, limit: int | None) -> None:
+    """Let torch's own allocator take at most `limit` bytes of a GPU; None for all of it. Nothing on a CPU."""
+    if device.type == "cuda":
+        total = torch.cuda.mem_get_info(device)[1]
+        torch.cuda.set_per_process_memory_fraction(1.0 if limit is None else min(1.0, limit / total), device)
+
+
 def resident() -> int | None:
     """Bytes of this process that are in memory; None where the system doesn't say.
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from kvplan.arch.formats import Format, KvFormat
+from kvplan.arch.formats import FORMATS, KvFormat
 from kvplan.verify.live.attend import Query, Reader
 from kvplan.verify.live.fused import Angles, angles
 from kvplan.verify.live.ledger import Ledger
@@ -160,9 +160,12 @@ def per_token(hidden: Tensor, project: Callable[[Tensor], Tensor]) -> Tensor:
     return torch.stack([project(hidden[:, token]) for token in range(hidden.shape[1])], 1)
 
 
-def state(ledger: Ledger, shape: Sequence[int], format_: Format | None, dtype: torch.dtype) -> Tensor:
-    """A recurrent state of zeros, in its own format or the model's."""
-    how = dtype if format_ is None else None if (kept := stored(format_, 1)) is None or not kept.native else kept.dtype
-    if how is None:
-        raise ValueError(f"no recurrent state is kept in {format_}")
+def state(ledger: Ledger, shape: Sequence[int], format_: str | None, dtype: torch.dtype) -> Tensor:
+    """A recurrent state of zeros, in the format of that name or the model's."""
+    how = dtype
+    if format_ is not None:
+        kept = stored(FORMATS[format_], 1)
+        if kept is None or not kept.native:
+            raise ValueError(f"no recurrent state is kept in {format_}")
+        how = kept.dtype
     return ledger.tensor(shape, how, "cache").zero_()

@@ -6,7 +6,7 @@ import gc
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import torch
 
@@ -16,55 +16,33 @@ from kvplan.arch.parallel import Parallel
 from kvplan.errors import Unsupported, UsageError
 from kvplan.hardware.gpu import Gpu
 from kvplan.units import format_bytes
-from kvplan.verify import ladder
 from kvplan.verify.blueprint import blueprint
-from kvplan.verify.live import check_bytes, check_capacity, check_reads, check_recompute, check_time, fused
+from kvplan.verify.live import check_bytes, check_recompute, fused
 from kvplan.verify.live.check_bytes import Taken
+from kvplan.verify.live.check_formats import round_trips
 from kvplan.verify.live.check_kernels import kernels_agree
+from kvplan.verify.live.checks import after_weights
 from kvplan.verify.live.decoder import Decoder
+from kvplan.verify.live.found import Found
 from kvplan.verify.live.ledger import Ledger, NoRoom, OutOfMemory, no_memory
-from kvplan.verify.live.machine import Machine, open_device
-from kvplan.verify.live.mixer import Alone, Build, Caching
+from kvplan.verify.live.machine import Machine, hold_to, open_device
+from kvplan.verify.live.mixer import Alone, Build
 from kvplan.verify.live.ranks import Together, everybody, joined
-from kvplan.verify.live.readers import Fastest, triton_works
+from kvplan.verify.live.readers import triton_works
 from kvplan.verify.live.rows import Layout
 from kvplan.verify.live.stored import HELD_FORMATS, stored
 from kvplan.verify.options import Options, Progress
-from kvplan.verify.parts import Blueprint
-from kvplan.verify.predict import MIB, Predicted, workspace_bytes
+from kvplan.verify.predict import MIB, Predicted
 from kvplan.verify.reduce import read_by, reduced
-from kvplan.verify.sizing import Sizing, choose
-from kvplan.verify.verdict import Row, not_run, worst
+from kvplan.verify.sizing import choose
+from kvplan.verify.verdict import Row, worst
 from kvplan.verify.world import world_size
 
 _CPU_VOCABULARY = 4096
-_ROUND_UP = 2 * MIB
-"""What torch's allocator rounds a large tensor up to; see kvplan.verify.live.check_bytes."""
 _CPU_MEMORY = 3 * 2**29
 _CPU_POOL = 32 * MIB
-_GPU_BATCH, _CPU_BATCH = 16, 8
-_SMALL_BATCH, _SMALL_TOKENS = 2, 37
 _KEPT_BACK = 0.6
 """Share of the time that checking kernels leaves to everything else."""
-
-
-@dataclass(slots=True)
-class Found:
-    """What a run knows when it is over."""
-
-    machine: Machine
-    gpu: Gpu | None
-    model: Model
-    plan: Blueprint
-    sizing: Sizing
-    limit: int
-    rank: int | None
-    kv: Predicted
-    rows: tuple[Row, ...] = ()
-    times: check_time.Times | None = None
-    weights_bytes: int = 0
-    runtime_bytes: int | None = None
-    notes: list[str] = field(default_factory=list)
 
 
 def run(model: Model, options: Options, progress: Progress) -> Found:
@@ -75,7 +53,7 @@ def run(model: Model, options: Options, progress: Progress) -> Found:
     began = time.monotonic()
     device, machine = open_device(options.device)
     _single_rank(options)
-    with joined(options.tp, options.rank, device) as ranks, _manners(device):
+    with joined(options.tp, options.rank, device, options.budget_s) as ranks, _manners(device):
         known = _prepare(model, options, device, machine, ranks)
         known.rank = None if isinstance(ranks, Together) else options.rank or 0
         _run(known, options, device, ranks, progress, began + options.budget_s)
@@ -110,7 +88,7 @@ def _manners(device: torch.device) -> Iterator[None]:
         if device.type == "cuda":
             gc.collect()
             torch.cuda.empty_cache()
-            torch.cuda.set_per_process_memory_fraction(1.0, device)
+            hold_to(device, None)
 
 
 def _ran_out(error: BaseException) -> UsageError:
@@ -150,8 +128,9 @@ def _prepare(model: Model, options: Options, device: torch.device, machine: Mach
     _check_format(kv)
     read = None if kept.weights is None else read_by(kept.weights, plan)
     found = Found(
-        machine, _gpu(machine), kept, plan, sizing, limit, None, Predicted(kept, options.tp, kv, options.page, read)
-    )
+        machine, _gpu(machine), kept, plan, sizing, limit, _CPU_POOL, None,
+        Predicted(kept, options.tp, kv, options.page, read),
+    )  # fmt: skip
     if vocab is not None and model.vocab_size and vocab < model.vocab_size:
         found.notes.append(f"a CPU takes {vocab:,} rows of the vocabulary, not {model.vocab_size:,}")
     if options.tp > 1 and world_size() == 1:
@@ -190,11 +169,13 @@ def _run(
     predicted, plan = known.kv, known.plan
     rows: list[Row] = []
     layout = Layout(options.page)
+    hold_to(device, known.limit)  # whatever is made, counted in advance or not, torch takes no more than was asked
     if device.type == "cpu" and isinstance(ranks, Together):
         torch.set_num_threads(1)
     progress(0.02, "recomputing small relatives in 32 bit")
     rows += check_recompute.recompute(plan, predicted.kv, layout, device)
-    why_not = triton_works(device)
+    rows += round_trips(plan, predicted.kv, device)
+    why_not = next(filter(None, everybody(ranks, triton_works(device))), None)
     fused.use_triton(on=why_not is None)
     rows += kernels_agree(plan, predicted.kv, layout, device, why_not, deadline - _KEPT_BACK * options.budget_s)
     if why_not is not None and device.type == "cuda":
@@ -210,9 +191,9 @@ def _run(
         raise UsageError(
             f"the weights don't fit: {refused}", hint="give more with --memory, or fewer --layers"
         ) from refused
-    known.weights_bytes = ledger.taken("weights")
-    rows.append(check_bytes.weights(predicted, decoder))
-    _after_weights(known, options, decoder, rows, before, progress, deadline)
+    known.weights_bytes = ledger.taken()
+    rows += check_bytes.weights(predicted, decoder)
+    rows += after_weights(known, options, decoder, before, progress, deadline)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         held = known.machine.free - torch.cuda.mem_get_info(device)[0]
@@ -221,108 +202,6 @@ def _run(
         )
     known.rows = tuple(rows)
     progress(1.0, "done")
-
-
-def _after_weights(
-    known: Found,
-    options: Options,
-    decoder: Decoder,
-    rows: list[Row],
-    before: Taken,
-    progress: Progress,
-    deadline: float,
-) -> None:
-    """Checks b, c and d of a decoder that stands."""
-    predicted, plan, ledger = known.kv, known.plan, decoder.build.ledger
-    cuda, ranks = ledger.device.type == "cuda", decoder.build.ranks
-    room = known.limit - ledger.taken()
-    room = min(everybody(ranks, room if cuda else min(room, _CPU_POOL + workspace_bytes(plan, _CPU_BATCH))))  # type: ignore[arg-type]
-    rounding = _ROUND_UP * (len(ledger.tensors("weights")) + _tensors_of_cache(plan)) if cuda else 0
-    least = 3 * (workspace_bytes(plan, 1) + rounding) if cuda else 1
-    most = ladder.limit(predicted, plan, room - rounding, _GPU_BATCH if cuda else _CPU_BATCH, least)
-    progress(0.3, "comparing bytes")
-    try:
-        layout = Layout(options.page)
-        rows += _bytes(predicted, decoder, Caching(_SMALL_BATCH, _SMALL_TOKENS, predicted.kv, layout))
-        small = Caching(1, _SMALL_TOKENS, predicted.kv, layout)
-        if most is None:
-            rows += _reads(predicted, decoder, small)
-            rows.append(not_run("capacity", "most sequences", "sequences", "no room for a cache beside the weights"))
-            return
-        caching = Caching(most.batch, most.tokens, predicted.kv, layout)
-        rows += _bytes(predicted, decoder, caching, before)
-        # After what is resident was compared: the first step leaves libraries with workspaces of their own.
-        rows += _reads(predicted, decoder, small)
-        progress(0.45, f"filling {format_bytes(most.pool)} with {most.batch} sequences")
-        rows += _capacity(known, decoder, most, rounding, deadline)
-        progress(0.6, "timing")
-        steps = ladder.rungs(
-            predicted, plan, room, options.batches or (() if cuda else (1, 4)), options.contexts, 4 if cuda else 3
-        )
-        if not steps:
-            rows.append(not_run("time", "steps", "s", "no batch and context asked for fits into the memory"))
-            return
-        times = check_time.time_ladder(predicted, decoder, steps, deadline, lambda what: progress(0.7, what))
-        known.times = times
-        known.notes += times.notes
-        rows.append(check_reads.timed(plan, times.points))
-        rows += check_time.judged(predicted, times, known.gpu, cuda=cuda)
-    finally:
-        check_capacity.clean(decoder)
-
-
-def _bytes(predicted: Predicted, decoder: Decoder, caching: Caching, before: Taken | None = None) -> list[Row]:
-    """Check b at one size; with `before`, what the allocator says too."""
-    ledger = decoder.build.ledger
-    try:
-        decoder.allocate(caching)
-        found = list(check_bytes.caches(predicted, decoder, caching))
-        if before is not None:
-            if ledger.device.type == "cpu":
-                decoder.fill()  # memory that nobody has written isn't resident
-            expected = (
-                ledger.taken("weights") + caching.batch * predicted.cache_bytes(caching.tokens) + ledger.taken("tables")
-            )
-            found += check_bytes.allocator(ledger, before, expected)
-    except (NoRoom, OutOfMemory) as refused:
-        what = f"cache, {caching.batch} x {caching.tokens:,} tokens"
-        return [not_run("bytes", what, "B", str(refused), core=True)]
-    finally:
-        check_capacity.clean(decoder)
-    return found
-
-
-def _reads(predicted: Predicted, decoder: Decoder, caching: Caching) -> list[Row]:
-    """What one small step reads, of cache and of weights."""
-    try:
-        decoder.allocate(caching)
-        decoder.fill()
-        ids = check_time.tokens(decoder, caching.batch)
-        return list(check_reads.step(predicted, decoder, ids, caching.tokens))
-    except (NoRoom, OutOfMemory) as refused:
-        return [not_run("bytes", f"a step of {caching.batch} x {caching.tokens} tokens", "B", str(refused))]
-    finally:
-        check_capacity.clean(decoder)
-
-
-def _tensors_of_cache(plan: Blueprint) -> int:
-    """At most four for each mixer: keys, values, and their scales."""
-    return 4 * sum(len(layer.mixers) for layer in plan.layers)
-
-
-def _capacity(known: Found, decoder: Decoder, most: ladder.Limit, rounding: int, deadline: float) -> list[Row]:
-    """Check c, with the memory cut to exactly what the plan says."""
-    predicted, ledger = known.kv, decoder.build.ledger
-    tables = ladder.table_bytes(known.plan, most.tokens, most.batch + 1, predicted.page)
-    asked = check_capacity.Plan(most.batch, most.tokens, ledger.taken() + most.pool + tables)
-    ids = check_time.tokens(decoder, most.batch)
-    reader = Fastest(ledger.device, triton=fused.uses_triton(), deadline=deadline)
-    kept, ledger.limit = ledger.limit, asked.limit
-    try:
-        extra = workspace_bytes(known.plan, most.batch) + rounding
-        return list(check_capacity.capacity(predicted, decoder, asked, extra, reader, ids))
-    finally:
-        ledger.limit = kept
 
 
 def _dtype(name: str) -> torch.dtype:

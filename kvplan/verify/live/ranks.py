@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TypeVar
 
 import torch
@@ -12,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from kvplan.errors import UsageError
-from kvplan.verify.live.mixer import Alone
+from kvplan.verify.live.mixer import Alone, Ranks
 from kvplan.verify.world import world_size
 
 Any_ = TypeVar("Any_")
@@ -46,11 +49,15 @@ class Together:
         return found
 
 
+_MEET_S = 30.0
+"""What ranks may need to start, beyond the time of the whole run, before one gives up waiting for another."""
+
+
 @contextmanager
-def joined(tp: int, rank: int | None, device: torch.device) -> Iterator[Alone | Together]:
+def joined(tp: int, rank: int | None, device: torch.device, budget_s: float) -> Iterator[Alone | Together]:
     """The ranks of this run: torchrun's, or a lone process that plays one of `tp`.
 
-    Raises: UsageError when torchrun's processes aren't the ranks asked for, or don't find each other.
+    Raises: UsageError when torchrun's processes aren't the ranks asked for, don't find each other, or one leaves early.
     """
     if world_size() == 1:
         yield Alone(rank or 0)
@@ -64,24 +71,77 @@ def joined(tp: int, rank: int | None, device: torch.device) -> Iterator[Alone | 
         raise UsageError(
             "--rank can't be given under torchrun", cause="every process is a rank of its own", hint="leave --rank out"
         )
+    # Its functions have the group of the moment as default arguments, for good. The first TorchDispatchMode imports it: with
+    # a group by then, that group would never end, and at exit its threads would abort the process.
+    with contextlib.suppress(ImportError):
+        importlib.import_module("torch.distributed.nn")
     try:
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    except (ValueError, dist.DistError) as error:
-        raise UsageError(
-            "the ranks can't meet", cause=str(error).splitlines()[0],
-            hint=f"torchrun --nproc-per-node {tp} -m kvplan verify --tp {tp} sets what they need",
-        ) from error  # fmt: skip
-    try:
+        store = _meet(device, timedelta(seconds=_MEET_S + budget_s))
         ranks = Together(device)
         # NCCL takes its buffers with the first of each: here, so that no row counts them as the model's.
         ranks.add_up(torch.zeros(1, device=device))
         ranks.gather(0)
+    except (ValueError, RuntimeError) as error:
+        _part()
+        raise UsageError(
+            "the ranks can't meet", cause=_first_line(error),
+            hint=f"torchrun --nproc-per-node {tp} -m kvplan verify --tp {tp} sets what they need",
+        ) from error  # fmt: skip
+    try:
         yield ranks
-        ranks.gather(0)  # so that none takes the group down while another still uses it
+    except BaseException as error:
+        if not _of_others(error):
+            _leave_word(store, ranks.rank, error)
+            raise
+        raise _left(store, ranks, error) from error
     finally:
-        dist.destroy_process_group()
+        _part()
 
 
-def everybody(ranks: Alone | Together, mine: Any_) -> tuple[Any_, ...]:
+def _meet(device: torch.device, patience: timedelta) -> dist.Store:
+    """Find the other ranks, as torchrun's environment says. Returns what they can leave each other word in."""
+    store, rank, size = next(dist.rendezvous("env://", timeout=patience))
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(
+        backend, store=dist.PrefixStore("group", store), rank=rank, world_size=size, timeout=patience
+    )
+    return store
+
+
+def _part() -> None:
+    """Take the group down, whatever became of the others."""
+    if dist.is_initialized():
+        with contextlib.suppress(RuntimeError):
+            dist.destroy_process_group()
+
+
+def _of_others(error: BaseException) -> bool:
+    """Whether an error says that another rank was waited for in vain. gloo's are plain RuntimeErrors that name its files."""
+    return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "/gloo/" in str(error))
+
+
+def _leave_word(store: dist.Store, rank: int, error: BaseException) -> None:
+    """Tell the others why; in vain where there is no memory to say it with, or nobody to tell."""
+    with contextlib.suppress(RuntimeError, MemoryError):
+        store.set(f"left/{rank}", _first_line(error) or type(error).__name__)
+
+
+def _left(store: dist.Store, ranks: Together, error: BaseException) -> UsageError:
+    for rank in range(ranks.size):
+        with contextlib.suppress(RuntimeError):
+            if store.check([f"left/{rank}"]):
+                because = store.get(f"left/{rank}").decode(errors="replace")
+                return UsageError(f"rank {rank} left", cause=because, hint="what it printed says more; start all again")
+    return UsageError(
+        "another rank left", cause=_first_line(error),
+        hint="what it printed says why; one that was killed prints nothing (dmesg names what ran out of memory)",
+    )  # fmt: skip
+
+
+def _first_line(error: BaseException) -> str | None:
+    return next(iter(str(error).splitlines()), None)
+
+
+def everybody(ranks: Ranks, mine: Any_) -> tuple[Any_, ...]:
     """Objects of all ranks; a lone process has its own."""
     return ranks.gather(mine) if isinstance(ranks, Together) else (mine,)

@@ -68,7 +68,7 @@ class Fastest:
 
     def __call__(self, query: Query) -> Tensor:
         """Read."""
-        kind = _kind(query)
+        kind = kind_of(query)
         reader = self._by_kind.get(kind)
         if reader is None:
             named = self._pick(query)
@@ -105,7 +105,7 @@ class Fastest:
         return seconds
 
 
-def _kind(query: Query) -> tuple[object, ...]:
+def kind_of(query: Query) -> tuple[object, ...]:
     """Queries that the same reader is best at: equal shapes and formats, lengths within a factor of eight."""
     keys = query.keys
     long = (query.slots.bit_length() + 1) // 3

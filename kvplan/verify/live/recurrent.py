@@ -89,7 +89,9 @@ class DeltaNet(Stateful):
         """[batch, value heads, key size, value size]."""
         part = self.part
         self.conv.allocate(self.ledger, caching.batch)
-        self.matrix = state(self.ledger, (caching.batch, part.v_heads, part.k_dim, part.v_dim), part.stored, self.dtype)
+        self.matrix = state(
+            self.ledger, (caching.batch, part.v_heads, part.k_dim, part.v_dim), part.kept.format, self.dtype
+        )
 
     def _split(self, mixed: Tensor, write: Tensor, decay: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """Query, key, value [..., heads, dim], decay and write strength [..., heads], from the convolution's output."""
@@ -153,7 +155,7 @@ class Mamba2(Stateful):
         part = self.part
         self.conv.allocate(self.ledger, caching.batch)
         self.matrix = state(
-            self.ledger, (caching.batch, part.heads, part.state, part.head_dim), part.stored, self.dtype
+            self.ledger, (caching.batch, part.heads, part.state, part.head_dim), part.kept.format, self.dtype
         )
 
     def _split(self, mixed: Tensor, decay: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:

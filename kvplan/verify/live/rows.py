@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 import torch
@@ -105,6 +106,24 @@ class Rows:
         scales = None if self.scales is None else _get(self.scales, start, stop, self.table, self.layout.page)
         return self.how.decode(elements, scales, self.dtype)
 
+    def picked(self, slots: Tensor) -> Tensor:
+        """Vectors [batch, heads, n, dim] of the slots [batch, n], as numbers."""
+        elements = _pick(self.elements, slots, self.table, self.layout.page)
+        scales = None if self.scales is None else _pick(self.scales, slots, self.table, self.layout.page)
+        return self.how.decode(elements, scales, self.dtype)
+
+    def of(self, sequence: int) -> Rows:
+        """The same rows of one sequence: views of them."""
+        one = copy.copy(self)
+        only = slice(sequence, sequence + 1)
+        one.batch = 1
+        if self.table is not None:
+            one.table = self.table[only]
+        else:
+            one.elements = self.elements[only]
+            one.scales = None if self.scales is None else self.scales[only]
+        return one
+
     def round_trip(self, vectors: Tensor) -> Tensor:
         """What a vector is worth once it has been stored."""
         elements, scales = self.how.encode(vectors)
@@ -138,6 +157,14 @@ def _get(kept: Tensor, start: int, stop: int, table: Tensor | None, page: int | 
     pages = _raw(kept)[table[:, first:last].long()]  # [batch, pages, heads, page, width]
     runs = pages.transpose(1, 2).flatten(2, 3)[:, :, start - first * page : stop - first * page]
     return runs.view(kept.dtype)
+
+
+def _pick(kept: Tensor, slots: Tensor, table: Tensor | None, page: int | None) -> Tensor:
+    raw = _raw(kept)
+    if table is None or page is None:
+        return raw.gather(2, slots[:, None, :, None].expand(-1, raw.shape[1], -1, raw.shape[3])).view(kept.dtype)
+    pages = table.gather(1, slots // page).long()
+    return raw[pages, :, slots % page].transpose(1, 2).contiguous().view(kept.dtype)
 
 
 def fill(tensor: Tensor, random: torch.Generator, mask: int = _BELOW_TWO) -> None:

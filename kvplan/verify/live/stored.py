@@ -9,7 +9,6 @@ from torch import Tensor
 
 from kvplan.arch.formats import FORMATS, Format
 
-_SCALE = {32: torch.float32, 16: torch.float16, 8: torch.float8_e8m0fnu}
 _FIXED_INT8 = 1 / 16
 """Per-tensor scale of plain int8: the values written here stay below 8 in magnitude."""
 
@@ -67,28 +66,42 @@ class Stored:
         return (bounded.round() if self.dtype == torch.int8 else bounded).to(self.dtype)
 
 
-_NATIVE = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-_E4M3, _INT8 = (torch.float8_e4m3fn, 448.0), (torch.int8, 127.0)
-_EIGHT_BITS = {
-    "fp8": _E4M3, "fp8_per_token_head": _E4M3, "mxfp8": _E4M3, "fp8 with scale": _E4M3,
-    "fp8_e5m2": (torch.float8_e5m2, 57_344.0),
-    "int8": _INT8, "int8_per_token_head": _INT8, "q8_0": _INT8,
-}  # fmt: skip
-"""Elements of formats with eight bits, and the largest of them. Others have eight bits as well that are packed otherwise."""
+_ROW = 0
+"""As many elements to a scale as a row has."""
 
-HELD_FORMATS = tuple(name for name in FORMATS if name in _NATIVE or name in _EIGHT_BITS)
+_E4M3, _INT8 = (torch.float8_e4m3fn, 448.0), (torch.int8, 127.0)
+_KEPT: dict[str, tuple[torch.dtype, float | None, int | None, torch.dtype | None]] = {
+    "fp32": (torch.float32, None, None, None),
+    "bf16": (torch.bfloat16, None, None, None),
+    "fp16": (torch.float16, None, None, None),
+    # One scale for the whole tensor, beside the cache: vLLM 0.33 layers/attention/attention.py, k_scale and v_scale.
+    "fp8": (*_E4M3, None, None),
+    "fp8_e5m2": (torch.float8_e5m2, 57_344.0, None, None),
+    "int8": (*_INT8, None, None),
+    # vLLM 0.33 v1/kv_cache_interface.py: a float32 for each head of each token.
+    "fp8_per_token_head": (*_E4M3, _ROW, torch.float32),
+    "int8_per_token_head": (*_INT8, _ROW, torch.float32),
+    # vLLM 0.33 layers/sparse_attn_indexer.py: quant_block_size 128, a float32 for each; a shorter row has one.
+    "fp8 with scale": (*_E4M3, 128, torch.float32),
+    # OCP Microscaling Formats 1.0: 32 elements, a power of two in eight bits.
+    "mxfp8": (*_E4M3, 32, torch.float8_e8m0fnu),
+    # llama.cpp ggml-common.h: QK8_0 is 32, d is a ggml_half.
+    "q8_0": (*_INT8, 32, torch.float16),
+}
+"""Element, its largest magnitude, elements to a scale, dtype of a scale, by the formats' own definitions: kvplan's table of
+formats, whose bytes are what is verified here, is not asked."""
+
+HELD_FORMATS = tuple(name for name in FORMATS if name in _KEPT)
 """What a person may ask for."""
 
 
 def stored(format_: Format, dim: int) -> Stored | None:
-    """How torch keeps rows of `dim` elements in that format; None for formats that no torch dtype can hold."""
-    if format_.name in _NATIVE:
-        return Stored(_NATIVE[format_.name])
-    if format_.name not in _EIGHT_BITS or format_.scale_bits + format_.row_bits not in (0, *_SCALE):
+    """How torch keeps rows of `dim` elements in the format of that name; None for formats that no torch dtype can hold."""
+    if format_.name not in _KEPT:
         return None
-    dtype, largest = _EIGHT_BITS[format_.name]
-    if format_.row_bits:
-        return Stored(dtype, dim, _SCALE[format_.row_bits], largest)
-    if format_.scale_bits:
-        return None if dim % format_.block else Stored(dtype, format_.block, _SCALE[format_.scale_bits], largest)
-    return Stored(dtype, largest=largest)
+    dtype, largest, group, scale = _KEPT[format_.name]
+    if group is not None:
+        group = min(group, dim) or dim
+        if dim % group:
+            return None
+    return Stored(dtype, group, scale, largest)

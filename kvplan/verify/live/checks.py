@@ -1,0 +1,125 @@
+"""Checks b, c and d of a decoder that stands: its cache's bytes, what a step reads, the largest batch, the times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvplan.units import format_bytes
+from kvplan.verify import ladder
+from kvplan.verify.live import check_bytes, check_capacity, check_reads, check_time, fused
+from kvplan.verify.live.check_bytes import Taken
+from kvplan.verify.live.check_speed import judged
+from kvplan.verify.live.decoder import Decoder
+from kvplan.verify.live.found import Found
+from kvplan.verify.live.mixer import Caching
+from kvplan.verify.live.ranks import everybody
+from kvplan.verify.live.readers import Fastest
+from kvplan.verify.live.rows import Layout
+from kvplan.verify.live.standing import clean, stand
+from kvplan.verify.options import Options, Progress
+from kvplan.verify.parts import Blueprint
+from kvplan.verify.predict import MIB, workspace_bytes
+from kvplan.verify.verdict import Row, not_run
+
+_ROUND_UP = 2 * MIB
+"""What torch's allocator rounds a large tensor up to; see kvplan.verify.live.check_bytes."""
+_GPU_BATCH, _CPU_BATCH = 16, 8
+_SMALL_BATCH, _SMALL_TOKENS = 2, 37
+
+
+def after_weights(
+    known: Found, options: Options, decoder: Decoder, before: Taken, progress: Progress, deadline: float
+) -> Iterator[Row]:
+    """All rows but those of the weights. before: memory that was taken before these."""
+    predicted, plan, ledger = known.kv, known.plan, decoder.build.ledger
+    cuda = ledger.device.type == "cuda"
+    room = known.limit - ledger.taken()
+    room = min(
+        everybody(decoder.build.ranks, room if cuda else min(room, known.pool + workspace_bytes(plan, _CPU_BATCH)))
+    )
+    weights = len(ledger.tensors("weights")) + len(ledger.tensors("held"))
+    rounding = _ROUND_UP * (weights + _tensors_of_cache(plan)) if cuda else 0
+    least = 3 * (workspace_bytes(plan, 1) + rounding) if cuda else 1
+    most = ladder.limit(predicted, plan, room - rounding, _GPU_BATCH if cuda else _CPU_BATCH, least)
+    progress(0.3, "comparing bytes")
+    layout = Layout(options.page)
+    small = Caching(1, _SMALL_TOKENS, predicted.kv, layout)
+    try:
+        yield from _bytes(known, decoder, Caching(_SMALL_BATCH, _SMALL_TOKENS, predicted.kv, layout))
+        if most is not None:
+            yield from _bytes(known, decoder, Caching(most.batch, most.tokens, predicted.kv, layout), before)
+        # After what is resident was compared: the first step leaves libraries with workspaces of their own.
+        counted = _counted(decoder, small)
+        if isinstance(counted, str):
+            yield not_run("bytes", f"a step of 1 x {_SMALL_TOKENS} tokens", "B", counted)
+        else:
+            yield from check_reads.step(predicted, counted, _SMALL_TOKENS)
+        if most is None:
+            yield not_run("capacity", "most sequences", "sequences", "no room for a cache beside the weights")
+            return
+        progress(0.45, f"filling {format_bytes(most.pool)} with {most.batch} sequences")
+        yield from _capacity(known, decoder, most, rounding, deadline)
+        progress(0.6, "timing")
+        steps = ladder.rungs(
+            predicted, plan, room - rounding, options.batches or (() if cuda else (1, 4)), options.contexts,
+            4 if cuda else 3,
+        )  # fmt: skip
+        if not steps:
+            yield not_run("time", "steps", "s", "no batch and context asked for fits into the memory")
+            return
+        times = check_time.time_ladder(predicted, decoder, steps, deadline, lambda what: progress(0.7, what))
+        times.weights_counted = None if isinstance(counted, str) else counted.weights
+        known.times = times
+        known.notes += times.notes
+        yield from times.compared
+        yield check_reads.timed(times.points)
+        yield from judged(predicted, times, known.gpu, cuda=cuda)
+    finally:
+        clean(decoder)
+
+
+def _bytes(known: Found, decoder: Decoder, caching: Caching, before: Taken | None = None) -> Iterator[Row]:
+    """Check b at one size; with `before`, what the allocator says too."""
+    predicted, ledger = known.kv, decoder.build.ledger
+    # Memory of a CPU that nobody has written isn't resident.
+    refused = stand(decoder, caching, filled=before is not None and ledger.device.type == "cpu")
+    if refused is not None:
+        what = f"cache, {caching.batch} x {caching.tokens:,} tokens"
+        yield not_run("bytes", what, "B", refused, core=True)
+        return
+    yield from check_bytes.caches(predicted, decoder, caching)
+    if before is not None:
+        cache = caching.batch * predicted.cache_bytes(caching.tokens)
+        expected = ledger.taken("weights") + ledger.taken("held") + cache + ledger.taken("tables")
+        yield from check_bytes.allocator(ledger, before, expected)
+    clean(decoder)
+
+
+def _counted(decoder: Decoder, caching: Caching) -> check_reads.Counted | str:
+    """What one small step reads, of cache and of weights; or why it didn't run."""
+    refused = stand(decoder, caching)
+    if refused is not None:
+        return refused
+    found = check_reads.count(decoder, check_time.tokens(decoder, caching.batch), caching.tokens)
+    clean(decoder)
+    return found
+
+
+def _tensors_of_cache(plan: Blueprint) -> int:
+    """At most four for each mixer: keys, values, and their scales."""
+    return 4 * sum(len(layer.mixers) for layer in plan.layers)
+
+
+def _capacity(known: Found, decoder: Decoder, most: ladder.Limit, rounding: int, deadline: float) -> Iterator[Row]:
+    """Check c, with the memory cut to exactly what the plan says."""
+    predicted, ledger = known.kv, decoder.build.ledger
+    tables = ladder.table_bytes(known.plan, most.tokens, most.batch + 1, predicted.page)
+    asked = check_capacity.Plan(most.batch, most.tokens, ledger.taken() + most.pool + tables)
+    ids = check_time.tokens(decoder, most.batch)
+    reader = Fastest(ledger.device, triton=fused.uses_triton(), deadline=deadline)
+    kept, ledger.limit = ledger.limit, asked.limit
+    try:
+        extra = workspace_bytes(known.plan, most.batch) + rounding
+        yield from check_capacity.capacity(predicted, decoder, asked, extra, reader, ids, known.limit)
+    finally:
+        ledger.limit = kept
