@@ -34,13 +34,15 @@ class Seen(NamedTuple):
 
 PLAIN, COMPRESSED = "graphs", "graphs, compressed caches"
 """What the first runner's are called as a cost: of most models, and of those with compressed caches, where each counts."""
+SECOND = ", second runner"
+"""What is added to the names of its."""
 
 LEAST = MIB
 """Of each graph in the first runner's estimate. Logs of Qwen3.6-35B and Nemotron-Cascade-2 (86 and 70 graphs) print no more than that."""
 
 MOST: Mapping[str, Seen] = {
     PLAIN: Seen(67 * MIB, 86),  # Qwen3-8B on an A100 with 256 sequences: 2.35 GiB; GLM-5.2 on GB200 has 64 MiB
-    "graphs, second runner": Seen(22.3 * MIB, 102),  # Qwen3-14B-AWQ on an L40S with 512 sequences, by what is left
+    PLAIN + SECOND: Seen(22.3 * MIB, 102),  # Qwen3-14B-AWQ on an L40S with 512 sequences, by what is left
 }
 """By the cost that they are fitted as."""
 MOST_COMPRESSED = 1.6 * MIB

@@ -58,10 +58,10 @@ COSTS: dict[str, Cost] = {
     "ranks, AMD": Cost(318 * MIB, 1),
     "ranks of a whole node, AMD": Cost(1840 * MIB, 1),
     "fused sums": Cost(1455 * MIB, 1),
-    "graphs": Cost(11.7 * MIB, 4),
-    "graphs, second runner": Cost(13.6 * MIB, 4),
+    graphs.PLAIN: Cost(11.7 * MIB, 4),
+    graphs.PLAIN + graphs.SECOND: Cost(13.6 * MIB, 4),
     graphs.COMPRESSED: Cost(1.1 * MIB, 1),
-    "graphs, compressed caches, second runner": Cost(30 * MIB, 1),
+    graphs.COMPRESSED + graphs.SECOND: Cost(30 * MIB, 1),
     "shared memory": Cost(2950 * MIB, 1),
 }
 """Rates: bytes of each of S x V logits, of graphs a layer, with compressed caches and the first runner of each graph and layer, and
@@ -77,7 +77,7 @@ def amounts(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: O
     layers = len(model.layers) if options.graphs and runner.estimates_graphs(model, gpu, rules) else 0
     estimated = graphs.COMPRESSED if compresses(model) else graphs.PLAIN
     if runner.is_second(model, gpu, rules):
-        estimated += ", second runner"
+        estimated += graphs.SECOND
     each = graphs.of(settings) if estimated == graphs.COMPRESSED else 1
     own = "libraries, AMD" if amd else "libraries, larger" if rules.libraries else "libraries"
     return {
@@ -170,7 +170,9 @@ def _keeps_experts(found: Step, gpu: Gpu, rules: Rules) -> bool:
 def runtime(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Options) -> Term:
     """Libraries, what joins ranks, and CUDA graphs where the version takes them off.
 
-    Its low end is below zero where memory is shared: pages that the system gives back while vLLM starts were counted as taken.
+    Its low end may be below zero where memory is shared: what the system gives back between two readings was counted as taken. Logs of
+    a GB10 leave 2.8 GiB less than nothing (Qwen3-30B-A3B, 0.20.0) and print graphs of -0.17 to -0.92 GiB (0.20).
+    Source: vLLM 0.20 utils/mem_utils.py MemorySnapshot.measure, psutil.virtual_memory().available.
     """
     found = {name: units for name, units in amounts(model, gpu, settings, rules, options).items() if units}
     costs = {name: COSTS[name].likely * units for name, units in found.items()}
@@ -189,6 +191,8 @@ def runtime(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: O
     below = (max(doubt.WIDTH * unsure[name], cost - graphs.least(name, cost, settings)) for name, cost in costs.items())
     around = _around(sum(costs.values()), machine + sum(unsure.values()))
     least = round(around.likely - doubt.WIDTH * machine - sum(below))
+    if gpu.unified:
+        formula += "; at best the system gives back memory that was counted as taken"
     return Term("runtime", replace(around, low=least if gpu.unified else max(0, least)), formula, LOGS)
 
 
