@@ -25,16 +25,20 @@ STREAMS = Range(1, 4, 4)
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """What a token meets in a mixture on one rank: experts picked, their width, their inputs, bits of their weights."""
+    """What a token meets in a mixture on one rank: experts picked, their width, their inputs, bits of their weights.
+
+    outputs: of the matrices that widen, together: twice the width where there is a gate.
+    """
 
     picked: int
     width: int
     inputs: int
     bits: int
+    outputs: int
 
 
-NO_EXPERTS = Experts(0, 0, 0, 0)
-LARGEST_EXPERTS = Experts(22, 5120, 2048, 16)
+NO_EXPERTS = Experts(0, 0, 0, 0, 0)
+LARGEST_EXPERTS = Experts(22, 5120, 2048, 16, 2 * 5120)
 """Of the published mixture whose tokens take the most room: Nemotron-3-Ultra."""
 
 
@@ -85,10 +89,14 @@ def _ends(size: Range) -> tuple[int, int, int]:
     return size.low, size.likely, size.high
 
 
+def _widening(weights: Sequence[Weight]) -> list[Weight]:
+    """The matrices that widen: inputs of one that narrows are what is cut."""
+    return [each for each in weights if each.linear and len(each.shape) == MATRIX and each.split != INPUTS]
+
+
 def _widest(weights: Sequence[Weight], parallel: Parallel) -> Weight | None:
-    """The matrix with the most outputs on a rank, of those that widen: inputs of one that narrows are what is cut."""
-    widening = (each for each in weights if each.linear and len(each.shape) == MATRIX and each.split != INPUTS)
-    return max(widening, key=lambda each: each.on_rank(parallel)[0][0], default=None)
+    """The one with the most outputs on a rank."""
+    return max(_widening(weights), key=lambda each: each.on_rank(parallel)[0][0], default=None)
 
 
 def _width(model: Model, known: Sequence[Weight], hidden: Range, parallel: Parallel) -> Range:
@@ -125,9 +133,14 @@ def _experts(
     )
     found = _widest(routed, parallel)
     if found is not None:
-        return (Experts(picked, found.on_rank(parallel)[0][0], found.shape[INPUTS], bits),) * 3
+        width = found.on_rank(parallel)[0][0]
+        alike = {each.name for each in _widening(routed) if each.routed == found.routed and each.shape == found.shape}
+        return (Experts(picked, width, found.shape[INPUTS], bits, len(alike) * width),) * 3
     widths = _of_elements(max(weight.on_rank(parallel)[0][0] for weight in routed), hidden)
-    low, likely, high = (Experts(picked, *ends, bits) for ends in zip(_ends(widths), _ends(hidden), strict=True))
+    low, likely, high = (
+        Experts(picked, width, inputs, bits, 2 * width)
+        for width, inputs in zip(_ends(widths), _ends(hidden), strict=True)
+    )
     return low, likely, high
 
 

@@ -50,9 +50,9 @@ def of_spread(cost: float, most: float) -> float:
     return max(0.0, most - cost) / WIDTH
 
 
-def of_counted(counted: float) -> float:
-    """Bytes that tensors counted from a config are unsure by."""
-    return MANY * counted
+def of_counted(counted: float, few: float = 0.0) -> float:
+    """Bytes that tensors counted from a config are unsure by. few: of these, what one source shows, and shows to be more."""
+    return MANY * (counted - few) + FEW[1] * few
 
 
 def of_machine(gpu: Gpu, sources: int) -> float:

@@ -10,7 +10,7 @@ far low and high lie from likely follows from how many independent logs show eac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvplan.arch.model import Model
 from kvplan.engines.base import Options, Range, Term
@@ -58,41 +58,48 @@ COSTS: dict[str, Cost] = {
     "ranks, AMD": Cost(318 * MIB, 1),
     "ranks of a whole node, AMD": Cost(1840 * MIB, 1),
     "fused sums": Cost(1455 * MIB, 1),
-    "graphs": Cost(11.7 * MIB, 4),
-    "graphs, second runner": Cost(13.6 * MIB, 4),
-    "compressed caches, early": Cost(7100 * MIB, 1),
-    "compressed caches": Cost(700 * MIB, 1),
+    graphs.PLAIN: Cost(11.7 * MIB, 4),
+    graphs.PLAIN + graphs.SECOND: Cost(13.6 * MIB, 4),
+    graphs.COMPRESSED: Cost(1.1 * MIB, 1),
+    graphs.COMPRESSED + graphs.SECOND: Cost(30 * MIB, 1),
     "shared memory": Cost(2950 * MIB, 1),
 }
-"""Rates: bytes of each of S x V logits, of graphs a layer, and else of a GPU."""
+"""Rates: bytes of each of S x V logits, of graphs a layer, with compressed caches and the first runner of each graph and layer, and
+else of a GPU."""
 
 
 def amounts(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Options) -> dict[str, int]:
     """Units of everything outside the step's own tensors; each is multiplied by its cost."""
     amd, parallel = gpu.vendor == "amd", settings.parallel
     capability = (gpu.compute_capability or (0, 0))[0]
-    joined = parallel.tp in JOINED and parallel.pp == parallel.dp == 1
+    joined = parallel.tp in JOINED and parallel.pp == parallel.dp == 1 and options.graphs  # by a pass of the compiler
     linked = "ranks" if "nvlink" in (gpu.link_name or "").lower() else "ranks without NVLink"
-    estimated = "graphs, second runner" if runner.is_second(model, gpu, rules) else "graphs"
+    layers = len(model.layers) if options.graphs and runner.estimates_graphs(model, gpu, rules) else 0
+    estimated = graphs.COMPRESSED if compresses(model) else graphs.PLAIN
+    if runner.is_second(model, gpu, rules):
+        estimated += graphs.SECOND
+    each = graphs.of(settings) if estimated == graphs.COMPRESSED else 1
     own = "libraries, AMD" if amd else "libraries, larger" if rules.libraries else "libraries"
     return {
         own: 1,
         "ranks, AMD" if amd else linked: int(parallel.tp > 1),
         "ranks of a whole node, AMD": int(amd and parallel.tp >= WHOLE_NODE),
         "fused sums": int(joined and not amd and capability in rules.fused_sums),
-        estimated: len(model.layers) if options.graphs and runner.estimates_graphs(model, gpu, rules) else 0,
-        "compressed caches, early": int(compresses(model) and rules.early_compressed),
-        "compressed caches": int(compresses(model) and not rules.early_compressed),
+        estimated: layers * each,
         "shared memory": int(gpu.unified),
     }
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The most that the profile has at once. words: logits that are part of it. counted: bytes of everything else."""
+    """The most that the profile has at once. words: logits that are part of it. counted: bytes of everything else.
+
+    copied: of these, what a kernel takes that one log shows to take more.
+    """
 
     words: int
     counted: int
+    copied: int = 0
 
 
 def activation(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Options) -> Term:
@@ -105,6 +112,8 @@ def activation(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options
         f"{found.hidden:,} B of hidden states + {kept_rooms(found, gpu, rules):,} B of experts' and sparse attention's "
         f"rooms + {found.towers:,} B of images' embeddings and pixels"
     )
+    if found.held:
+        formula += f" + {found.held:,} B of that copy's room, which the allocator holds"
     if found.encoder:
         formula = f"max({formula}, {found.encoder:,} B of the encoder before)"
     if (low.towers, low.encoder) != (high.towers, high.encoder):
@@ -126,8 +135,8 @@ def peak(found: Step, cost: Cost, gpu: Gpu, rules: Rules) -> Peak:
 def _moments(found: Step, gpu: Gpu, rules: Rules) -> tuple[Peak, ...]:
     """What may be the peak: logits or the widest layer beside what stays, or images' encoder, which runs before text is read."""
     widest = max(widest_layer(found, gpu, rules), found.table)
-    stays = found.hidden + found.towers + kept_rooms(found, gpu, rules)
-    return Peak(found.words, stays), Peak(0, widest + stays), Peak(0, found.encoder)
+    stays = found.hidden + found.towers + found.held + kept_rooms(found, gpu, rules)
+    return Peak(found.words, stays), Peak(0, widest + stays, found.copied), Peak(0, found.encoder + found.held)
 
 
 def _around_peak(found: Step, cost: Cost, gpu: Gpu, rules: Rules) -> Range:
@@ -139,7 +148,7 @@ def _around_peak(found: Step, cost: Cost, gpu: Gpu, rules: Rules) -> Range:
 def _around_moment(found: Peak, cost: Cost, gpu: Gpu) -> Range:
     logits = found.words * cost.likely
     unsure = doubt.of_cost(logits, cost.sources, gpu) if found.words else 0.0
-    return _around(logits + found.counted, unsure + doubt.of_counted(found.counted))
+    return _around(logits + found.counted, unsure + doubt.of_counted(found.counted, found.copied))
 
 
 def kept_rooms(found: Step, gpu: Gpu, rules: Rules) -> int:
@@ -159,22 +168,32 @@ def _keeps_experts(found: Step, gpu: Gpu, rules: Rules) -> bool:
 
 
 def runtime(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Options) -> Term:
-    """Libraries, what joins ranks, and CUDA graphs where the version takes them off."""
+    """Libraries, what joins ranks, and CUDA graphs where the version takes them off.
+
+    Its low end may be below zero where memory is shared: what the system gives back between two readings was counted as taken. Logs of
+    a GB10 leave 2.8 GiB less than nothing (Qwen3-30B-A3B, 0.20.0) and print graphs of -0.17 to -0.92 GiB (0.20).
+    Source: vLLM 0.20 utils/mem_utils.py MemorySnapshot.measure, psutil.virtual_memory().available.
+    """
     found = {name: units for name, units in amounts(model, gpu, settings, rules, options).items() if units}
-    costs = [(name, COSTS[name].likely * units) for name, units in found.items()]
+    costs = {name: COSTS[name].likely * units for name, units in found.items()}
     formula = " + ".join(f"{units} x {COSTS[name].likely / MIB:,g} MiB {name}" for name, units in found.items())
     known = doubt.CLASSES.get(doubt.gpu_class(gpu), 0)
-    doubts = [
-        max(
+    unsure = {
+        name: max(
             doubt.of_cost(cost, COSTS[name].sources, gpu),
             doubt.of_spread(cost, graphs.most(name, found[name], settings)),
         )
-        for name, cost in costs
-    ]
-    unsure = doubt.of_machine(gpu, known) + sum(doubts)
+        for name, cost in costs.items()
+    }
+    machine = doubt.of_machine(gpu, known)
     if not (known and rules.read):
-        unsure += doubt.unseen(gpu)
-    return Term("runtime", _around(sum(cost for _, cost in costs), unsure), formula, LOGS)
+        machine += doubt.unseen(gpu)
+    below = (max(doubt.WIDTH * unsure[name], cost - graphs.least(name, cost, settings)) for name, cost in costs.items())
+    around = _around(sum(costs.values()), machine + sum(unsure.values()))
+    least = round(around.likely - doubt.WIDTH * machine - sum(below))
+    if gpu.unified:
+        formula += "; at best the system gives back memory that was counted as taken"
+    return Term("runtime", replace(around, low=least if gpu.unified else max(0, least)), formula, LOGS)
 
 
 def _around(likely: float, unsure: float) -> Range:

@@ -7,10 +7,11 @@ of sparse attention layers/sparse_attn_indexer.py and models/deepseek_v4: attent
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from kvplan.arch.layers import Compressed, Latent
 from kvplan.arch.model import Model
+from kvplan.arch.traits import OTHER_ACTIVATION
 from kvplan.engines.base import Options
 from kvplan.engines.vllm.memory.dimensions import Dimensions, dimensions
 from kvplan.engines.vllm.memory.encoder import NOTHING, encoded
@@ -33,12 +34,16 @@ PROMPTS = 4
 KERNEL_HEADS = 64
 """Query heads of a rank are padded to a multiple of it, with compressed entries."""
 
+Runs = Literal["never", "possibly", "likely"]
+"""Whether a kernel does."""
 FP4_KERNELS = (10, 11, 12)
 """GPUs that vLLM's own kernel for NVFP4 experts runs on, by compute capability. Source: CutlassExpertsFp4._supports_current_device."""
 COPIES, STATES = 3, 5
 """What it has beside its rooms, for each expert that a token picks: inputs in the experts' order, outputs in the tokens', and those
-weighted. And hidden states: the residual, the layer's input and output, the shared experts' and the sum.
-Source: fused_moe/experts/cutlass_moe.py run_cutlass_moe_fp4; logs of Gemma-4-26B (8,192 and 16,384 tokens on an RTX 5090)."""
+weighted. And hidden states: the residual, the layer's input and output, the shared experts' and the sum. Its rooms are twice
+what its first half puts out, or its inputs, and once that again.
+Source: vLLM 0.20 and 0.33 fused_moe/experts/cutlass_moe.py run_cutlass_moe_fp4 and CutlassExpertsFp4.workspace_shapes; logs of
+Gemma-4-26B (8,192 and 16,384 tokens on an RTX 5090), which leave 1.9 and 3.9 GiB for what is counted as 1.97 and 3.94."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +54,9 @@ class Step:
     beside them at once. gathered: what a mixture's layer has, when its rooms don't stay. experts: rooms that mixtures
     gather tokens in. towers: embeddings of images that stay while text is read. encoder: of images, while it runs, before
     any text. table: a copy of the embedding that kernels are measured on while they are compiled; a start that
-    finds them compiled has none. expert_bits: of an expert's weights, 0 without experts. keys: room that sparse attention
-    gathers keys and entries in; it is the same room that experts use.
+    finds them compiled has none. held: of that copy, what the allocator keeps and counts as taken beside all that. expert_bits: of
+    an expert's weights, 0 without experts. keys: room that sparse attention gathers keys and entries in; it is the same room
+    that experts use. copied: of `gathered`, what a kernel copies that may or may not be the one that runs.
     """
 
     words: int
@@ -63,6 +69,8 @@ class Step:
     table: int
     expert_bits: int
     keys: int = 0
+    held: int = 0
+    copied: int = 0
 
 
 class Steps(NamedTuple):
@@ -81,6 +89,8 @@ def steps(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Opt
     high = _step(ends.high, model, gpu, settings, rules, most=True)
     if not compiles:
         return Steps(*(replace(each, table=0) for each in (low, likely, high)))
+    if rules.copies_held:
+        likely, high = (replace(each, held=each.table) for each in (likely, high))
     return Steps(replace(low, table=0), likely, high)
 
 
@@ -94,36 +104,39 @@ def _step(sizes: Dimensions, model: Model, gpu: Gpu, settings: Settings, rules: 
     tokens, hidden, experts = settings.tokens, sizes.hidden, sizes.experts
     gathered = HALF * tokens * experts.picked
     widest = max(2 * experts.width, experts.inputs)
-    copied = most and _may_copy(model, gpu)
-    copies = (COPIES * gathered * experts.inputs + STATES * HALF * tokens * hidden) if copied else 0
+    kernel = _copies(model, gpu, settings, rules)
+    copies = COPIES * gathered * experts.inputs if kernel == "likely" or (most and kernel == "possibly") else 0
+    rooms = gathered * (max(2 * experts.outputs, experts.inputs) + experts.outputs) + STATES * HALF * tokens * hidden
     return Step(
         words=min(settings.sequences, tokens) * -(-sizes.vocabulary // ROW_PADDING) * ROW_PADDING,
         hidden=HALF * tokens * hidden,
         layer=max(HALF * tokens * (3 * sizes.width + 3 * hidden), _attention(sizes, model, settings)),
-        gathered=gathered * (widest + experts.width) + HALF * tokens * hidden + copies,
+        gathered=(rooms + copies if copies else gathered * (widest + experts.width)) + HALF * tokens * hidden,
         experts=gathered * (max(experts.width, experts.inputs) + widest),
         towers=images.kept,
         encoder=images.running,
         table=0 if sizes.towers else HALF * rows * hidden,
         expert_bits=experts.bits,
         keys=_keys(model, settings, rules),
+        copied=copies if kernel == "possibly" else 0,
     )
 
 
-def _may_copy(model: Model, gpu: Gpu) -> bool:
-    """Whether vLLM's own kernel for NVFP4 experts may run them.
+def _copies(model: Model, gpu: Gpu, settings: Settings, rules: Rules) -> Runs:
+    """Whether vLLM's own kernel for NVFP4 experts runs them, which copies what they read and put out.
 
-    --moe-backend cutlass asks for it, and where FlashInfer's don't run it is the next. Source: fused_moe/oracle/nvfp4.py.
+    --moe-backend cutlass asks for it, and where FlashInfer's don't run, as for GELU before 0.24, it is the next; it has no
+    expert parallelism. Source: fused_moe/oracle/nvfp4.py select_nvfp4_moe_backend.
     """
     capability, _ = gpu.compute_capability or (0, 0)
-    return (
-        gpu.vendor == "nvidia"
-        and capability in FP4_KERNELS
-        and model.weights is not None
-        and any(
-            weight.routed and weight.stored.name == "nvfp4" for block, _ in model.weights.distinct for weight in block
-        )
-    )
+    runs = gpu.vendor == "nvidia" and capability in FP4_KERNELS and settings.parallel.ep == 1
+    if model.weights is None or not runs:
+        return "never"
+    if not any(
+        weight.routed and weight.stored.name == "nvfp4" for block, _ in model.weights.distinct for weight in block
+    ):
+        return "never"
+    return "likely" if OTHER_ACTIVATION in model.traits and not rules.gelu_rooms else "possibly"
 
 
 def _attention(sizes: Dimensions, model: Model, settings: Settings) -> int:

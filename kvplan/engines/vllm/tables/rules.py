@@ -54,8 +54,10 @@ class Rules:
     long_gathered: int = 40
     """Keys of an indexer that the profile makes room for, in lengths of a request, where that is above 262,144 tokens;
     40 below."""
-    early_compressed: bool = False
-    """Whether compressed attention holds what its first releases did."""
+    copies_held: bool = False
+    """Whether what the allocator holds of that copy counts as taken beside it."""
+    gelu_rooms: bool = False
+    """Whether FlashInfer's kernels for NVFP4 experts have GELU, so that vLLM's own, which copies more, is no longer the first."""
     items_expanded: Expanded = "not"
     """What the start-up profile blows each image's or video's embeddings up to."""
 
