@@ -55,8 +55,8 @@ class Origin:
 class Rope:
     """One scaling of rotary positions as the config states it: its type, its factor, the length it was trained for.
 
-    keys: every name that it states, which is what engines look for in a type; factor only where it can be read. unread: a
-    factor that can't, as it stands, and what it is where that doesn't show.
+    factor: an int where it is written as one. keys: every name that it states, which is what engines look for in a type; factor
+    only where it can be read. unread: a factor that can't, as it stands, and what it is where that doesn't show.
     """
 
     kind: str

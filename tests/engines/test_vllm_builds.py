@@ -120,7 +120,8 @@ def test_telechat_s_yarn_is_yarn_since_0_30(release, taken):
         ({"rope_type": "yarn", "original_max_position_embeddings": 8192}, "factor"),
         ({"rope_type": "linear"}, "factor"),
         ({"rope_type": "mrope", **ORIGINAL}, "mrope_section"),
-        ({"rope_type": "dynamic"}, "alpha nor factor"),
+        ({"rope_type": "dynamic"}, "factor"),
+        ({"type": "dynamic", "alpha": 1000.0}, "factor"),
     ],
 )
 def test_rope_types_that_miss_what_they_need(rope, lacking):
@@ -134,7 +135,7 @@ def test_rope_types_that_miss_what_they_need(rope, lacking):
     [
         {"rope_type": "default", **ORIGINAL},
         {"rope_type": "dynamic", **ORIGINAL},
-        {"type": "dynamic", "alpha": 1000.0},
+        {"type": "dynamic", "alpha": 1000.0, "factor": 1.0},
         {"rope_type": "ntk", **ORIGINAL},
         {"rope_type": "proportional", **ORIGINAL},
         {"rope_type": "linear", "factor": 2.0},
@@ -147,6 +148,75 @@ def test_rope_types_that_miss_what_they_need(rope, lacking):
 )  # fmt: skip
 def test_rope_types_that_it_builds(rope):
     assert refusal(rotated(**rope)) is None
+
+
+@pytest.mark.parametrize(("release", "taken"), [((0, 23, 0), True), ((0, 24, 0), False)])
+def test_alpha_alone_is_no_dynamic_rotation_in_transformers_5(release, taken):
+    """0.24's wheel is the first to require it; vLLM 0.33: Missing required keys in `rope_parameters`: {'factor'}."""
+    assert (refusal(rotated(type="dynamic", alpha=1000.0), release=release) is None) is taken
+
+
+SCALED = {"max_position_embeddings": 131072, "original_max_position_embeddings": 4096}
+SU, MSCALES = {"type": "su", **FACTORS}, {"short_mscale": 1.0, "long_mscale": 1.0}
+MUST = "must be one of ['longrope']"
+LACKS = "for 'rope_type'='longrope': {'original_max_position_embeddings'}"
+
+
+@pytest.mark.parametrize(
+    ("family", "rope", "release", "said"),
+    [
+        # each but the earlier releases asked of vLLM 0.33 with the type's default sizes
+        ("phi3", SU, (0, 33, 0), LACKS),
+        ("phi3", SU, (0, 23, 0), None),
+        ("phi3", {**SU, "original_max_position_embeddings": 4096}, (0, 33, 0), None),
+        ("phi3", {**SU, "type": "longrope"}, (0, 33, 0), None),
+        ("phi3", {"rope_type": "yarn", "factor": 4.0}, (0, 33, 0), "long_factor and no short_factor"),
+        ("phi3", {"rope_type": "yarn", "factor": 4.0}, (0, 23, 0), None),
+        ("phi3", {"type": "linear", "factor": 4.0}, (0, 33, 0), MUST),
+        ("phi3", {"type": "dynamic", "factor": 4.0}, (0, 24, 0), MUST),
+        ("phi3", {"rope_type": "default"}, (0, 33, 0), None),
+        ("phi4_multimodal", SU, (0, 33, 0), LACKS),
+        ("phi4_multimodal", {"type": "linear", "factor": 4.0}, (0, 33, 0), MUST),
+        ("phimoe", {**SU, "type": "longrope"}, (0, 33, 0), "long_mscale and no short_mscale"),
+        ("phimoe", {**SU, **MSCALES, "type": "longrope"}, (0, 33, 0), None),
+        ("phimoe", {"rope_type": "default"}, (0, 33, 0), None),
+        ("llama", SU, (0, 33, 0), None),
+    ],
+)  # fmt: skip
+def test_phi_s_rotations_by_the_class_that_reads_them(family, rope, release, said):
+    model = read({**LLAMA, **SCALED, "rope_scaling": rope}, Origin("test", "test"))
+    error = refusal(replace(model, family=family), release=release)
+    assert (error is None) == (said is None)
+    assert said is None or said in error.problem.cause
+
+
+def test_an_old_name_of_longrope_is_to_be_replaced():
+    model = read({**LLAMA, **SCALED, "rope_scaling": SU}, Origin("test", "test"))
+    assert '"type": "longrope"' in refusal(replace(model, family="phi3")).problem.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "rope", "release", "taken"),
+    [
+        # vLLM 0.33: 'int' object is not iterable; linear_scaling_rope.py has the line in all releases that are judged
+        ("LlamaForCausalLM", {"type": "linear", "factor": 4}, (0, 33, 0), False),
+        ("LlamaForCausalLM", {"type": "linear", "factor": 4}, (0, 12, 0), False),
+        ("LlamaForCausalLM", {"type": "linear", "factor": 4}, (0, 11, 2), True),
+        ("LlamaForCausalLM", {"type": "linear", "factor": 4.0}, (0, 33, 0), True),
+        ("LlamaForCausalLM", {"type": "yarn", "factor": 4}, (0, 33, 0), True),
+        ("LlamaForCausalLM", {"type": "dynamic", "factor": 4}, (0, 33, 0), True),
+        ("LlamaForCausalLM", {"full_attention": {"rope_type": "linear", "factor": 8}}, (0, 33, 0), False),
+        # by the Transformers library's code, which takes any number: registered so, and not registered
+        ("Olmo2ForCausalLM", {"type": "linear", "factor": 4}, (0, 33, 0), True),
+        ("Olmo2ForCausalLM", {"type": "linear", "factor": 4}, (0, 25, 0), False),
+        ("HeliumForCausalLM", {"type": "linear", "factor": 4}, (0, 33, 0), True),
+    ],
+)
+def test_a_linear_factor_has_a_point(name, rope, release, taken):
+    model = read({**LLAMA, "architectures": [name], "rope_scaling": rope}, Origin("test", "test"))
+    error = refusal(model, release=release)
+    assert (error is None) is taken
+    assert taken or error.problem.hint.startswith(f'"factor": {8 if "full_attention" in rope else 4}.0 in')
 
 
 GLM = {

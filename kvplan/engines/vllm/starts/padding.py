@@ -11,30 +11,30 @@ from __future__ import annotations
 from kvplan.arch.model import Model
 from kvplan.arch.traits import PAD, stated
 from kvplan.engines.vllm.tables.architectures import classes
+from kvplan.engines.vllm.tables.library import by_library
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.versions import Version, text
 from kvplan.errors import NotServed
 
-PADDED: dict[str, tuple[Version, int | None]] = {
-    "ArceeForCausalLM": ((0, 32, 0), None),
-    "CwmForCausalLM": ((0, 32, 0), None),
-    "FlexOlmoForCausalLM": ((0, 29, 0), 100277),
-    "GlmForCausalLM": ((0, 32, 0), 151329),
-    "HunYuanDenseV1ForCausalLM": ((0, 29, 0), 0),
-    "HunYuanMoEV1ForCausalLM": ((0, 29, 0), 0),
-    "Jais2ForCausalLM": ((0, 32, 0), None),
-    "MellumForCausalLM": ((0, 32, 0), None),
-    "OlmoForCausalLM": ((0, 26, 0), 1),
-    "Olmo2ForCausalLM": ((0, 26, 0), 1),
-    "Olmo3ForCausalLM": ((0, 29, 0), 1),
-    "PhiForCausalLM": ((0, 32, 0), None),
-    "SeedOssForCausalLM": ((0, 32, 0), 1),
-    "SmolLM3ForCausalLM": ((0, 10, 1), 128004),
-    "Starcoder2ForCausalLM": ((0, 25, 0), None),
-    "VaultGemmaForCausalLM": ((0, 27, 0), 0),
+PADDED: dict[str, int | None] = {
+    "ArceeForCausalLM": None,
+    "CwmForCausalLM": None,
+    "FlexOlmoForCausalLM": 100277,
+    "GlmForCausalLM": 151329,
+    "HunYuanDenseV1ForCausalLM": 0,
+    "HunYuanMoEV1ForCausalLM": 0,
+    "Jais2ForCausalLM": None,
+    "MellumForCausalLM": None,
+    "OlmoForCausalLM": 1,
+    "Olmo2ForCausalLM": 1,
+    "Olmo3ForCausalLM": 1,
+    "PhiForCausalLM": None,
+    "SeedOssForCausalLM": 1,
+    "SmolLM3ForCausalLM": 128004,
+    "Starcoder2ForCausalLM": None,
+    "VaultGemmaForCausalLM": 0,
 }
-"""Classes that vLLM runs through the Transformers library and whose embedding there is told: since when, and the token of
-configs that say nothing."""
+"""Classes whose embedding in the Transformers library is told, and the token of configs that say nothing."""
 
 
 def check(model: Model, rules: Rules) -> None:
@@ -55,9 +55,9 @@ def check(model: Model, rules: Rules) -> None:
 def _token(model: Model, release: Version) -> int | None:
     """The token that the embedding is told of, where it is known."""
     name = next((name for name in classes(model) if name in PADDED), None)
-    if name is None or release < PADDED[name][0]:
+    if name is None or not by_library(model, release):
         return None
     said = stated(model.traits, PAD)
     if said is None:
-        return PADDED[name][1]
+        return PADDED[name]
     return int(said) if said.removeprefix("-").isdecimal() else None

@@ -9,8 +9,11 @@ original_max_position_embeddings in.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kvplan.arch.model import Model, Rope
 from kvplan.arch.traits import NO_ROPE_TYPE, TWO_ROPE_TYPES, UNROTATED
+from kvplan.engines.vllm.tables.library import FIFTH, by_library
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.versions import Version, text
 from kvplan.errors import NotServed
@@ -20,6 +23,8 @@ JUDGED: Version = (0, 12, 0)
 
 FACTOR = frozenset({"factor"})
 FACTORS = frozenset({"long_factor", "short_factor"})
+ORIGINAL = frozenset({"original_max_position_embeddings"})
+MSCALES = frozenset({"long_mscale", "short_mscale"})
 
 NEEDED: dict[str, frozenset[str]] = {
     **dict.fromkeys(("default", "proportional", "mllama4", "openpangu"), frozenset[str]()),
@@ -42,7 +47,25 @@ CONVERTED = {"xdrope": ((0, 30, 0), "hunyuan_vl")}
 every class has them."""
 
 EITHER = {"dynamic": FACTOR | {"alpha"}}
-"""By type, names of which one must be stated."""
+"""By type, names of which one must be stated, before Transformers 5: that wants a factor beside alpha."""
+
+PHI3 = {"default": frozenset[str](), "longrope": FACTORS, "su": FACTORS | ORIGINAL, "yarn": FACTORS}
+OF_A_TYPE = {"phi3": PHI3, "phi4_multimodal": PHI3}
+"""By type of model, all rotations that its class of Transformers 5 takes, and what each must state. Their su and yarn are longrope
+under an old name, and only the new name has its original length looked for beside the rotation.
+
+Source: transformers 5.19 models/phi3/configuration_phi3.py, models/phi4_multimodal; asked of vLLM 0.33.
+"""
+
+OF_A_TYPE_TOO = {"phimoe": MSCALES}
+"""By type of model, what every rotation but the default one must state too. Source: models/phimoe/configuration_phimoe.py."""
+
+
+class Fault(NamedTuple):
+    """Why a rotation isn't built, and what to write instead."""
+
+    cause: str
+    hint: str = "its rope_scaling (or rope_parameters) as published, null where the model is used at its own length"
 
 
 def check(model: Model, rules: Rules) -> None:
@@ -52,22 +75,21 @@ def check(model: Model, rules: Rules) -> None:
     """
     if rules.version < JUDGED or UNROTATED in model.traits:
         return
-    missing = _untyped(model) or next(
-        filter(None, (_missing(rope, model, rules) for rope in model.context.ropes)), None
-    )
-    if missing is not None:
+    fault = _untyped(model) or next(filter(None, (_fault(rope, model, rules) for rope in model.context.ropes)), None)
+    if fault is not None:
         raise NotServed(
             f"vLLM {text(rules.version)} can't build the rotary positions of {model.origin.id}",
-            cause=missing,
-            hint="its rope_scaling (or rope_parameters) as published, null where the model is used at its own length, "
-            "or --engine ideal",
+            cause=fault.cause,
+            hint=f"{fault.hint}, or --engine ideal",
         )
 
 
-def _untyped(model: Model) -> str | None:
+def _untyped(model: Model) -> Fault | None:
     if TWO_ROPE_TYPES in model.traits:
-        return "Found conflicts between its rope_type (modern field) and type (legacy field): you should only specify one of them"
-    return "Unknown RoPE scaling type None" if NO_ROPE_TYPE in model.traits else None
+        return Fault(
+            "Found conflicts between its rope_type (modern field) and type (legacy field): you should only specify one of them"
+        )
+    return Fault("Unknown RoPE scaling type None") if NO_ROPE_TYPE in model.traits else None
 
 
 def _anothers(rope: Rope, model: Model, rules: Rules) -> bool:
@@ -76,17 +98,48 @@ def _anothers(rope: Rope, model: Model, rules: Rules) -> bool:
     return rules.version >= since and not model.whole.startswith(whose)
 
 
-def _missing(rope: Rope, model: Model, rules: Rules) -> str | None:
+def _fault(rope: Rope, model: Model, rules: Rules) -> Fault | None:
     if rope.kind not in NEEDED or rules.version < SINCE.get(rope.kind, JUDGED) or _anothers(rope, model, rules):
-        return f"Unknown RoPE scaling type {rope.kind}"
-    lacking = sorted(NEEDED[rope.kind].difference(rope.keys))
+        return Fault(f"Unknown RoPE scaling type {rope.kind}")
+    return _lacking(rope, model, rules) or _whole(rope, model, rules)
+
+
+def _lacking(rope: Rope, model: Model, rules: Rules) -> Fault | None:
+    """What the rotation doesn't state, or a type that the model's class doesn't take."""
+    fifth = rules.version >= FIFTH
+    taken = OF_A_TYPE.get(model.family) if fifth else None
+    if taken is not None and rope.kind not in taken:
+        return Fault(f"`rope_parameters`'s type field must be one of ['longrope'], got {rope.kind}")
+    needed = NEEDED[rope.kind] if taken is None else taken[rope.kind]
+    either = EITHER.get(rope.kind, frozenset())
+    if fifth:
+        needed |= (either & FACTOR) | (
+            OF_A_TYPE_TOO.get(model.family, frozenset()) if rope.kind != "default" else frozenset()
+        )
+    lacking = sorted(needed.difference(rope.keys))
     if "factor" in lacking and rope.unread is not None:
-        return f"its rope type {rope.kind} states the factor {rope.unread}, where a number above 0 is needed"
+        return Fault(f"its rope type {rope.kind} states the factor {rope.unread}, where a number above 0 is needed")
+    if ORIGINAL.issuperset(lacking) and lacking:
+        return Fault(
+            f"Missing required keys in `rope_parameters` for 'rope_type'='longrope': {{'{lacking[0]}'}}; its rope type is "
+            f"{rope.kind}, an old name of it",
+            '"type": "longrope" in its rope_scaling',
+        )
     if lacking:
-        return f"its rope type {rope.kind} states no {' and no '.join(lacking)}"
-    either = EITHER.get(rope.kind)
-    return (
-        f"its rope type {rope.kind} states neither {' nor '.join(sorted(either))}"
-        if either and not either.intersection(rope.keys)
-        else None
+        return Fault(f"its rope type {rope.kind} states no {' and no '.join(lacking)}")
+    if either and either.isdisjoint(rope.keys):
+        return Fault(f"its rope type {rope.kind} states neither {' nor '.join(sorted(either))}")
+    return None
+
+
+def _whole(rope: Rope, model: Model, rules: Rules) -> Fault | None:
+    """A linear rotation's factor without a point, which vLLM's own class takes for a list.
+
+    Source: layers/rotary_embedding/linear_scaling_rope.py of 0.12 to 0.33, isinstance(scaling_factors, float).
+    """
+    if rope.kind != "linear" or not isinstance(rope.factor, int) or by_library(model, rules.version):
+        return None
+    return Fault(
+        f"'int' object is not iterable: its rope type linear states the factor {rope.factor}, where a number with a point is needed",
+        f'"factor": {rope.factor}.0 in its rope_scaling (or rope_parameters)',
     )
