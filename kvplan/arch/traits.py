@@ -21,7 +21,7 @@ NAMELESS = "nameless"
 """The config as a whole names no class; a part of it may, which engines don't ask."""
 
 LISTED_INDEXERS = "listed_indexers"
-"""Which layers have an indexer is said by indexer_types alone, which vLLM doesn't read. Source: vLLM 0.33 models/deepseek_v2.py."""
+"""Which layers have an indexer is said by indexer_types alone, which few of vLLM's classes read. Source: vLLM 0.33 models/deepseek_v2.py."""
 
 GPTQ_ORDER = "gptq_order"
 """GPTQ weights whose groups are in the order of activations: desc_act with groups shorter than a row."""

@@ -306,6 +306,79 @@ def test_layers_of_sparse_latents_that_a_list_alone_excuses_have_an_indexer_here
     assert listed.stages[0] - rated.stages[0] == 3 * indexer
 
 
+def test_hy_v4_reads_the_list():
+    """vLLM 0.33 of the type's default sizes, 34 layers: an indexer where the list says full, in 40 GiB."""
+    sizes = {
+        "model_type": "hy_v4", "architectures": ["HYV4ForCausalLM"], "hidden_size": 2816, "num_hidden_layers": 34,
+        "num_attention_heads": 32, "num_key_value_heads": 32, "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_nope_head_dim": 192,
+        "qk_rope_head_dim": 64, "v_head_dim": 256, "index_head_dim": 128, "index_n_heads": 16, "index_topk": 2048,
+        "vocab_size": 120832, "max_position_embeddings": 262144, "torch_dtype": "bfloat16", "n_routed_experts": 256,
+        "moe_intermediate_size": 768, "num_experts_per_tok": 8, "n_shared_experts": 1, "intermediate_size": 6912,
+        "indexer_types": ["full", "full", "shared", "shared", *(["shared", "full", "shared", "shared"] * 7), "shared", "full"],
+    }  # fmt: skip
+    model = read(sizes, Origin("a checkpoint", "a test"))
+    kv, card = parse_kv_format("bf16"), load_gpu("h100")
+    made = Vllm().start(Setup(model, card, Parallel(), kv, Options(), 262144)).made
+    found = allocate.pool(made, 40 * GIB)
+    assert made.stages == (2_591_232,)
+    assert (found.blocks, found.tokens) == (16_575, 1_060_800)
+
+
+ZAYA = {
+    "model_type": "zaya", "architectures": ["ZayaForCausalLM"], "hidden_size": 2048, "num_hidden_layers": 40, "num_attention_heads": 8,
+    "num_key_value_heads": 2, "head_dim": 128, "moe_intermediate_size": 2048, "num_experts": 16, "num_experts_per_tok": 1,
+    "router_hidden_size": 256, "cca_time0": 2, "cca_time1": 2, "vocab_size": 262272, "max_position_embeddings": 131072,
+    "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        {"layer_types": ["hybrid"] * 40},
+        {"layer_types": ["hybrid", "hybrid_sliding"] * 20, "sliding_window": 1024},
+    ],
+)
+def test_the_transformers_backend_allocates_no_states(kinds):
+    """vLLM 0.33, TransformersMoEForCausalLM: 40 full layers of 16,384 bytes a block, 8 requests in 40 GiB."""
+    model = read({**ZAYA, **kinds}, Origin("a checkpoint", "a test"))
+    kv, card = parse_kv_format("bf16"), load_gpu("h100")
+    found = allocate.pool(Vllm().start(Setup(model, card, Parallel(), kv, Options(), 131072)).made, 40 * GIB)
+    assert (found.blocks, found.tokens) == (65_536, 1_048_576)
+
+
+ATTENTION_ALONE = {**LLAMA, "head_dim": 128, "layer_types": ["full_attention"] * 4}
+QWEN = {
+    "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_key_head_dim": 128, "linear_value_head_dim": 128,
+    "linear_conv_kernel_dim": 4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "whole", "name", "version", "said"),
+    [
+        # of a config in parts vLLM sees no list: 0.33 gives blocks of 576 tokens and more where there are no states
+        ("qwen3_5_text", "qwen3_5", "Qwen3_5ForCausalLM", (0, 33, 0), "aligns blocks"),
+        ("qwen3_5_text", "qwen3_5", "Qwen3_5ForConditionalGeneration", (0, 17, 0), "aligns blocks"),
+        ("qwen3_5_text", "qwen3_5_text", "Qwen3_5ForCausalLM", (0, 33, 0), None),
+        ("qwen3_next", "qwen3_next", "Qwen3NextForCausalLM", (0, 33, 0), None),
+        ("qwen3_next", "qwen3_next", "Qwen3NextForCausalLM", (0, 11, 1), None),
+        ("qwen3_next", "qwen3_next", "Qwen3NextForCausalLM", (0, 11, 0), "aligns blocks"),
+        ("olmo_hybrid", "olmo_hybrid", "OlmoHybridForCausalLM", (0, 33, 0), "at least one 'linear_attention' layer"),
+    ],
+)
+def test_a_hybrid_class_without_a_state(kind, whole, name, version, said):
+    part = {**ATTENTION_ALONE, **QWEN, "model_type": kind, "architectures": [name]}
+    config = part if kind == whole else {"model_type": whole, "architectures": [name], "text_config": part}
+    model = read(config, Origin("a checkpoint", "a test"))
+    if said is None:
+        assert started(model, "h100", version=version).block == 16
+    else:
+        with pytest.raises(Unsupported) as error:
+            started(model, "h100", version=version)
+        assert said in error.value.problem.cause
+
+
 def test_a_hybrid_of_states_alone_is_still_a_hybrid():
     """Prefix caching is on: a request holds its state, the one before and what a prefill exports."""
     granite = load_model("granite-4.0-h-tiny")

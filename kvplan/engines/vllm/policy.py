@@ -13,7 +13,7 @@ from kvplan.engines.vllm.formats import used_format
 from kvplan.engines.vllm.memory import adapters
 from kvplan.engines.vllm.settings import settings
 from kvplan.engines.vllm.started import Started
-from kvplan.engines.vllm.starts import lengths, own_drafts, served, shares, text_alone
+from kvplan.engines.vllm.starts import lengths, library, own_drafts, served, shares, text_alone
 from kvplan.engines.vllm.starts.devices import platform_of
 from kvplan.engines.vllm.starts.refusals import lacks_experts
 from kvplan.engines.vllm.starts.stated import contradicted
@@ -89,7 +89,7 @@ class Vllm:
 
         Raises: UsageError, CannotSplit, Unsupported where vLLM would not start whatever the memory.
         """
-        setup = text_alone.served(setup, self.release)
+        setup = library.served(text_alone.served(setup, self.release), self.release)
         model, gpu, held = setup.model, setup.gpu, rules(self.release)
         kv = used_format(model, setup.kv, gpu)
         if gpu is not None:

@@ -11,6 +11,7 @@ from kvplan.arch.traits import LISTED_INDEXERS
 from kvplan.engines.vllm.tables.architectures import (
     ALTERNATES,
     EXPANDED_LATENT,
+    LISTS_INDEXERS,
     PAGED_STREAMS,
     SHARES_CACHE,
     classes,
@@ -115,7 +116,7 @@ INTERLEAVED = frozenset({"full_attention", "sliding_attention"})
 
 def _shared_indexer(model: Model) -> Indexer | None:
     """The indexer that every sparse latent has here though the config lets some reuse an earlier layer's choice."""
-    if LISTED_INDEXERS not in model.traits:
+    if LISTED_INDEXERS not in model.traits or named(model, LISTS_INDEXERS):
         return None
     caches = (cache for cache, _ in model.distinct if isinstance(cache, Latent))
     return next((cache.indexer for cache in caches if cache.indexer is not None), None)

@@ -22,6 +22,7 @@ from kvplan.engines.vllm.starts import (
     activations,
     encoders,
     glm,
+    hybrids,
     lengths,
     loaders,
     negative,
@@ -81,6 +82,7 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     quantizers.check(model, rules)
     loaders.check(model, rules, gpu)
     ratios.check(model, rules)
+    hybrids.check(model, rules)
     rotations.check(model, rules)
     negative.check(model, rules)
     lengths.check(model, rules)

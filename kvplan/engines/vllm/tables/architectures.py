@@ -82,6 +82,9 @@ SEE_BOTH_WAYS = (
 
 Source: transformers_utils/model_arch_config_convertor.py is_mm_prefix_lm."""
 
+LISTS_INDEXERS = ("HYV4ForCausalLM",)
+"""Classes that read indexer_types: a layer listed as "shared" has no indexer. Source: models/hy_v4/nvidia/attention.py of 0.29 to 0.33."""
+
 DRAFT_LIKE_FIRST = (
     "Exaone4_5_ForConditionalGeneration", "Exaone4_5ForConditionalGeneration", "ExaoneMoeForCausalLM", "ExaoneMoEForCausalLM",
 )  # fmt: skip
