@@ -75,8 +75,11 @@ UNDRAFTED = "undrafted"
 """Its tokens are drafted by no layers: not by another model's, nor by its own. Nobody's config says so: kvplan.arch.extras."""
 
 OTHER_STATE = "other_state"
-"""Heads of a state whose sizes, as stated or by the type's class, aren't those of its inner width: num_heads x head_dim isn't
+"""Heads of a state whose sizes, as stated or by the type's class, aren't those of its inner width: heads x their size isn't
 expand x hidden_size."""
+
+UNLISTED = "unlisted"
+"""The list of its layers that the type's class asks for isn't there, or what would stand for it can't be computed with."""
 
 TEXT_ALONE = "text_alone"
 """Its towers are left out, as nothing but text is served. Nobody's config says so: kvplan.arch.extras."""

@@ -37,6 +37,7 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (known.TWO_ROPE_TYPES, any(map(_typed_twice, _scalings(fields)))),
         (known.NO_ROPE_TYPE, any(each.get("rope_type", each.get("type", "")) is None for each in _scalings(fields))),
         (known.OTHER_STATE, _sized_apart(fields)),
+        (known.UNLISTED, _unlisted(fields)),
         (known.UNROTATED, fields.model_type in rope.WITHOUT),
         (known.OTHER_ACTIVATION, _other_activation(fields)),
         (known.OWN_CODE, _brings_code(fields)),
@@ -57,16 +58,39 @@ def _values(fields: Fields) -> Iterator[str]:
             yield f"{field}={fields.node[name]}"
 
 
+STATE_SIZES = {
+    "mamba2": ("expand", "num_heads", "head_dim", ""),
+    "granitemoehybrid": ("mamba_expand", "mamba_n_heads", "mamba_d_head", ""),
+    "bamba": ("mamba_expand", "mamba_n_heads", "mamba_d_head", ""),
+    "falcon_h1": ("mamba_expand", "mamba_n_heads", "mamba_d_head", "mamba_d_ssm"),
+}
+"""By type, what a state's inner width is a multiple of the hidden size by, its heads, their size, and the width itself where it may
+be stated. Source: transformers 5.19 validate_architecture of models/mamba2, granitemoehybrid, bamba, falcon_h1."""
+
+
 def _sized_apart(fields: Fields) -> bool:
-    """Source: transformers 5.19 models/mamba2/configuration_mamba2.py validate_architecture."""
-    if fields.model_type != "mamba2":
+    """Whether heads of a state don't fill its inner width; "auto" is the size with which they do."""
+    names = STATE_SIZES.get(fields.model_type)
+    if names is None:
         return False
-    sizes = [
-        fields.node.get(name, fields.defaults.value(name))
-        for name in ("hidden_size", "expand", "num_heads", "head_dim")
-    ]
-    hidden, expand, heads, dim = (size if isinstance(size, int) else 0 for size in sizes)
-    return hidden * expand != heads * dim
+    said = [fields.node.get(name, fields.defaults.values.get(name)) for name in ("hidden_size", *names)]
+    hidden, expand, heads, dim, width = (size if isinstance(size, int) else 0 for size in said)
+    inner = width or hidden * expand
+    return said[3] != "auto" and inner != heads * dim
+
+
+LISTS = {"kimi_linear": "linear_attn_config", "lfm2_moe": "layer_types"}
+PATTERNED = ("exaone4", "exaone4_5_text", "exaone_moe")
+"""Types whose layers are in a list that nothing else stands for; and those that count by sliding_window_pattern without one, where
+that is a number and there is a window. Source: vLLM 0.33 transformers_utils/configs/kimi_linear.py, models/lfm2_moe.py;
+transformers 5.19 models/exaone4/configuration_exaone4.py, exaone_moe."""
+
+
+def _unlisted(fields: Fields) -> bool:
+    node, kind = fields.node, fields.model_type
+    if kind in PATTERNED and node.get("layer_types") is None:
+        return isinstance(node.get("sliding_window_pattern"), str) or node.get("sliding_window", 1) is None
+    return kind in LISTS and node.get(LISTS[kind]) is None
 
 
 def _scalings(fields: Fields) -> list[Mapping[str, Any]]:

@@ -13,7 +13,7 @@ from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.policy import Vllm
-from kvplan.errors import KvplanError, Unsupported, UsageError
+from kvplan.errors import KvplanError, NotServed, Unsupported, UsageError
 from kvplan.families import read
 from kvplan.sources.models import load_document, load_model
 
@@ -387,3 +387,105 @@ def test_heads_of_a_mamba_fill_its_width(heads, taken):
     error = refusal(read({**mamba, **heads}, Origin("test", "test")))
     assert (error is None) is taken
     assert taken or "must equal num_heads * head_dim" in error.problem.cause
+
+
+def test_a_mamba_that_isn_t_filled_is_vllm_s_no():
+    mamba = {
+        "model_type": "mamba2",
+        "architectures": ["Mamba2ForCausalLM"],
+        "hidden_size": 512,
+        "num_hidden_layers": 2,
+        "vocab_size": 128,
+    }
+    assert isinstance(refusal(read({**mamba, "state_size": 128}, Origin("test", "test"))), NotServed)
+
+
+GRANITE = {
+    "model_type": "granitemoehybrid", "architectures": ["GraniteMoeHybridForCausalLM"], "num_hidden_layers": 2, "hidden_size": 512,
+    "num_attention_heads": 4, "vocab_size": 100, "shared_intermediate_size": 128, "max_position_embeddings": 32768,
+    "layer_types": ["mamba", "attention"], "mamba_n_heads": 16, "mamba_d_head": 64, "mamba_d_state": 128, "mamba_expand": 2,
+    "mamba_n_groups": 1, "mamba_d_conv": 4, "num_local_experts": 0, "num_experts_per_tok": 0,
+}  # fmt: skip
+FALCON = {
+    "model_type": "falcon_h1", "architectures": ["FalconH1ForCausalLM"], "num_hidden_layers": 2, "hidden_size": 512,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 100, "intermediate_size": 128, "max_position_embeddings": 32768,
+    "mamba_d_ssm": 768, "mamba_n_heads": 12, "mamba_d_head": 64, "mamba_d_state": 128, "mamba_expand": 2, "mamba_n_groups": 1,
+    "mamba_d_conv": 4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "changed", "taken"),
+    [
+        # each kind asked of vLLM 0.33: The dimensions for the Mamba head state do not match the model intermediate_size
+        (GRANITE, {}, True),
+        (GRANITE, {"mamba_d_head": 32}, False),
+        (GRANITE, {"mamba_d_head": "auto"}, True),
+        (FALCON, {}, True),
+        (FALCON, {"mamba_d_ssm": None}, False),
+        (FALCON, {"mamba_d_ssm": None, "mamba_n_heads": 16}, True),
+    ],
+)
+def test_heads_of_a_hybrid_s_state_fill_its_width(config, changed, taken):
+    error = refusal(read({**config, **changed}, Origin("test", "test")))
+    assert (error is None) is taken
+    assert taken or (isinstance(error, NotServed) and "mamba_n_heads x mamba_d_head" in error.problem.cause)
+
+
+EXAONE = {
+    **LLAMA, "model_type": "exaone4", "architectures": ["Exaone4ForCausalLM"], "num_hidden_layers": 4, "num_key_value_heads": 2,
+    "sliding_window": 4096, "sliding_window_pattern": "LLLG",
+}  # fmt: skip
+LISTED = {"layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"]}
+
+
+@pytest.mark.parametrize(
+    ("changed", "taken"),
+    [
+        # asked of vLLM 0.33: unsupported operand type(s) for %: 'int' and 'str'; integer modulo by zero
+        ({}, False),
+        (LISTED, True),
+        ({"sliding_window_pattern": 4}, True),
+        ({"sliding_window": None}, False),
+        ({"sliding_window": None, "layer_types": ["full_attention"] * 4}, True),
+    ],
+)
+def test_exaone_s_pattern_in_letters_stands_for_no_list(changed, taken):
+    error = refusal(read({**EXAONE, **changed}, Origin("test", "test")))
+    assert (error is None) is taken
+    assert taken or '"layer_types"' in error.problem.hint
+
+
+KIMI = {
+    "model_type": "kimi_linear", "architectures": ["KimiLinearForCausalLM"], "num_hidden_layers": 4, "hidden_size": 512,
+    "num_attention_heads": 4, "vocab_size": 100, "intermediate_size": 128, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64, "v_head_dim": 128, "model_max_length": 32768, "num_experts": 0,
+}  # fmt: skip
+LINEAR = {
+    "kda_layers": [1, 2, 3],
+    "full_attn_layers": [4],
+    "num_heads": 4,
+    "head_dim": 128,
+    "short_conv_kernel_size": 4,
+}
+LFM = {
+    "model_type": "lfm2_moe", "architectures": ["Lfm2MoeForCausalLM"], "num_hidden_layers": 4, "hidden_size": 512,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 100, "intermediate_size": 128, "moe_intermediate_size": 64,
+    "num_experts": 8, "num_experts_per_tok": 2, "num_dense_layers": 1, "conv_L_cache": 3, "max_position_embeddings": 32768,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        # asked of vLLM 0.33: 'NoneType' object is not subscriptable
+        (KIMI, "linear_attn_config"),
+        ({**KIMI, "linear_attn_config": LINEAR}, None),
+        ({**LFM, "full_attn_idxs": [1, 3]}, "layer_types"),
+        ({**LFM, "layer_types": ["conv", "full_attention", "conv", "full_attention"]}, None),
+    ],
+)
+def test_hybrids_list_their_layers(config, field):
+    error = refusal(read(config, Origin("test", "test")))
+    assert (error is None) == (field is None)
+    assert field is None or error.problem.hint.startswith(f'"{field}" as published')

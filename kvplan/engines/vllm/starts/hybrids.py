@@ -31,10 +31,7 @@ HYBRIDS = (
 )  # fmt: skip
 """Classes with IsHybrid, of any release."""
 
-NEED_ONE = {
-    "OlmoHybridForCausalLM": "OLMoHybrid expects at least one 'linear_attention' layer",
-    "Zamba2ForCausalLM": "AssertionError, as its layers of attention are found between layers of states",
-}
+NEED_ONE = {"OlmoHybridForCausalLM": "OLMoHybrid expects at least one 'linear_attention' layer"}
 """Classes that aren't built without a layer of states, and what is said. Asked of vLLM 0.33."""
 
 EXCUSED: Version = (0, 11, 1)

@@ -11,7 +11,7 @@ from itertools import accumulate
 from kvplan.arch.formats import FORMATS, PAIRS, Format, KvFormat, parse_kv_format
 from kvplan.arch.layers import Attention, Latent, Recurrent
 from kvplan.arch.model import DESCRIBED, Model
-from kvplan.arch.traits import FP8_SCALES, GPTQ_ORDER, NOT_IN_16_BIT, OTHER_STATE
+from kvplan.arch.traits import FP8_SCALES, GPTQ_ORDER, NOT_IN_16_BIT
 from kvplan.engines.base import Refusal
 from kvplan.engines.vllm.blocks.backends import capability
 from kvplan.engines.vllm.blocks.built import INTERLEAVED
@@ -31,6 +31,7 @@ from kvplan.engines.vllm.starts import (
     quantizers,
     ratios,
     rotations,
+    unread,
     words,
 )
 from kvplan.engines.vllm.tables.architectures import (
@@ -89,7 +90,7 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     glm.check(model, rules)
     activations.check(model, rules)
     padding.check(model, rules)
-    _state(model, rules)
+    unread.check(model, rules)
     _experts(model, settings)
     _heads(model, settings)
     _pipeline(model, settings)
@@ -340,17 +341,6 @@ def _prefill(model: Model, rules: Rules) -> None:
                 f"{sizes[0]}, qk_rope_head_dim={sizes[1]}, v_head_dim={sizes[2]})",
                 hint="--engine ideal",
             )
-
-
-def _state(model: Model, rules: Rules) -> None:
-    """Source: transformers 5.19 models/mamba2/configuration_mamba2.py validate_architecture."""
-    if OTHER_STATE in model.traits:
-        raise Unsupported(
-            f"vLLM {text(rules.version)} can't read the config of {model.origin.id}",
-            cause="Inconsistent configuration: hidden_size * expand must equal num_heads * head_dim (128, 64 and 2 where "
-            "num_heads, head_dim and expand aren't stated)",
-            hint="num_heads, head_dim and expand as published, or --engine ideal",
-        )
 
 
 def _length(model: Model, settings: Settings, rules: Rules) -> None:

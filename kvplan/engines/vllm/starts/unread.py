@@ -1,0 +1,50 @@
+"""Configs that no model is made of: dimensions that don't agree, a list that isn't there.
+
+Source: transformers 5.19 configuration_*.py of the types; vLLM 0.33 transformers_utils/configs/kimi_linear.py, models/lfm2_moe.py.
+"""
+
+from __future__ import annotations
+
+from kvplan.arch.model import Model
+from kvplan.arch.traits import OTHER_STATE, UNLISTED
+from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.engines.vllm.tables.versions import text
+from kvplan.errors import NotServed
+
+SIZES = {
+    "mamba2": "Inconsistent configuration: hidden_size * expand must equal num_heads * head_dim (128, 64 and 2 where num_heads, "
+    "head_dim and expand aren't stated)"
+}
+MAMBA_SIZES = (
+    "The dimensions for the Mamba head state do not match the model intermediate_size: mamba_n_heads x mamba_d_head isn't "
+    "mamba_expand x hidden_size (mamba_d_ssm where that is stated)"
+)
+"""What is said of heads of a state that don't fill its inner width, by type and of all others."""
+
+LISTS = {"kimi_linear": "linear_attn_config"}
+USUAL_LIST = "layer_types"
+"""The field with the list of layers, by type and of all others."""
+
+
+def check(model: Model, rules: Rules) -> None:
+    """Nothing, if the config is taken.
+
+    Raises: NotServed.
+    """
+    what = f"vLLM {text(rules.version)} can't read the config of {model.origin.id}"
+    if OTHER_STATE in model.traits:
+        names = (
+            "num_heads, head_dim and expand"
+            if model.family in SIZES
+            else "mamba_n_heads, mamba_d_head and mamba_expand"
+        )
+        raise NotServed(
+            what, cause=SIZES.get(model.family, MAMBA_SIZES), hint=f"{names} as published, or --engine ideal"
+        )
+    if UNLISTED in model.traits:
+        field = LISTS.get(model.family, USUAL_LIST)
+        raise NotServed(
+            what,
+            cause=f"it doesn't state {field}, and {model.family} isn't built from what it says of its layers instead",
+            hint=f'"{field}" as published in its config.json, or --engine ideal',
+        )
