@@ -13,12 +13,12 @@ from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.memory import adapters
 from kvplan.engines.vllm.policy import Vllm
-from kvplan.engines.vllm.starts import quantizers, served
+from kvplan.engines.vllm.starts import nameless, quantizers, served
 from kvplan.engines.vllm.tables.changes import rules
 from kvplan.engines.vllm.tables.spans import holds
 from kvplan.engines.vllm.tables.unregistered import RUNS_IN
 from kvplan.engines.vllm.tables.versions import parse
-from kvplan.errors import Unsupported, UsageError
+from kvplan.errors import NotServed, Unsupported, UsageError
 from kvplan.families import read
 from kvplan.sources.models import load_model
 
@@ -416,3 +416,30 @@ def test_ends_of_classes_whose_base_is_named_otherwise(name, version, ends):
     adapters.check(model, Options(max_loras=1), release)
     assert adapters.adapted_ends(model, release) == ends
     assert not adapters.unsure_ends(model, release)
+
+
+@pytest.mark.parametrize(
+    ("whole", "written"),
+    [
+        # asked of vLLM 0.33, which runs these with --runner pooling --convert embed
+        ("phi3", "Phi3ForCausalLM"), ("qwen3_vl", "Qwen3VLForConditionalGeneration"), ("mistral3", "Mistral3ForConditionalGeneration"),
+        ("gemma4", "Gemma4ForConditionalGeneration"), ("qwen3", "Qwen3ForCausalLM"),
+        # registered to generate text under the base class's name
+        ("llama", None), ("mistral", None), ("qwen2", None), ("gemma2", None),
+    ],
+)  # fmt: skip
+def test_a_config_without_a_class_is_an_embedder_s(whole, written):
+    model = replace(read({**SMALL, "model_type": "llama"}, Origin("a checkpoint", "a test")), whole=whole)
+    said = nameless.caution(model, RUNS_IN)
+    assert (said is None) == (written is None)
+    assert written is None or f'"architectures": ["{written}"]' in said
+    assert nameless.caution(replace(model, traits=(), architectures=("LlamaForCausalLM",)), RUNS_IN) is None
+
+
+def test_an_embedder_that_nothing_is_known_of_is_not_called_refused():
+    model = replace(read({**SMALL, "model_type": "llama"}, Origin("a checkpoint", "a test")), whole="qwen3_vl_text")
+    with pytest.raises(
+        Unsupported, match=r"kvplan doesn't know whether vLLM 0\.33\.0 runs Qwen3VLTextModel"
+    ) as refused:
+        served.check(model, RUNS_IN)
+    assert not isinstance(refused.value, NotServed)

@@ -19,7 +19,7 @@ from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.tables.architectures import image_prefix
 from kvplan.engines.vllm.tables.changes import rules
 from kvplan.engines.vllm.tables.versions import parse
-from kvplan.errors import Unsupported, UsageError
+from kvplan.errors import KvplanError, NotServed, Unsupported, UsageError
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
 from kvplan.units import MIB
@@ -105,6 +105,25 @@ def test_a_class_that_builds_its_embedder_nevertheless_is_refused_and_limits_lea
     assert "Gemma4UnifiedForConditionalGeneration" in error.value.problem.cause
     every = Options(no_media=("audio", "image", "video"))
     assert weights(UNIFIED, options=every) == weights(UNIFIED, options=Options())
+
+
+def refused(name: str) -> KvplanError:
+    with pytest.raises(Unsupported) as error:
+        started(replace(load_model("gemma-3-27b"), architectures=(name,), traits=()))
+    return error.value
+
+
+def test_a_class_that_is_gone_is_not_asked_for_its_towers():
+    """vLLM registers Grok1ForCausalLM from 0.14.0 to 0.24.0."""
+    error = refused("Grok1ForCausalLM")
+    assert isinstance(error, NotServed)
+    assert error.problem.hint == "--engine vllm@0.24.0"
+
+
+def test_a_class_that_the_backend_runs_now_left_them_out_until_then():
+    error = refused("AyaVisionForConditionalGeneration")
+    assert "doesn't know whether vLLM 0.33.0 leaves the towers" in error.problem.what
+    assert "did until 0.24.0; 0.33.0 runs it through its Transformers backend" in error.problem.cause
 
 
 def test_a_model_that_only_reads_has_nothing_to_leave_out():

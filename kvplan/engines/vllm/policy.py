@@ -89,12 +89,12 @@ class Vllm:
 
         Raises: UsageError, CannotSplit, Unsupported where vLLM would not start whatever the memory.
         """
+        served.check(setup.model, self.release, verified=self.verified)
         setup = library.served(text_alone.served(setup, self.release), self.release)
         model, gpu, held = setup.model, setup.gpu, rules(self.release)
         kv = used_format(model, setup.kv, gpu)
         if gpu is not None:
             platform_of(gpu, self.release)
-        served.check(model, self.release, verified=self.verified)
         adapters.check(model, setup.options, self.release)
         shares.check(setup.options, self.release)
         own_drafts.check(model, setup.options, self.release, verified=self.verified)

@@ -10,7 +10,7 @@ from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks.drafts import has_drafts
 from kvplan.engines.vllm.memory.alone import alone
 from kvplan.engines.vllm.settings import Settings, has_state, keeps_ends
-from kvplan.engines.vllm.starts import quantizers, served
+from kvplan.engines.vllm.starts import nameless, quantizers, served
 from kvplan.engines.vllm.tables.items import longest_whole
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.versions import text
@@ -22,6 +22,7 @@ def cautions(setup: Setup, settings: Settings, rules: Rules) -> tuple[str, ...]:
     model = setup.model
     said = (
         served.doubt(model, rules.version),
+        nameless.caution(model, rules.version),
         _short_steps(model, settings, rules),
         _deprecated(model, rules),
         _guesses(model, settings),

@@ -12,7 +12,14 @@ from __future__ import annotations
 
 from kvplan.arch.model import Model
 from kvplan.arch.traits import NAMELESS
-from kvplan.engines.vllm.tables.architectures import NAMED_BY_VLLM, TEXT_OF_A_WHOLE, classes, own_names, stand_ins
+from kvplan.engines.vllm.tables.architectures import (
+    NAMED_BY_VLLM,
+    TEXT_OF_A_WHOLE,
+    classes,
+    is_pooling,
+    own_names,
+    stand_ins,
+)
 from kvplan.engines.vllm.tables.registered import CLASSES
 from kvplan.engines.vllm.tables.spans import first, holds
 from kvplan.engines.vllm.tables.versions import Version, text
@@ -65,7 +72,20 @@ def check(model: Model, version: Version) -> None:
         )
 
 
-def by_type(unknown: Unsupported, model: Model) -> Unsupported:
+def caution(model: Model, version: Version) -> str | None:
+    """That a model which generates text elsewhere is started as an embedder here, as its base class is; None where it isn't."""
+    if NAMELESS not in model.traits or model.origin.bundled or not is_pooling(model):
+        return None
+    name = _generating(model)
+    if name is None or not holds(CLASSES.get(name, ""), version):
+        return None
+    return (
+        f"its config names no class: vLLM {text(version)} takes {classes(model)[0]} for its model_type and starts it for embeddings "
+        f'alone; "architectures": ["{name}"] in its config.json, and it generates text'
+    )
+
+
+def by_type(unknown: Unsupported, model: Model, version: Version) -> Unsupported:
     """The refusal of a class that was found by the config's type."""
     problem = unknown.problem
     known = any(name in CLASSES for name in classes(model))
@@ -76,7 +96,7 @@ def by_type(unknown: Unsupported, model: Model) -> Unsupported:
     )
     kind = NotServed if known else Unsupported
     return kind(
-        problem.what,
+        problem.what if known else f"kvplan doesn't know whether vLLM {text(version)} runs {classes(model)[0]}",
         cause=f"{cause}; {model.origin.id} names no class, and this is its model_type's ({model.whole})",
         hint=problem.hint if known else _named(model),
     )
@@ -84,9 +104,15 @@ def by_type(unknown: Unsupported, model: Model) -> Unsupported:
 
 def _named(model: Model) -> str:
     """What to write into the config instead."""
-    from kvplan.engines.vllm.tables.nameless import PART
-
-    name = PART.get(model.whole)
+    name = _generating(model)
     if name is None:
         return 'its class in its config.json ("architectures": [...]), or --engine ideal'
     return f'"architectures": ["{name}"] in its config.json, or --engine ideal'
+
+
+def _generating(model: Model) -> str | None:
+    """The class that generates text from such a config, in any release."""
+    from kvplan.engines.vllm.tables.nameless import PART
+
+    own = PART.get(model.whole)
+    return own if own is not None else next((name for name in classes(model)[1:] if name in CLASSES), None)

@@ -63,7 +63,7 @@ def check(model: Model, version: Version, *, verified: bool = True) -> None:
     _check_named(names)
     if doubt(model, version) is None and verified:
         unknown = _unknown(names[0], version)
-        raise unknown if own_names(model) else nameless.by_type(unknown, model)
+        raise unknown if own_names(model) else nameless.by_type(unknown, model, version)
 
 
 def _check_drafts(model: Model, version: Version, *, verified: bool) -> None:

@@ -13,8 +13,9 @@ from kvplan.arch.model import Model
 from kvplan.engines.base import Setup
 from kvplan.engines.vllm.tables.architectures import classes
 from kvplan.engines.vllm.tables.flags import FLAGS
+from kvplan.engines.vllm.tables.library import by_library
 from kvplan.engines.vllm.tables.media import MEDIA, SKIPS
-from kvplan.engines.vllm.tables.spans import first, holds
+from kvplan.engines.vllm.tables.spans import first, holds, last
 from kvplan.engines.vllm.tables.versions import Version, text
 from kvplan.errors import Unsupported, WontStart
 
@@ -48,9 +49,18 @@ def _check(model: Model, release: Version) -> None:
     if without_towers(model) is not model and not _leaves_out(model, release):
         raise Unsupported(
             f"kvplan doesn't know whether vLLM {text(release)} leaves the towers of {model.origin.id} out",
-            cause=f"{' or '.join(classes(model)) or 'its class'} isn't known to build a language model alone",
+            cause=_unknown(model, release),
             hint=f"leave --{FLAG} out: towers are counted then",
         )
+
+
+def _unknown(model: Model, release: Version) -> str:
+    """Why it isn't known: a class of vLLM's own is gone, or never left them out."""
+    name = next(iter(classes(model)), "its class")
+    ended = last(SKIPS[name]) if name in SKIPS else None
+    if ended is None or release < ended or not by_library(model, release):
+        return f"{' or '.join(classes(model)) or name} isn't known to build a language model alone"
+    return f"vLLM's own {name} did until {text(ended)}; {text(release)} runs it through its Transformers backend"
 
 
 def _leaves_out(model: Model, release: Version) -> bool:
