@@ -84,6 +84,12 @@ class ClassDefaults:
             return None
         return next((key for key in TEXT_KEYS if key in self.values.get("sub_configs", {})), None)
 
+    @property
+    def flat_until(self) -> str | None:
+        """The older release whose class looks at the top where no nested config is; None where the table's does, or neither."""
+        until: str | None = self.values.get("flat_until")
+        return until
+
     def nested(self, key: str, stated: object = None) -> ClassDefaults:
         """Defaults of a nested config, of the type it states or of its class's own.
 

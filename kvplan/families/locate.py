@@ -47,6 +47,8 @@ def _descend(
     for key, inner in nested:
         if _has_layers(inner) or any(isinstance(inner.get(deeper), Mapping) for deeper in NESTED):
             return _descend(inner, f"{path}{key}.", defaults.nested_type(key), (node, *parents), ledger)
+    if not nested and defaults.flat_until is not None and here.has(*LAYER_COUNTS, *WIDTH, *HEADS):
+        return _flat_by_release(here, defaults.flat_until)
     if _has_layers(node) and (defaults.text_key is None or parents or _of_other_code(node)):
         return _flat(here)
     for key, inner in nested:
@@ -112,6 +114,15 @@ def _flat(here: Fields) -> Fields:
         return here
     text = class_defaults(here.defaults.nested_type("text_config"))
     return replace(here, defaults=replace(text, model_type=here.model_type)) if text.known else here
+
+
+def _flat_by_release(here: Fields, until: str) -> Fields:
+    """As `_flat`, of a class that doesn't look at the top any more."""
+    here.note(
+        f"The language model's fields stand at the top, where the class of {here.model_type} looks up to transformers "
+        f'{until}; a newer one builds its own defaults: move them into "text_config" to be read alike by all.'
+    )
+    return _flat(here)
 
 
 def flat_type(fields: Fields) -> str | None:

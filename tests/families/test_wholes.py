@@ -116,3 +116,22 @@ def test_a_decimal_point(field):
         model({**TEXT, "sliding_window": 16}, model_type="mistral", **{field: 16.0})
     assert caught.value.problem.hint == "write 16"
     assert len(model(TEXT, model_type="unheard_of", num_hidden_layers=4.0).layers) == 4
+
+
+@pytest.mark.parametrize("model_type", ["glm4v", "glm4v_moe", "glm_ocr", "ernie4_5_vl_moe"])
+def test_fields_at_the_top_that_an_older_release_reads(model_type):
+    """transformers 5.19, which vLLM 0.33 runs on: text_config(**kwargs) where it is left out. 5.23: the class's own."""
+    found = model({**TEXT, "num_hidden_layers": 6}, model_type=model_type)
+    assert [layer.caches for layer in found.layers] == [(Attention(8, 2, 64, 64),)] * 6
+    assert any('move them into "text_config"' in note and "5.19" in note for note in found.notes)
+    nested = model({}, model_type=model_type, text_config=TEXT)
+    assert len(nested.layers) == 4
+    assert not any("5.19" in note for note in nested.notes)
+    assert len(model({**TEXT, "num_hidden_layers": 6}, model_type=model_type, text_config=TEXT).layers) == 4
+
+
+def test_nothing_at_the_top_is_the_class_s():
+    """models/glm4v: 40 layers, in either release."""
+    found = model({}, model_type="glm4v", torch_dtype="bfloat16")
+    assert len(found.layers) == 40
+    assert not any("5.19" in note for note in found.notes)

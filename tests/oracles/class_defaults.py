@@ -3,6 +3,8 @@
     python3.11 -m venv hf
     hf/bin/pip install transformers==5.23.0
     hf/bin/python tests/oracles/class_defaults.py kvplan/families/class_defaults.json
+    old/bin/pip install transformers==5.19.0
+    old/bin/python tests/oracles/class_defaults.py --flat kvplan/families/class_defaults.json
 
 For every generative model type, and for every type nested in one, the file holds the defaults of the configuration
 class for the fields that decide the size of caches, states, weights and context. A field is spelled as its class spells
@@ -18,6 +20,7 @@ lists           {field: {"prefix", "cycle", "suffix"}}: the per-layer list the c
                 "runs", for the class's own default depth only; a list of layer numbers is given as "indices".
                 "reversed" holds the law of the list read from its end
 flat            true where fields beside the nested text configuration reach it: its layers follow the outer count
+flat_until      the older release whose class reads them, where this one's doesn't: vLLM 0.33 needs transformers < 5.21
 architectures   the classes that run or generate with the type
 sub_configs     {key: {"model_type": type, field: default}}: the nested configuration made when the file has none;
                 fields appear only where they differ from the defaults of that type, or where the type is not listed
@@ -382,14 +385,37 @@ def collect() -> Json:
     return found
 
 
-def main(path: Path) -> None:
-    warnings.filterwarnings("ignore")
-    types = collect()
+def written(table: Json) -> str:
+    """Lay the table out, one type a line."""
+    types = table["types"]
     rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(types[name], sort_keys=True)}" for name in sorted(types))
-    source = json.dumps(f"transformers {transformers.__version__} configuration classes")
-    whole = f'{{"source": {source}, "encoders": {json.dumps(encoders())}, "types": {{\n{rows}\n}}}}\n'
-    path.write_text(whole, encoding="utf-8")
+    source, others = json.dumps(table["source"]), json.dumps(table["encoders"])
+    return f'{{"source": {source}, "encoders": {others}, "types": {{\n{rows}\n}}}}\n'
+
+
+def with_older_flat(table: Json) -> Json:
+    """Add what this, an older release, reads at the top and the table's doesn't."""
+    for name, values in table["types"].items():
+        values.pop("flat_until", None)
+        if (
+            "sub_configs" in values
+            and "flat" not in values
+            and name in CONFIG_MAPPING
+            and reads_flat(config_class(name))
+        ):
+            values["flat_until"] = transformers.__version__
+    return table
+
+
+def main(path: Path, *, older: bool) -> None:
+    warnings.filterwarnings("ignore")
+    if older:
+        table = with_older_flat(json.loads(path.read_text(encoding="utf-8")))
+    else:
+        source = f"transformers {transformers.__version__} configuration classes"
+        table = {"source": source, "encoders": encoders(), "types": collect()}
+    path.write_text(written(table), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[-1]), older="--flat" in sys.argv)
