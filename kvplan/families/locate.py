@@ -47,8 +47,6 @@ def _descend(
     for key, inner in nested:
         if _has_layers(inner) or any(isinstance(inner.get(deeper), Mapping) for deeper in NESTED):
             return _descend(inner, f"{path}{key}.", defaults.nested_type(key), (node, *parents), ledger)
-    if not nested and defaults.flat_until is not None and here.has(*LAYER_COUNTS, *WIDTH, *HEADS):
-        return _flat_by_release(here, defaults.flat_until)
     if _has_layers(node) and (defaults.text_key is None or parents or _of_other_code(node)):
         return _flat(here)
     for key, inner in nested:
@@ -88,9 +86,11 @@ def _of_other_code(node: Mapping[str, Any]) -> bool:
 def _unsaid(here: Fields, key: str) -> Fields:
     """A language model that a whole leaves out: its class's own.
 
-    Raises: MissingField where its dimensions stand at the top, at which that class doesn't look.
+    Raises: MissingField where its dimensions stand at the top, at which that class doesn't look, nor one of an older release.
     """
     flat = here.unread(*LAYER_COUNTS, *WIDTH, *HEADS)
+    if flat is not None and here.defaults.flat_until is not None:
+        return _flat_by_release(here, here.defaults.flat_until)
     text_type = here.defaults.nested_type(key)
     if flat is not None:
         alone = f', or "model_type": "{text_type}" if that is all there is' if text_type else ""
