@@ -1,4 +1,4 @@
-"""Multi-token-prediction layers that come with a checkpoint: cached only when speculation uses them."""
+"""Layers that draft: those that come with a checkpoint, cached only when speculation uses them, and those that keep nothing."""
 
 from __future__ import annotations
 
@@ -28,3 +28,16 @@ def draft_layers(fields: Fields, layers: tuple[Layer, ...]) -> tuple[Layer, ...]
 
 UNSTATED = {"qwen3_next": 1, "exaone4_5_text": 1}
 """Types whose published checkpoints have prediction layers (mtp.*) that their configs don't state."""
+
+
+READS_TARGET = frozenset(("gemma4_assistant", "gemma4_unified_assistant"))
+"""Wholes that draft for another model by reading its cache, in every layer, whatever num_kv_shared_layers says.
+
+Source: transformers 5.23 models/gemma4_assistant; vLLM 0.33 models/gemma4_mtp.py, config/speculative.py.
+"""
+
+
+def reads_target(fields: Fields) -> bool:
+    """Whether every layer reads the cache of the model that it drafts for, and keeps none of its own."""
+    types = (node.get("model_type") for node in fields.parents)
+    return any(isinstance(each, str) and each in READS_TARGET for each in types)

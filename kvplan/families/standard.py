@@ -9,6 +9,7 @@ from kvplan.arch.layers import Cache, Layer
 from kvplan.errors import BadField, MissingField, Unsupported
 from kvplan.families import attention, latent, patterns, recurrent
 from kvplan.families.attention import Heads
+from kvplan.families.drafts import reads_target
 from kvplan.families.fields import Fields
 
 
@@ -178,11 +179,18 @@ def _sources(fields: Fields, kinds: tuple[str, ...]) -> tuple[int, ...]:
 
 
 def _shared_tail(fields: Fields, count: int) -> int:
+    if reads_target(fields):
+        fields.has("num_kv_shared_layers")
+        return 0
     tail = fields.whole("num_kv_shared_layers", least=0)
     if tail is None:
         tail = fields.whole_or_default("num_kv_shared_layers") or 0
     if tail >= count:
-        raise BadField(f"{fields.path}num_kv_shared_layers", tail, f"a number below the {count} layers")
+        raise BadField(
+            f"{fields.path}num_kv_shared_layers", tail, f"a number below the {count} layers",
+            cause="no layer would keep a cache that the others could read",
+            hint='only a draft reads its target\'s: give it with --draft, its whole config with its "model_type": "gemma4_assistant"',
+        )  # fmt: skip
     return tail
 
 
@@ -191,5 +199,14 @@ def _last_of_kind(fields: Fields, kinds: tuple[str, ...], first_shared: int, ind
     if source is None:
         tail = len(kinds) - first_shared
         wanted = f"few enough that a {kinds[index]} layer comes before them"
-        raise BadField(f"{fields.path}num_kv_shared_layers", tail, wanted)
+        raise BadField(
+            f"{fields.path}num_kv_shared_layers", tail, wanted,
+            cause="each of them reads the last layer of its kind before them all",
+            hint=f"write at most {_most_shared(kinds)}, or 0 where every layer keeps its own",
+        )  # fmt: skip
     return source
+
+
+def _most_shared(kinds: tuple[str, ...]) -> int:
+    """Layers at the end that may share: those after the first of each kind."""
+    return len(kinds) - 1 - max(kinds.index(kind) for kind in set(kinds))

@@ -11,6 +11,7 @@ from kvplan.arch.extras import with_draft
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
 from kvplan.engines.vllm.memory.weights import weights as weights_of_vllm
+from kvplan.errors import BadField
 from kvplan.sources.gpus import load_gpu
 
 SIZES: dict[str, Any] = {
@@ -84,3 +85,42 @@ def test_the_likely_is_what_is_held_and_the_high_end_what_is_built(pp, kept):
     )
     held = draft.weights.total * 2
     assert (term.bytes.low, term.bytes.likely, term.bytes.high) == (held, held + kept * 2, held + TABLE * 2)
+
+
+ASSISTANT: dict[str, Any] = {
+    "architectures": ["Gemma4AssistantForCausalLM"], "model_type": "gemma4_assistant", "backbone_hidden_size": 1536,
+    "use_ordered_embeddings": True, "tie_word_embeddings": True, "torch_dtype": "bfloat16",
+    "text_config": {
+        "model_type": "gemma4_text", "hidden_size": 256, "intermediate_size": 2048, "num_hidden_layers": 4, "num_attention_heads": 4,
+        "num_key_value_heads": 1, "head_dim": 256, "global_head_dim": 512, "hidden_size_per_layer_input": 0,
+        "vocab_size_per_layer_input": 0, "vocab_size": 262144, "num_kv_shared_layers": 4, "sliding_window": 512,
+        "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+    },
+}  # fmt: skip
+"""Gemma 4 E2B's drafter: transformers 5.23 models/gemma4_assistant, vLLM 0.33 models/gemma4_mtp.py."""
+
+
+def test_a_draft_that_reads_its_target_s_cache_has_queries_alone():
+    model = described(ASSISTANT)
+    assert [layer.caches for layer in model.layers] == [()] * 4
+    mlp_and_norms = 3 * 256 * 2048 + 4 * 256
+    layers = 4 * mlp_and_norms + 3 * (2 * 256 * 4 * 256 + 256) + (2 * 256 * 4 * 512 + 512)
+    ends = 262144 * 256 + 256 + 256 * 2 * 1536 + 1536 * 256 + 2048 * 256 + 262144 * 8 // 2
+    assert model.weights is not None
+    assert model.weights.total == layers + ends
+    assert model.weights.missing == ()
+
+
+def test_what_it_shares_need_not_be_stated():
+    """Gemma4AssistantConfig.__post_init__: all layers."""
+    silent = {name: value for name, value in ASSISTANT["text_config"].items() if name != "num_kv_shared_layers"}
+    assert described({**ASSISTANT, "text_config": silent}).layers == described(ASSISTANT).layers
+
+
+@pytest.mark.parametrize("shared", [4, 3, 1])
+def test_a_target_s_layers_read_one_before_them(shared):
+    """vLLM 0.33 models/gemma4.py: ValueError, "is not in list", for each of them."""
+    text = {**ASSISTANT["text_config"], "num_kv_shared_layers": shared, "architectures": ["Gemma4ForCausalLM"]}
+    with pytest.raises(BadField, match="num_kv_shared_layers") as refused:
+        described(text)
+    assert refused.value.problem.hint

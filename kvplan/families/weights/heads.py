@@ -12,7 +12,7 @@ from dataclasses import replace
 from kvplan.arch.weights import OWN_EMBEDDING, OWN_ENDS
 from kvplan.families.fields import Fields
 from kvplan.families.weights.family import Family, Given
-from kvplan.families.weights.parts import EMBEDDING, NORM2, attention
+from kvplan.families.weights.parts import EMBEDDING, HEAD, NORM2, attention
 from kvplan.families.weights.symbols import ConfigSymbols
 from kvplan.families.weights.table import FAMILIES
 
@@ -64,7 +64,33 @@ DFLASH = replace(
     last="mlp: fc[H,aux*target] norm: model.norm[H] hidden_norm[H] mlp: mask_embedding[H]",
 )  # fmt: skip
 
+
+def _assistant(symbols: ConfigSymbols) -> Given:
+    """Widths of the whole: the target's, and the centroids that stand for groups of tokens."""
+    whole = symbols.fields.parents[0] if symbols.fields.parents else {}
+    return {
+        "target": int(whole.get("backbone_hidden_size") or 1536),
+        "ordered": bool(whole.get("use_ordered_embeddings")),
+        "centroids": int(whole.get("num_centroids") or 2048),
+    }
+
+
+def _assistant_layer(symbols: ConfigSymbols, layer: int, count: int) -> Given:
+    """Keys and values are the target's: a layer has queries alone."""
+    del symbols, layer, count
+    return {"keeps": False, "own_v": True, "W": "I"}
+
+
+GEMMA4_ASSISTANT = replace(
+    FAMILIES["gemma4_text"], more=_assistant, locals=_assistant_layer,
+    last=f"{HEAD} mlp: pre_projection[H,2*target] post_projection[target,H] head: masked_embedding.centroids[centroids,H]?ordered"
+    " masked_embedding.token_ordering(V,4)?ordered",  # a number of 8 B for each token, as four of 2 B
+)  # fmt: skip
+"""Source: transformers 5.23 models/gemma4_assistant, whose numbers a config may leave out; vLLM 0.33 models/gemma4_mtp.py."""
+
 CLASSES = {
+    "Gemma4AssistantForCausalLM": ("gemma4_text", GEMMA4_ASSISTANT),
+    "Gemma4UnifiedAssistantForCausalLM": ("gemma4_unified_text", GEMMA4_ASSISTANT),
     **dict.fromkeys(
         (
             "Eagle3LlamaForCausalLM", "LlamaForCausalLMEagle3", "PEagleDraftModel", "PeagleLlamaForCausalLM", "Eagle3MiniMaxM2ForCausalLM",
