@@ -27,9 +27,10 @@ HARMLESS = frozenset((
     "attention_sink_bias", "add_swa_attention_sink_bias", "add_full_attention_sink_bias",
     "max_window_layers", "use_sliding_window", "sliding_window_size", "attention_chunk_size",
     "sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers", "full_attention_interval",
+    "spatial_conv_size", "temporal_conv_size",
     "kv_cache_dtype", "sparse_config", "num_query_groups", "share_q_dim", "no_rope_layer_interval", "mtp_layers_block_type", "mtp_hybrid_override_pattern",
 ))  # fmt: skip
-"""Names that match but change no cache (experts, routers, kernels, biases), or that a list read before them overrules."""
+"""Names that match but change no cache (experts, routers, kernels, biases, images), or that a list read before them overrules."""
 
 
 KERNELS = ("blocksparse_", "dense_attention_every")

@@ -37,9 +37,15 @@ _SEPARATE = frozenset({
 })  # fmt: skip
 
 
+_TYPES = frozenset(("transformer", "mistral", "mixtral"))
+"""What model_type says there, where it says anything; another one is of a transformers config."""
+
+
 def is_params(config: Mapping[str, object]) -> bool:
-    """Whether this is a params.json rather than a transformers config."""
-    return "n_layers" in config and "dim" in config and "hidden_size" not in config and "architectures" not in config
+    """Whether this is a params.json rather than a transformers config, of which DistilBERT's has a dim too."""
+    stated = config.get("model_type")
+    its_own = stated is None or (isinstance(stated, str) and stated in _TYPES)
+    return its_own and "n_layers" in config and "dim" in config and not config.keys() & {"hidden_size", "architectures"}
 
 
 def transformers_config(params: Mapping[str, object]) -> dict[str, object]:

@@ -67,9 +67,9 @@ def model_of(document: Document) -> Model:
     else:
         from kvplan import families
         from kvplan.sources.mistral import is_params, transformers_config
+        from kvplan.sources.wrapped import unwrapped
 
-        if is_params(config):
-            config = transformers_config(config)
+        config = transformers_config(config) if is_params(config) else unwrapped(config)
         model = families.read(config, document.origin, document.companions)
     return replace(model, notes=model.notes + document.notes) if document.notes else model
 
