@@ -37,9 +37,10 @@ def layer_count(fields: Fields) -> int:
     """
     names = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers")
     stated = None
-    if fields.of_class(*names) is None and fields.unread(*names) is None:
+    if _counts_its_list(fields) or (fields.of_class(*names) is None and fields.unread(*names) is None):
         listed = fields.items("layers_block_type", "layer_types", "block_configs")
         stated = len(listed or _override(fields) or ()) or None
+    _note_uncounted(fields, stated)
     stated = stated or fields.core(*names)
     if stated is None:
         raise MissingField(any_of(fields.path + name for name in names[:3]))
@@ -49,6 +50,31 @@ def layer_count(fields: Fields) -> int:
 
 
 MOST_LAYERS = 4096
+
+
+def _counts_its_list(fields: Fields) -> bool:
+    """Whether the class has as many layers as its list has entries, whatever num_hidden_layers says.
+
+    Source: transformers 5.23 models/nemotron_h, whose num_hidden_layers is the length of layers_block_type.
+    """
+    return "hybrid_override_pattern" in fields.defaults.values.get("kwargs", {})
+
+
+def _note_uncounted(fields: Fields, listed: int | None) -> None:
+    """Say so where num_hidden_layers is another number than the list's, which counts."""
+    stated = fields.whole("num_hidden_layers")
+    if listed is not None and stated not in {None, listed}:
+        fields.note(
+            f"{fields.path}num_hidden_layers = {stated} is ignored: the class of {fields.model_type} has as many layers as "
+            f"its list, {listed}."
+        )
+
+
+SAYS_WHICH = (
+    "layer_types", "layers_block_type", "hybrid_override_pattern", "attn_type_list", "attn_layer_indices", "full_attn_idxs",
+    "linear_attn_config.full_attn_layers", "attn_layer_period", "full_attention_interval",
+)  # fmt: skip
+"""Fields by which a config with recurrent layers says which those are: none, where every layer is attention by them."""
 
 
 def kinds(fields: Fields, count: int) -> tuple[str, ...]:
@@ -115,8 +141,15 @@ def _one_each(fields: Fields, name: str, entries: Sequence[object], count: int) 
     """The list cut to the stack: it may go on with the multi-token-prediction layers, and only with those."""
     drafts = draft_count(fields)
     if len(entries) not in (count, count + drafts):
-        raise BadField(fields.path + name, f"a list of {len(entries)}", f"a list of {count}, one entry a layer")
+        raise _other_length(fields, name, len(entries), count)
     return entries[:count]
+
+
+def _other_length(fields: Fields, name: str, entries: int, count: int) -> BadField:
+    return BadField(
+        fields.path + name, f"a list of {entries}", f"a list of {count}, one entry a layer",
+        hint=f"write {entries} as {fields.path}num_hidden_layers if the list is right, else a list of {count}",
+    )  # fmt: skip
 
 
 def draft_count(fields: Fields) -> int:
@@ -146,7 +179,11 @@ def _letters(fields: Fields, count: int) -> tuple[str, ...] | None:
         return None
     unknown = next((letter for letter in pattern if not isinstance(letter, str) or letter not in LETTERS), None)
     if unknown is not None:
-        raise Unsupported(f"{fields.path}hybrid_override_pattern has a letter {unknown!r} that kvplan doesn't know")
+        raise Unsupported(
+            f"{fields.path}hybrid_override_pattern has a letter {unknown!r} that kvplan doesn't know",
+            cause=f"it knows {', '.join(LETTERS)}: Mamba, attention, MLP, experts",
+            hint="describe the model in a kvplan YAML, layer group by layer group",
+        )
     return tuple(LETTERS[str(letter)] for letter in _one_each(fields, "hybrid_override_pattern", pattern, count))
 
 
@@ -260,7 +297,7 @@ def _chunks(fields: Fields, count: int) -> tuple[str, ...] | None:
 
 def _whole_list(fields: Fields, name: str, entries: tuple[int, ...], count: int) -> tuple[int, ...]:
     if len(entries) != count:
-        raise BadField(fields.path + name, f"a list of {len(entries)}", f"a list of {count}, one entry a layer")
+        raise _other_length(fields, name, len(entries), count)
     return entries
 
 

@@ -108,7 +108,10 @@ def _mamba_heads(fields: Fields, hidden: int) -> int:
     inner, size = hidden * fields.need("expand"), fields.need("head_dim")
     count = fields.whole("num_heads") or inner // size
     if count * size != inner:
-        raise BadField(f"{fields.path}num_heads", count, f"expand x hidden_size / head_dim = {inner} / {size}")
+        raise BadField(
+            f"{fields.path}num_heads", count, f"expand x hidden_size / head_dim = {inner} / {size}",
+            hint=f"write {inner // size}, or the expand and head_dim that it goes with",
+        )  # fmt: skip
     return count
 
 

@@ -33,7 +33,7 @@ def _account_for_states(fields: Fields, kinds: tuple[str, ...]) -> None:
 
     Raises: Unsupported.
     """
-    if fields.has("layer_types", "layers_block_type", "attn_type_list") or {*kinds} & {patterns.STATE, patterns.BOTH}:
+    if fields.has(*patterns.SAYS_WHICH) or {*kinds} & {patterns.STATE, patterns.BOTH}:
         return
     for names, _ in recurrent.LAWS:
         found = fields.find(*filter(fields.defaults.reads, names))
@@ -134,12 +134,24 @@ def _own_heads(fields: Fields, count: int) -> tuple[int, ...]:
 
 
 def _window(fields: Fields) -> int:
-    size = fields.whole(*patterns.WINDOWS) or patterns.window(fields)
+    size = _stated_window(fields) or patterns.window(fields)
     if size is None:
         size = fields.whole_or_default(*patterns.WINDOWS)
     if size is None:
         raise MissingField(f"{fields.path}sliding_window", cause="some layers see a window whose size isn't stated")
     return size
+
+
+def _stated_window(fields: Fields) -> int | None:
+    found = fields.find(*patterns.WINDOWS)
+    if found is None:
+        return None
+    if isinstance(found[1], int) and found[1] < 0:
+        raise BadField(
+            fields.path + found[0], found[1], "a positive whole number",
+            cause="some layers see a window of so many tokens", hint="write null where every layer sees everything",
+        )  # fmt: skip
+    return fields.as_whole(*found)
 
 
 def shared(fields: Fields, kinds: tuple[str, ...], stack: tuple[Layer, ...]) -> tuple[Layer, ...]:

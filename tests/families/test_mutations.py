@@ -95,6 +95,7 @@ def idle(model: Model, name: str) -> bool:
         or (
             name == "kv_channels" and model.family == "nemotron"
         )  # its class derives the width of heads; a note says so
+        or (name == "num_hidden_layers" and model.family == "nemotron_h")  # it has as many as its list; a note says so
         or (CrossAttention in kinds and name == "num_hidden_layers")  # the encoder's
         or (name in ("sliding_window", "swa_head_dim", "swa_num_key_value_heads") and not windows)
         or (name == "attention_chunk_size" and "chunked" not in {c.kind for la in model.layers for c in la.caches})

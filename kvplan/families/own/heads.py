@@ -112,7 +112,24 @@ def doubled_layers(fields: Fields) -> tuple[Layer, ...]:
 
     Raises: MissingField, BadField.
     """
-    single = latent_layers(fields, 2 * patterns.layer_count(fields))
+    single = latent_layers(fields, 2 * _blocks(fields))
     return tuple(
         Layer((*first.caches, *second.caches)) for first, second in zip(single[::2], single[1::2], strict=True)
     )
+
+
+def _blocks(fields: Fields) -> int:
+    """Blocks of two: num_layers, or half of num_hidden_layers, whose setter sets the other one.
+
+    Raises: BadField where they contradict each other: which one counts depends on the order of their keys.
+    """
+    blocks, halves = fields.whole("num_layers"), fields.whole("num_hidden_layers")
+    if halves is None:
+        return patterns.layer_count(fields)
+    if halves % 2 or blocks not in (None, halves // 2):
+        raise BadField(
+            f"{fields.path}num_hidden_layers", halves, f"2 x num_layers ({blocks})" if blocks else "an even number",
+            cause=f"the class of {fields.model_type} builds num_hidden_layers / 2 blocks of two layers where it is stated",
+            hint="leave num_hidden_layers out, and state num_layers",
+        )  # fmt: skip
+    return halves // 2
