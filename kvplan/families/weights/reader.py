@@ -14,7 +14,7 @@ from kvplan.families.fields import Fields
 from kvplan.families.locate import flat_type
 from kvplan.families.quantization import Companions, quantization
 from kvplan.families.quantization.spelled import ORDINARY, SPELLED
-from kvplan.families.weights import heads, rope
+from kvplan.families.weights import ends, heads, rope
 from kvplan.families.weights.family import Family
 from kvplan.families.weights.pattern import feed_forwards
 from kvplan.families.weights.storing import store
@@ -96,10 +96,13 @@ class _Reader:
                 cache[key] = self._layer(layer, ffn[index], {**locals_[kind], "layer": index, **own})
             blocks.append(cache[key])
         first, last = self._part("embedding", self.family.first), self._part("head", self.family.last)
-        if self._headless() and not self.family.borrowed:
-            last = tuple(weight for weight in last if weight.component != "head")
-        towers, gaps = read_towers(self.fields, self.family, self.symbols, self.dtype)
         tied, doubt = self._tied()
+        if ends.is_bare(self.fields) and not tied:
+            tied, doubt = True, (UNSURE_HEAD,)
+        elif ends.is_headless(self.fields) and not self.family.borrowed:
+            last = tuple(weight for weight in last if weight.component != "head")
+        last += ends.scores(self.fields, self.symbols)
+        towers, gaps = ((), ()) if ends.builds_text_alone(self.fields) else self._towers()
         missing = tuple(dict.fromkeys((*self.missing, *gaps, *doubt, *unread_parts(self.fields))))
         positions = rope.tables(self.fields, self.layers, self.dtype)
         draft = self._drafts(drafts)
@@ -119,11 +122,8 @@ class _Reader:
             found += self._part("draft layers", text, {**self._local(layer), "layer": 0})
         return tuple(found)
 
-    def _headless(self) -> bool:
-        """Whether the class that the config names has no output projection: a reward, an embedding, a bare model."""
-        name = heads.class_of(self.fields)
-        bare = name.endswith("Model") and not name.endswith("LMHeadModel") and self.fields.defaults.known
-        return bare or name.endswith(("ForSequenceClassification", "ForTokenClassification", "ForRewardModel"))
+    def _towers(self) -> tuple[Block, tuple[str, ...]]:
+        return read_towers(self.fields, self.family, self.symbols, self.dtype)
 
     def _tied(self) -> tuple[bool, tuple[str, ...]]:
         """Whether the head is the embedding, and what is in doubt about it.
