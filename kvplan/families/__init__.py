@@ -9,7 +9,7 @@ from kvplan.arch.layers import Layer
 from kvplan.arch.model import Model, Origin
 from kvplan.families import context, guard, numbers, standard, weights
 from kvplan.families.attention import HEADS, width
-from kvplan.families.drafts import draft_layers, reads_target
+from kvplan.families.drafts import draft_layers, kept
 from kvplan.families.fields import Fields, class_names
 from kvplan.families.locate import refuse_encoder, text_fields
 from kvplan.families.own import encoders, heads, refusals, states
@@ -59,7 +59,7 @@ def read(config: Mapping[str, Any], origin: Origin, companions: Mapping[str, Map
     return Model(
         origin=origin,
         family=fields.model_type or "unnamed",
-        layers=(Layer(),) * len(layers) if reads_target(fields) else layers,
+        layers=kept(fields, layers),
         dtype=numbers.dtype(fields),
         context=context.context(fields),
         hidden_size=width(fields),

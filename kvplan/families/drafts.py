@@ -37,6 +37,14 @@ Source: transformers 5.23 models/gemma4_assistant; vLLM 0.33 models/gemma4_mtp.p
 """
 
 
+def kept(fields: Fields, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """What the layers keep themselves: nothing, and a note that says so, where they read another model's cache."""
+    if not reads_target(fields):
+        return layers
+    fields.note("Every layer reads the cache of the model that it drafts for: it serves as --draft, not alone.")
+    return (Layer(),) * len(layers)
+
+
 def reads_target(fields: Fields) -> bool:
     """Whether every layer reads the cache of the model that it drafts for, and keeps none of its own."""
     types = (node.get("model_type") for node in fields.parents)

@@ -103,6 +103,7 @@ ASSISTANT: dict[str, Any] = {
 def test_a_draft_that_reads_its_target_s_cache_has_queries_alone():
     model = described(ASSISTANT)
     assert [layer.caches for layer in model.layers] == [()] * 4
+    assert any("serves as --draft" in note for note in model.notes)
     mlp_and_norms = 3 * 256 * 2048 + 4 * 256
     layers = 4 * mlp_and_norms + 3 * (2 * 256 * 4 * 256 + 256) + (2 * 256 * 4 * 512 + 512)
     ends = 262144 * 256 + 256 + 256 * 2 * 1536 + 1536 * 256 + 2048 * 256 + 262144 * 8 // 2
