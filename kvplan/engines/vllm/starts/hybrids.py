@@ -34,6 +34,9 @@ HYBRIDS = (
 NEED_ONE = {"OlmoHybridForCausalLM": "OLMoHybrid expects at least one 'linear_attention' layer"}
 """Classes that aren't built without a layer of states, and what is said. Asked of vLLM 0.33."""
 
+WITHOUT_LIST = ("KimiLinearForCausalLM",)
+"""Classes whose config vLLM reads by a class of its own, which has no list of layers. Source: vLLM 0.33 transformers_utils/configs."""
+
 EXCUSED: Version = (0, 11, 1)
 """The first release that looks at the list."""
 
@@ -54,7 +57,7 @@ def check(model: Model, rules: Rules) -> None:
             cause=NEED_ONE[name],
             hint="layer_types as published, or --engine ideal",
         )
-    if not _excused(model, rules):
+    if name in WITHOUT_LIST or not _excused(model, rules):
         raise Unsupported(
             f"kvplan doesn't know the blocks that vLLM {text(rules.version)} gives {model.origin.id}",
             cause=f"all its layers are attention, and {name} aligns blocks to the state of a recurrent layer nevertheless",
