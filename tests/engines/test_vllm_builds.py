@@ -489,3 +489,10 @@ def test_hybrids_list_their_layers(config, field):
     error = refusal(read(config, Origin("test", "test")))
     assert (error is None) == (field is None)
     assert field is None or error.problem.hint.startswith(f'"{field}" as published')
+
+
+def test_kimi_linear_without_a_state_has_blocks_that_nobody_states():
+    """vLLM 0.33 asks its own config class for layer_types, which hasn't any: blocks of 1,920 tokens, a state's."""
+    every = {**LINEAR, "kda_layers": [], "full_attn_layers": [1, 2, 3, 4]}
+    error = refusal(read({**KIMI, "linear_attn_config": every}, Origin("test", "test")))
+    assert "doesn't know the blocks" in str(error)
