@@ -214,11 +214,11 @@ def test_an_edited_record_is_read_before_the_index_is_remade(tmp_path, monkeypat
 def test_one_gpu_opens_one_small_file():
     raw = (configs_dir() / "gpus" / "index.json").read_bytes()
     assert len(raw) < 400_000
-    started = time.perf_counter()
+    started = time.process_time()
     records = json.loads(raw)["records"]
     for tree in records.values():
         read_record(tree)
-    assert time.perf_counter() - started < 0.2  # 12 ms on an idle core
+    assert time.process_time() - started < 0.2  # 12 ms on an idle core
 
 
 def test_a_damaged_installation_says_so(tmp_path, monkeypatch):

@@ -128,10 +128,10 @@ def test_pure_python_yaml_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_billion_laughs_is_refused_at_once() -> None:
     bomb = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60))
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(BadFile, match="anchor or alias"):
         parse_yaml_mapping(bomb, "m.yaml")
-    assert time.monotonic() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_yaml_scalars_are_those_of_yaml_1_2() -> None:
@@ -146,10 +146,10 @@ def test_large_files_are_refused_without_reading_them(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     with path.open("wb") as file:
         file.truncate(200 * 10**6)
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(BadFile, match="too large") as caught:
         read_path(path, "config.json")
-    assert time.monotonic() - start < 0.1
+    assert time.process_time() - start < 0.1
     assert "191 MiB" in (caught.value.problem.cause or "")
 
 
