@@ -111,6 +111,7 @@ class CachingPlanner:
             numbers=work.numbers(),
             reasons=refused,
             suggestion=self._suggestion(work.plans["safe"]) if "safe" in refused and not never else None,
+            short=not never and "safe" in refused,
             # Of what never starts nothing else is worth a word.
             warnings=() if never else warnings(work.plans["safe"], None, unlocked=work.question.stretched) + noted,
         )

@@ -22,7 +22,7 @@ from kvplan.manifests.meaning import NEEDED
 from kvplan.manifests.nodes import Node, plain
 from kvplan.manifests.placeholders import marked, whose
 from kvplan.manifests.repairs import meant
-from kvplan.manifests.said import Level, Place
+from kvplan.manifests.said import UNSEEN, Level, Place
 from kvplan.manifests.words import Word
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class _Reader:
 
     def unread(self, word: Word, place: Place) -> None:
         """A word that may be any number of flags, or the beginning of one."""
-        self.found.remark("unread-arguments", f"{word.unknown} may add flags that kvplan can't see", place)
+        self.found.remark(UNSEEN, f"{word.unknown} may add flags that kvplan can't see", place)
         self.doubtful = True
 
     def model(self, word: Word) -> None:

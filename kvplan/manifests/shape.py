@@ -42,12 +42,14 @@ _SETS = re.compile(r"(?<![\w$-])([A-Za-z_][A-Za-z0-9_]*)\+?=", re.ASCII)
 class Shape:
     """A script as far as it was read.
 
-    function_next: the name of the function whose block opens next. commands: simple ones. environments: what each of
+    function_next: the name of the function whose block opens next. closed: variables that the block sets
+    which ended last, in the command that is being read. commands: simple ones. environments: what each of
     them finds in its own. heredocs: first lines and texts of here-documents.
     """
 
     variables: Variables
     function_next: str | None = None
+    closed: frozenset[str] = frozenset()
     commands: list[list[Word]] = field(default_factory=list)
     environments: list[dict[str, str]] = field(default_factory=list)
     heredocs: list[tuple[int, str]] = field(default_factory=list)
@@ -84,11 +86,14 @@ class Shape:
                 variables.turn()
             elif word in _CLOSING:
                 variables.end_chain()
-                variables.close()
+                self.closed = variables.close()
 
-    def command(self, words: list[Word]) -> None:
-        """A command is complete: keep it, or set what it assigns."""
+    def command(self, words: list[Word], *, apart: bool = False) -> None:
+        """A command is complete: keep it, or set what it assigns. apart: whether in a shell of its own."""
         self.keywords(words)
+        closed, self.closed = self.closed, frozenset()
+        if apart:
+            self.variables.doubt(closed)
         self._heads(words)
         declares = bool(words) and words[0].text in _DECLARING
         if declares:
@@ -106,7 +111,10 @@ class Shape:
             self.environments.append(self._environment(assigned))
             return
         for word, match in assigned:
-            self._assign(word, match)
+            if apart:
+                self.variables.doubt({match[1]})
+            else:
+                self._assign(word, match)
 
     def _declares(self, words: list[Word]) -> None:
         """What a declaration makes of the names after it, which are set as usual."""
@@ -127,16 +135,12 @@ class Shape:
             self.variables.doubt_all()
 
     def _heads(self, words: list[Word]) -> None:
-        """Begin the block of `for`, `select`, `case` and `function`, whose own words are no command."""
+        """Begin the block of `for`, `select` and `case`, whose own words are no command."""
         if words and words[0].text in _HEADS:
             self.variables.open(_HEADS[words[0].text])
             if words[0].text != "case" and len(words) > 1:
                 self.variables.doubt({words[1].text})
             words.clear()
-        elif words and words[0].text == "function":
-            self.function_next = words[1].text if len(words) > 1 else ""
-            del words[:2]
-            self.keywords(words)
 
     def _changes(self, words: list[Word]) -> None:
         """What a command does to variables."""

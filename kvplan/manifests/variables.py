@@ -157,10 +157,10 @@ class Variables:
         if name in self.unruly:
             self.doubt_all()
 
-    def close(self) -> None:
-        """End the innermost block: what was set in it may not have been, unless it only groups."""
+    def close(self) -> frozenset[str]:
+        """End the innermost block: what was set in it, which may not have been unless the block only groups."""
         if not self.blocks:
-            return
+            return frozenset()
         block = self.blocks.pop()
         if block.kind == "function":
             self.shared |= block.names
@@ -169,6 +169,7 @@ class Variables:
             self.doubt(block.names)
         if self.blocks:
             self.blocks[-1].names |= block.names
+        return frozenset(block.names)
 
     def end_chain(self) -> None:
         """End every chain of && and || that is open."""

@@ -85,7 +85,17 @@ CERTAIN |= {
     "((X*=2)); T=3; run $T": "3", "for ((i=0; i<3; i++)); do run 3; done": "3", "if ((3 > 2)); then run 1; fi": "1",
     "declare -i T=3; run $T": "3", "T=${T:=3}; for i in a; do run $T; done": "3", 'T="${T:=3}"; f() { run $T; }; f': "3", "T=3; let X=5; run $T": "3", "T=4; ((X == T)); run $T": "4", "((a); (b)); T=2; run $T": "2",
 }  # fmt: skip
+CERTAIN |= {
+    "T=3\nf () {\n exit 1\n}\nrun $T": "3", "function f () { exit; }; T=3; run $T": "3",
+    "function f { exit; }; T=3; run $T": "3", "T=3; { X=4; } | cat; run $T": "3", "f ( ) {\n case $1 in\n a) x;; esac\n}\nT=3\nrun $T": "3",
+}  # fmt: skip
+"""A function's body is not run where it stands."""
 DOUBTFUL = [
+    # functions, however they are written
+    "T=3\nf () { T=4; }\nf\nrun $T", "function f () { T=4; }; f; run $T", "function f { T=4; }; f; run $T",
+    "function f\n{\n T=4\n}\nf\nrun $T", "T=3\nf ()\n{\n T=4\n}\nf\nrun $T",
+    # what runs in a shell of its own
+    "T=3; T=4 &\nrun $T", "T=3; T=4 | cat; run $T", "T=3; { T=4; } | cat; run $T", "T=3; { T=4; } & wait; run $T",
     # what sets a variable without being NAME=
     "T=1; ((T*=16)); run $T", "T=1; let T=5; run $T", "T=1; let 'T += 5'; run $T", "T=1; ((T++)); run $T",
     "T=1; ((--T)); run $T", "T=1; x=$((T=65536)); run $T", "T=1; echo \"$((T*=16))\"; run $T", "T=1; x=$[T=5]; run $T",
