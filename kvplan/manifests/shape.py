@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kvplan.manifests.arithmetic import assigned
 from kvplan.manifests.environment import WATCHED
-from kvplan.manifests.variables import Variables
-
-if TYPE_CHECKING:
-    from kvplan.manifests.words import Word
+from kvplan.manifests.variables import Grown, Held, Variables, opened
+from kvplan.manifests.word import Word
 
 ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=", re.ASCII)
 KEYWORDS = frozenset({
@@ -119,8 +116,9 @@ class Shape:
     def _declares(self, words: list[Word]) -> None:
         """What a declaration makes of the names after it, which are set as usual."""
         command = words.pop(0).text
-        if command == "set" and any(not word.text.startswith(("-", "+")) or word.text == "--" for word in words):
-            self.variables.given = None
+        if command == "set":
+            self._sets(words)
+            words.clear()
         options = "".join(word.text for word in words if word.text.startswith("-")) if command in _TYPING else ""
         named = [word for word in words if not word.text.startswith("-")]
         names = {match[0] for word in named if (match := _NAME.match(word.text))}
@@ -133,6 +131,16 @@ class Shape:
             self.variables.typed |= names
         if any(word.unknown is not None and not ASSIGNED.match(word.text) for word in words):
             self.variables.doubt_all()
+
+    def _sets(self, words: list[Word]) -> None:
+        """`set -- WORD...`, which is what the script is started with from there on; options alone change no variable."""
+        start = next(
+            (at for at, word in enumerate(words) if not word.text.startswith(("-", "+")) or word.text == "--"), None
+        )
+        if start is None:
+            return
+        words = words[start + 1 :] if words[start].text == "--" else words[start:]
+        self.variables.given = None if self.variables.blocks else (Word("", 1, "$0"), *words)
 
     def _heads(self, words: list[Word]) -> None:
         """Begin the block of `for`, `select` and `case`, whose own words are no command."""
@@ -179,9 +187,34 @@ class Shape:
 
     def _assign(self, word: Word, match: re.Match[str]) -> None:
         variables, name, text = self.variables, match[1], word.text[match.end() :]
+        before = variables.value(name)
         appends = match[2] and (name in variables.held or variables.doubted(name))
-        before = variables.value(name) if appends else ""
-        if word.unknown is None and isinstance(before, str):
-            variables.keep(name, before + text)
-        else:
+        added = (
+            None if isinstance(before, tuple) or before is None else _added(name, before, text, appends=bool(appends))
+        )
+        if before is not None and added is not None:
+            known = word.unknown is None or (isinstance(before, Grown) and not _EXPANDED.search(added))
+            variables.grow(name, _longer(before, added) if known else opened(name, before))
+        elif word.unknown is not None or (appends and (not isinstance(before, str) or name in variables.typed)):
             variables.doubt({name})
+        else:
+            variables.keep(name, f"{before}{text}" if appends else text)
+
+
+_EXPANDED = re.compile("[$`]")
+
+
+def _added(name: str, before: str | Grown, text: str, *, appends: bool) -> str | None:
+    """What a text adds to what its variable held, in words of its own; None where it is another text."""
+    if appends:
+        return text if text[:1].isspace() else None
+    shown = (before,) if isinstance(before, str) else (before.shown(f"${name}"), before.shown(f"${{{name}}}"))
+    rest = next((text[len(each) :] for each in shown if text.startswith(each)), "")
+    return rest if rest[:1].isspace() else None
+
+
+def _longer(before: Held, added: str) -> Held:
+    """A text with another behind it."""
+    if isinstance(before, Grown):
+        return Grown((*before.parts[:-1], before.parts[-1] + added))
+    return f"{before}{added}"

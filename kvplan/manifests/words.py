@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from kvplan.manifests import arithmetic
 from kvplan.manifests.brackets import closing
-from kvplan.manifests.pieces import Part, Pieces, Word, set_inside
+from kvplan.manifests.pieces import Part, Pieces, set_inside
 from kvplan.manifests.shape import ASSIGNED, KEYWORDS, Shape
 from kvplan.manifests.variables import Variables
+from kvplan.manifests.word import Word
 
 _PLAIN = re.compile(r"[^\s\\'\"$`#<>&;|()]+")
 """Signs that stand for themselves outside of quotes."""
@@ -182,7 +183,7 @@ class _Scanner(Pieces):
         found = _Scanner(inner, line, Shape(self.variables.within(inner))).only_words()
         before = self.variables.value(name) if append else ()
         if isinstance(before, tuple):
-            self.variables.keep(name, (*before, *found))
+            (self.variables.grow if append else self.variables.keep)(name, (*before, *found))
         else:
             self.variables.doubt({name})
             self.variables.touch(name)

@@ -35,3 +35,19 @@ def test_enough_memory_beside_unseen_flags_is_a_yes_with_a_warning(folder: Path)
     (folder / "run.sh").write_text('vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192 "$@"\n')
     done = check("run.sh", "--gpu", "h100", "--json")
     assert (done.code, done.document["results"][0]["status"]) == (0, "warn")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'ARGS=(--tensor-parallel-size 8 --max-model-len 8192)\nif [ -n "$X" ]; then ARGS+=(--enforce-eager); fi\nvllm serve llama-3-8b "${ARGS[@]}"',
+        'A="-tp 8 --max-model-len 8192"\nif [ -n "$X" ]; then A="$A --enforce-eager"; fi\nvllm serve llama-3-8b $A',
+        'C="vllm serve llama-3-8b -tp 8 --max-model-len 8192"\nif [ -n "$KV" ]; then C="$C --kv-cache-dtype $KV"; fi\neval "$C"',
+        'C="vllm serve llama-3-8b -tp 8 --max-model-len 8192"\nif [ -n "$KV" ]; then C="$C --kv-cache-dtype $KV"; fi\nexec $C',
+    ],
+)
+def test_what_is_certain_is_planned_beside_what_may_be_added(folder: Path, lines: str):
+    (folder / "run.sh").write_text(f"{lines}\n")
+    (result,) = check("run.sh", "--gpu", "h100", "--json").document["results"]
+    assert (result["status"], result["subject"]["context"], result["subject"]["parallel"]["tp"]) == ("warn", 8192, 8)
+    assert [row["rule"] for row in result["checks"] if row["status"] != "pass"] == ["unread-arguments"]
