@@ -91,7 +91,7 @@ def container_of(item: Node, pod: Node, node: Node, maps: ConfigMaps, file: str,
         unclear=machine.unclear,
         gpus=resource_gpus(node, file),
         device=device_of(node),
-        devices=tuple(devices_of((pod,), file, node)),
+        devices=(*devices_of((pod,), file, node), *machine.devices),
         nodes=nodes,
     )
 
