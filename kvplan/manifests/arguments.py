@@ -150,6 +150,9 @@ class _Reader:
         if word.unknown is not None and (self.named or not self.positional):
             self.unread(word, place)
         elif self.positional and not self.named:
+            if "\n" in word.text.strip():
+                why = "a script stands where its model should: a shell has to run it (`command: [bash, -c]`)"
+                raise CantRead(why, place)
             self.model(word)
         else:
             # After a flag that nobody knows, or that some release reads otherwise, it may be that flag's.

@@ -10,7 +10,7 @@ from kvplan.manifests.accelerators import Device
 from kvplan.manifests.command import Arguments
 from kvplan.manifests.container import Container
 from kvplan.manifests.images import DEVICES as KINDS
-from kvplan.manifests.images import image_device, image_version, unsaid
+from kvplan.manifests.images import image_device
 from kvplan.manifests.keys import DEVICES, STRETCHED
 from kvplan.manifests.said import Given, Key, Placed
 
@@ -34,8 +34,7 @@ def device(container: Container, found: Arguments) -> str | None:
 def layer(container: Container, found: Arguments) -> dict[Key, Placed]:
     """What the container says beside the command: the engine's version and the accelerator."""
     said: dict[Key, Placed] = {}
-    version = image_version(container.image) if container.image else None
-    if version is not None:
+    if (version := container.version) is not None:
         said[("engine",)] = Given(f"vllm@{version}", container.place)
     if container.gpu is not None:
         said[("gpu",)] = container.gpu
@@ -66,10 +65,9 @@ def _device(found: Arguments) -> str | None:
 
 def _check_environment(container: Container, found: Arguments) -> None:
     """What stands around the command and isn't counted."""
-    version = image_version(container.image) if container.image else None
-    for text in environment.uncounted(container.variables, version):
+    for text in environment.uncounted(container.variables, container.version):
         found.remark("not-counted", text, container.place)
-    if container.image and unsaid(container.image) is not None:
+    if container.image and container.unsaid is not None:
         text = f"{container.image[:100]} doesn't say which vLLM it holds: planned as the newest, unless --engine says otherwise"
         found.remark(UNSAID_VERSION, text, container.place)
 

@@ -12,6 +12,7 @@ _PLACEHOLDER = re.compile(
     r"|(?:^|(?<==))\$[A-Za-z_]\w*$"
     r"|\{\{.*?\}\}|\{%.*?%\}"  # Jinja, Go
     r"|(?<![\"{])\{[A-Za-z_][\w.]*\}"  # Python's str.format
+    r"|%\{[A-Za-z]\}"  # systemd's specifiers, as units.py writes them
     r"|<[A-Za-z_][\w .-]*>|__[A-Z][A-Z0-9_]*__|@[A-Z][A-Z0-9_]*@",
     re.ASCII | re.DOTALL,
 )

@@ -513,9 +513,7 @@ deployments:
     assert json.dumps(result)
 
 
-@pytest.mark.parametrize(
-    "taken", ["ENTRYPOINT []", "CMD []", "ENTRYPOINT []\nCMD []", 'CMD ["--model", "m"]\nENTRYPOINT []']
-)
+@pytest.mark.parametrize("taken", ["ENTRYPOINT []", "CMD []", "ENTRYPOINT []\nCMD []"])
 def test_a_stage_whose_words_are_taken_away_serves_nothing(taken: str):
     assert read(f"FROM vllm/vllm-openai:v0.12.0\n{taken}\n", "Dockerfile") == Served()
     said = f'FROM vllm/vllm-openai:v0.12.0 AS base\n{taken}\nFROM base\nCMD ["vllm", "serve", "m"]\n'
