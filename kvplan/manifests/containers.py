@@ -13,6 +13,7 @@ from kvplan.manifests.command import Arguments, CantRead, Command
 from kvplan.manifests.container import Container, Served
 from kvplan.manifests.images import elsewhere, is_vllm_image, serves_itself, split
 from kvplan.manifests.meaning import layer_of
+from kvplan.manifests.placeholders import marked
 from kvplan.manifests.releases import known_release
 from kvplan.manifests.runners import (
     TELLING,
@@ -119,6 +120,10 @@ def _hidden(container: Container) -> Served:
     words = [word.text.replace("_", "-") for word in container.words]
     image = container.image or ""
     telling = any(word.startswith(TELLING) for word in words)
+    put_in = marked(Word(image, container.line)).unknown
+    if put_in is not None and (telling or any(word.partition("=")[0] == "--model" for word in words)):
+        why = f"its image is {image[:100]}, a placeholder: put the image's name in first"
+        return Served(unread=(Unread(container.name, why, container.place),))
     if not words or container.image is None or not (telling or is_vllm_image(image)):
         return Served()
     first = words[0].rpartition("/")[2]

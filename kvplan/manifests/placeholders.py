@@ -21,9 +21,4 @@ _PLACEHOLDER = re.compile(
 def marked(word: Word) -> Word:
     """The word, unknown where it holds a placeholder."""
     match = _PLACEHOLDER.search(word.text) if word.unknown is None else None
-    return word if match is None else replace(word, unknown=match[0], template=True)
-
-
-def whose(word: Word) -> str:
-    """Who could say what is unknown in a word, as the end of a sentence."""
-    return "a template: render it first" if word.template else "which only the shell knows"
+    return word if match is None else replace(word, unknown=match[0], whose="a template: render it first")

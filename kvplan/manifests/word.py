@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Word:
     """One word. line: of the file it stands in. unknown: what in it only a shell could resolve; None when all is known.
 
-    script, script_line: the same text as a shell should read it, where a file breaks its lines otherwise. template: whether
-    what is unknown is put in before any shell runs.
+    script, script_line: the same text as a shell should read it, where a file breaks its lines otherwise. whose: who
+    could say what is unknown, as the end of a sentence.
     """
 
     text: str
@@ -18,4 +18,4 @@ class Word:
     unknown: str | None = None
     script: str = ""
     script_line: int = 0
-    template: bool = False
+    whose: str = "which only the shell knows"
