@@ -134,13 +134,13 @@ class Shape:
 
     def _sets(self, words: list[Word]) -> None:
         """`set -- WORD...`, which is what the script is started with from there on; options alone change no variable."""
-        start = next(
-            (at for at, word in enumerate(words) if not word.text.startswith(("-", "+")) or word.text == "--"), None
-        )
-        if start is None:
+        at = 0
+        while at < len(words) and words[at].text.startswith(("-", "+")) and words[at].text not in {"-", "--"}:
+            at += 2 if words[at].text.endswith("o") else 1  # -o NAME
+        if at >= len(words):
             return
-        words = words[start + 1 :] if words[start].text == "--" else words[start:]
-        self.variables.given = None if self.variables.blocks else (Word("", 1, "$0"), *words)
+        start = at + 1 if words[at].text in {"-", "--"} else at
+        self.variables.given = None if self.variables.blocks else (Word("", 1, "$0"), *words[start:])
 
     def _heads(self, words: list[Word]) -> None:
         """Begin the block of `for`, `select` and `case`, whose own words are no command."""
