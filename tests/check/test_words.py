@@ -125,6 +125,7 @@ CERTAIN |= {
     "run a \\": "a", "T=1; T=\"$T 2\"; run $T": "1 2", "T=(a); T+=(b c); run ${T[@]}": "a b c",
 }  # fmt: skip
 SOME = {
+    'set -euo pipefail; run "$@"': "?", 'set -o pipefail -e; run "$@"': "?", 'set -eo pipefail -- b; run "$@"': "b", 'set -e b; run "$@"': "b",
     'T=(a)\nif x; then T+=(b); fi\nrun "${T[@]}"': "a ?", 'T=(a)\nif x; then T+=(b); else T+=(c); fi\nrun "${T[@]}"': "a ?",
     'T=(a); [ x ] && T+=(b); T+=(c)\nrun "${T[@]}"': "a ? c", 'T=()\nif x; then T+=(b); fi\nrun "${T[@]}" c': "? c",
     'T="a b"; if x; then T="$T c"; fi; run $T': "a b ?", 'T=a; if x; then T+=" c"; fi; T="$T d"; run $T e': "a ? d e",
