@@ -130,7 +130,7 @@ def chosen(labels: Iterable[tuple[str, str, Place]]) -> Chosen:
 def _name(key: str, value: str) -> str | None:
     """The accelerator that a label names; None for none, or for none that is known."""
     if key in NAMING:
-        return value
+        return value.removesuffix("_OAM")  # the shape of AMD's modules
     if key in _INSTANCES:
         return instance_gpu(value)
     return value if key in MAY_NAME and _id(value) is not None else None

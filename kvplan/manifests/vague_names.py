@@ -29,6 +29,7 @@ _ANYONES: Mapping[str, tuple[str, ...]] = dict.fromkeys(
 _NAMES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "karpenter.k8s.aws/instance-gpu-name": _AWS, "eks.amazonaws.com/instance-gpu-name": _AWS,
     "karpenter.azure.com/sku-gpu-name": _AZURE,
+    "cloud.google.com/gke-accelerator": {"nvidia-rtx-pro-6000": ("rtx-pro-6000-server", "a part of one")},
 }  # fmt: skip
 
 

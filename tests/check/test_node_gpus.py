@@ -10,6 +10,7 @@ from check.test_serving import read
 
 from kvplan.manifests import node_gpus
 from kvplan.manifests.node_gpus import instance_gpu
+from kvplan.manifests.said import Given, Place
 from kvplan.sources.gpus import load_gpu
 
 POD = """\
@@ -50,6 +51,7 @@ READ = {
     "karpenter.k8s.aws/instance-family: g6": "l4",
     "k8s.amazonaws.com/accelerator: nvidia-l4": "l4",
     "gpu-type: RTX-4090": "rtx-4090",
+    "cloud.google.com/gke-accelerator: nvidia-rtx-pro-6000, node.kubernetes.io/instance-type: g4-standard-48": "rtx-pro-6000-server",
     "karpenter.k8s.aws/instance-gpu-name: a100, node.kubernetes.io/instance-type: p4d.24xlarge": "a100-sxm-40",
     "eks.amazonaws.com/instance-gpu-name: a100, eks.amazonaws.com/instance-family: p4de": "a100-sxm-80",
     "karpenter.k8s.aws/instance-gpu-name: a100, karpenter.k8s.aws/instance-gpu-memory: '40960'": "a100-sxm-40",
@@ -138,6 +140,7 @@ def test_the_chart_of_kubeais_models():
 
 
 VAGUE = {
+    "cloud.google.com/gke-accelerator: nvidia-rtx-pro-6000": "rtx-pro-6000-server",
     "karpenter.k8s.aws/instance-gpu-name: a100": "a100-sxm-40", "eks.amazonaws.com/instance-gpu-name: a100": "a100-sxm-80",
     "karpenter.k8s.aws/instance-gpu-name: v100": "v100-sxm-16", "karpenter.azure.com/sku-gpu-name: A100": "a100-pcie-80",
     "karpenter.azure.com/sku-gpu-name: A10": "a10", "karpenter.azure.com/sku-gpu-name: H100": "h100-nvl",
@@ -159,3 +162,9 @@ def test_a_size_that_a_name_does_not_have(folder: Path):
     (folder / "f.yaml").write_text(POD.format("gpu-type: h100, nvidia.com/gpu.memory: '40960'"))
     (result,) = check("f.yaml", "--gpu", "h200", "--json").document["results"]
     assert [row["rule"] for row in result["checks"] if row["status"] == "warn"] == ["gpu-name"] * 2
+
+
+def test_amd_s_modules():
+    labels = [("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM", Place("f", 1))]
+    assert node_gpus.chosen(labels).gpu == Given("AMD_Instinct_MI300X", Place("f", 1))
+    assert load_gpu("AMD_Instinct_MI300X").id == "mi300x"
