@@ -11,6 +11,9 @@ BOTH_WAYS = "both_ways"
 Source: EmbeddingGemma's config; vLLM 0.33 models/config.py Gemma3TextModelConfig.
 """
 
+DRAFTS_ALONE = "drafts_alone"
+"""Of a model that drafts for another: that it was asked for as a model of its own, whatever its class."""
+
 OWN_CODE = "own_code"
 """The checkpoint brings the code that reads its config (auto_map), and the Transformers library has none for its type."""
 

@@ -53,7 +53,7 @@ class Question:
     tokens: of the sequences that are counted, None for `context`. batch: sequences of the timed step.
     kv_dtype: `auto` or a format. concurrency: sequences that headroom is left beside. stretched: whether the context may
     be longer than the model's own maximum. quantization, dtype: what a serve command says of the checkpoint. draft: a model
-    that drafts for it. guessed: whether tokens are drafted without any layers. itself: whether by prediction layers of its own. devices: what a manifest says of its
+    that drafts for it. drafting: how, where a serve command says so. guessed: whether tokens are drafted without any layers. itself: whether by prediction layers of its own. devices: what a manifest says of its
     accelerator. experts: whether expert parallelism is switched on, on however many ranks.
     """
 
@@ -70,6 +70,7 @@ class Question:
     tokens: int | None = None
     batch: int | None = None
     draft: str | None = None
+    drafting: str | None = None
     stretched: bool = False
     quantization: str | None = None
     dtype: str | None = None

@@ -21,6 +21,7 @@ from kvplan.manifests.keys import (
     EVERY_RANK,
     GUESSED,
     ITSELF,
+    METHOD,
     QUANTIZATION,
     STRETCHED,
 )
@@ -55,6 +56,7 @@ def deployment(
     flags = _managed(flags, engine)
     stretched = flags.pop(STRETCHED, None)
     guessed, itself = flags.pop(GUESSED, None), flags.pop(ITSELF, None)
+    method = flags.pop(METHOD, None)
     stated = {name: str(flags.pop(name).value) for name in (QUANTIZATION, DTYPE) if name in flags}
     options = dict(_on(placed.place, partial(read_flag, engine, flag, placed.value)) for flag, placed in flags.items())
     question = Question(
@@ -70,6 +72,7 @@ def deployment(
         options=_on(place, lambda: Options(**options)),
         concurrency=_value(layer, "concurrency") or 1,
         draft=_model(layer[("draft",)], tree) if ("draft",) in layer else None,
+        drafting=None if method is None or ("draft",) not in layer else str(method.value),
         quantization=stated.get(QUANTIZATION),
         dtype=stated.get(DTYPE),
         stretched=stretched is not None and _on(stretched.place, partial(switch, stretched.value)),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvplan.errors import UsageError
 from kvplan.manifests.accelerators import Device
+from kvplan.text import any_of
 
 if TYPE_CHECKING:
     from kvplan.hardware.gpu import Gpu
@@ -40,6 +41,12 @@ def check(gpu: Gpu, called: str, devices: Iterable[Device], *, sized: bool) -> N
         if device.profile is not None and not described and not gpu.id.endswith(f":{device.profile}"):
             raise UsageError(
                 f"it asks for {device}, and {called} is something else", hint=f"--gpu NAME:{device.profile}"
+            )
+        if device.among and not described and gpu.id not in device.among:
+            raise UsageError(
+                f"it asks for {device}, which may be {any_of(device.among)}, and {called} is none of these",
+                cause="the label doesn't say how much memory it has",
+                hint=f"--gpu {any_of([name for name in device.among if ' ' not in name])}, or a budget's `gpu`",
             )
         if device.part is not None and not described and gpu.mig_of is None:
             raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from kvplan.check.budget import Deployment, Limit
 from kvplan.check.metrics import METRICS, STARTS, Metric
 from kvplan.check.planning import Planned, Planner, Refused, Unanswered
 from kvplan.errors import Problem
-from kvplan.manifests.said import Place, Remark
+from kvplan.manifests.said import UNSEEN, Place, Remark
 from kvplan.report.schema.check import RANKS, At, CheckRow, End, Level, Result, Status, Subject, Three, Trouble
 from kvplan.report.views.check_words import amount, name
 
@@ -23,6 +24,8 @@ def judge(deployment: Deployment, planner: Planner) -> Result:
         return _unanswered(deployment, outcome)
     if isinstance(outcome, Refused):
         return _refused(deployment, outcome)
+    if outcome.short and (unseen := next(_unseen(deployment), None)) is not None:
+        return _undecided(deployment, outcome, unseen)
     rows = [_starts(deployment, outcome)]
     for limit in deployment.limits:
         found = _limited(deployment, limit, outcome, planner)
@@ -54,6 +57,22 @@ def at(place: Place) -> At:
 def _unanswered(deployment: Deployment, outcome: Unanswered) -> Result:
     blamed = _blamed(deployment, outcome.keys)
     return unanswered(deployment.name, deployment.place, outcome.problem, outcome.exit_code, blamed)
+
+
+def _unseen(deployment: Deployment) -> Iterator[Remark]:
+    """What is said of words that may be any flags."""
+    return (remark for remark in deployment.remarks if remark.rule == UNSEEN)
+
+
+def _undecided(deployment: Deployment, outcome: Planned, unseen: Remark) -> Result:
+    """No answer: too little memory by the flags that are seen, beside others that may ask for more GPUs, or for less of each."""
+    context = outcome.subject.context
+    problem = Problem(
+        f"nobody can tell whether it starts: {unseen.text}",
+        cause=f"by those that it sees it doesn't, with {context:,} tokens: {outcome.reasons['safe']}",
+        hint="write every flag out, or say what it runs with in a budget: `from: FILE`, and its own parallel, context and flags",
+    )
+    return unanswered(deployment.name, deployment.place, problem, 2, at(unseen.place))
 
 
 def _refused(deployment: Deployment, outcome: Refused) -> Result:

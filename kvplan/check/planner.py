@@ -111,6 +111,7 @@ class CachingPlanner:
             numbers=work.numbers(),
             reasons=refused,
             suggestion=self._suggestion(work.plans["safe"]) if "safe" in refused and not never else None,
+            short=not never and "safe" in refused,
             # Of what never starts nothing else is worth a word.
             warnings=() if never else warnings(work.plans["safe"], None, unlocked=work.question.stretched) + noted,
         )
@@ -125,8 +126,17 @@ class CachingPlanner:
             kv_dtype=kv,
             engine=question.engine,
             options=question.options,
-            draft=None if question.draft is None else self.lookup.model(question.draft, None).model,
+            draft=None if question.draft is None else self._draft(question.draft, question),
         )
+
+    def _draft(self, name: str, question: Question) -> Model:
+        """The model that drafts, as the class that it is loaded as."""
+        draft = self.lookup.model(name, None).model
+        if question.drafting is None or not takes_commands(question.engine):
+            return draft
+        from kvplan.engines.vllm.blocks.drafts import as_drafter
+
+        return as_drafter(draft, question.drafting)
 
     def _suggestion(self, plan: Plan) -> str | None:
         """A single change that would make it start; not a shorter context, which the reason already names."""

@@ -16,13 +16,14 @@ class Planned:
     """An answer. subject: what was planned, names looked up: what a lock remembers besides numbers.
 
     numbers: by the names of kvplan.check.metrics. reasons: why it doesn't start, by each end that it doesn't.
-    suggestion: a single change that would make it start.
+    suggestion: a single change that would make it start. short: whether it is memory that it lacks, by the safe end.
     """
 
     subject: Subject
     numbers: Mapping[str, Three]
     reasons: Mapping[End, str] = field(default_factory=dict)
     suggestion: str | None = None
+    short: bool = False
     warnings: tuple[str, ...] = ()
 
 

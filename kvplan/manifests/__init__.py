@@ -76,7 +76,7 @@ def is_dockerfile(name: str) -> bool:
 
 
 def _yaml(found: tuple[Node, ...], name: str, tree: Tree) -> Served:
-    from kvplan.manifests import compose, helm, kubernetes
+    from kvplan.manifests import compose, helm, kubernetes, truss
 
     objects = [document for document in found if kubernetes.is_manifest(document) or document.said("kind") == "List"]
     served = kubernetes.served(objects, name) if objects else Served()
@@ -89,6 +89,8 @@ def _yaml(found: tuple[Node, ...], name: str, tree: Tree) -> Served:
             continue
         if compose.is_compose(document):
             served += compose.served(document, name, tree)
+        elif truss.is_truss(document):
+            served += truss.served(document, name)
         elif _is_config(document):
             served += _config(document, name)
         else:

@@ -19,6 +19,7 @@ class Device:
 
     vendor: whose GPU is asked for; None where nobody says. profile: of a MIG slice, `1g.10gb`. part: what it gets instead
     of a whole GPU, where its memory isn't known from that. counts: whether its amount is a number of GPUs or of slices.
+    among: what it may be, where its name doesn't say which.
     """
 
     said: str
@@ -26,6 +27,7 @@ class Device:
     profile: str | None = None
     part: str | None = None
     counts: bool = False
+    among: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.said

@@ -20,9 +20,9 @@ from kvplan.manifests import names
 from kvplan.manifests.command import Arguments, CantRead, FindConfig, Value, tree_of
 from kvplan.manifests.meaning import NEEDED
 from kvplan.manifests.nodes import Node, plain
-from kvplan.manifests.placeholders import marked, whose
+from kvplan.manifests.placeholders import marked
 from kvplan.manifests.repairs import meant
-from kvplan.manifests.said import Level, Place
+from kvplan.manifests.said import UNSEEN, Level, Place
 from kvplan.manifests.words import Word
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _read_config(word: Word, find: FindConfig, found: Arguments) -> None:
 
     place = Place(found.file, word.line)
     if word.unknown is not None:
-        raise CantRead(f"its --config is {word.unknown}, {whose(word)}", place)
+        raise CantRead(f"its --config is {word.unknown}, {word.whose}", place)
     config = find(word.text)
     if config is None:
         raise CantRead(f"its --config {word.text} is not here", place)
@@ -150,6 +150,9 @@ class _Reader:
         if word.unknown is not None and (self.named or not self.positional):
             self.unread(word, place)
         elif self.positional and not self.named:
+            if "\n" in word.text.strip():
+                why = "a script stands where its model should: a shell has to run it (`command: [bash, -c]`)"
+                raise CantRead(why, place)
             self.model(word)
         else:
             # After a flag that nobody knows, or that some release reads otherwise, it may be that flag's.
@@ -158,13 +161,13 @@ class _Reader:
 
     def unread(self, word: Word, place: Place) -> None:
         """A word that may be any number of flags, or the beginning of one."""
-        self.found.remark("unread-arguments", f"{word.unknown} may add flags that kvplan can't see", place)
+        self.found.remark(UNSEEN, f"{word.unknown} may add flags that kvplan can't see", place)
         self.doubtful = True
 
     def model(self, word: Word) -> None:
         """A model on the command line; it replaces one of the --config file."""
         if word.unknown is not None:
-            raise CantRead(f"its model is {word.unknown}, {whose(word)}", Place(self.found.file, word.line))
+            raise CantRead(f"its model is {word.unknown}, {word.whose}", Place(self.found.file, word.line))
         self.named = True
         self.found.model = word
         self.found.flags["model"] = Value(word.text, Place(self.found.file, word.line))
@@ -250,7 +253,7 @@ class _Reader:
 def _check_known(name: str, word: Word, place: Place) -> None:
     """Raises: CantRead where only the shell knows the value of a flag that a plan is made of."""
     if word.unknown is not None and name in NEEDED:
-        raise CantRead(f"its --{name} is {word.unknown}, {whose(word)}", place)
+        raise CantRead(f"its --{name} is {word.unknown}, {word.whose}", place)
 
 
 _NUMBER = re.compile(r"-\d+(\.\d+)?")

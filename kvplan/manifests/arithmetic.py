@@ -40,7 +40,7 @@ def assigned(expression: str) -> frozenset[str]:
 
 def value(expression: str, known: Callable[[str], object]) -> int | None:
     """What an expression comes to. known: what a variable certainly holds. None where that isn't a matter of known numbers."""
-    unknown: list[str] = []
+    unknown = ["#"] if "#" in expression else []  # BASE#NUMBER
 
     def number(match: re.Match[str]) -> str:
         held = known(match[1] or match[2])

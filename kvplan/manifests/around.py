@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 
 from kvplan.engines.vllm.tables.variables import LONGER
 from kvplan.manifests import accelerators, environment
@@ -10,7 +11,7 @@ from kvplan.manifests.accelerators import Device
 from kvplan.manifests.command import Arguments
 from kvplan.manifests.container import Container
 from kvplan.manifests.images import DEVICES as KINDS
-from kvplan.manifests.images import image_device, image_version, unsaid
+from kvplan.manifests.images import image_device
 from kvplan.manifests.keys import DEVICES, STRETCHED
 from kvplan.manifests.said import Given, Key, Placed
 
@@ -34,8 +35,7 @@ def device(container: Container, found: Arguments) -> str | None:
 def layer(container: Container, found: Arguments) -> dict[Key, Placed]:
     """What the container says beside the command: the engine's version and the accelerator."""
     said: dict[Key, Placed] = {}
-    version = image_version(container.image) if container.image else None
-    if version is not None:
+    if (version := container.version) is not None:
         said[("engine",)] = Given(f"vllm@{version}", container.place)
     if container.gpu is not None:
         said[("gpu",)] = container.gpu
@@ -66,27 +66,42 @@ def _device(found: Arguments) -> str | None:
 
 def _check_environment(container: Container, found: Arguments) -> None:
     """What stands around the command and isn't counted."""
-    version = image_version(container.image) if container.image else None
-    for text in environment.uncounted(container.variables, version):
+    for text in environment.uncounted(container.variables, container.version):
         found.remark("not-counted", text, container.place)
-    if container.image and unsaid(container.image) is not None:
+    if container.image and container.unsaid is not None:
         text = f"{container.image[:100]} doesn't say which vLLM it holds: planned as the newest, unless --engine says otherwise"
         found.remark(UNSAID_VERSION, text, container.place)
 
 
+_RANKS = {"tp": "tensor", "pp": "pipeline", "dp": "data"}
+"""Sizes of which each rank has GPUs of its own, and what they are called."""
+
+_SPREAD = frozenset({
+    "data-parallel-size-local", "data-parallel-rank", "data-parallel-start-rank", "data-parallel-address", "data-parallel-backend",
+    "data-parallel-external-lb", "data-parallel-hybrid-lb", "data-parallel-multi-port-external-lb", "headless",
+})  # fmt: skip
+"""Flags of a server whose replicas may run elsewhere."""
+
+
 def _check_gpus(container: Container, found: Arguments, layer: Mapping[Key, Placed]) -> None:
-    """Whether the container has the GPUs that tensor parallelism needs; pipelines may reach over several nodes."""
-    tp = layer.get(("parallel", "tp"))
+    """Whether the container has the GPUs that one server needs; pipelines and replicas may reach over several nodes."""
     given, whose = _given_gpus(container, found)
     nodes = _nodes(container, found)
     if given is None or nodes is None:
         return
-    size = int(tp.value) if tp is not None else 1
-    if size > given * nodes > 0 and ("parallel", "pp") not in layer:
-        place = tp.place if tp is not None else container.place
-        several = f" on each of {nodes} nodes" if nodes > 1 else ""
-        text = f"tensor parallel size {size} needs {size} GPUs, and {whose} {given}{several}"
-        found.remark("gpu-count", text, place, "error")
+    said = {name: layer[("parallel", name)] for name in _RANKS if ("parallel", name) in layer}
+    if nodes > 1 and "pp" in said:
+        return
+    if nodes > 1 or not _SPREAD.isdisjoint(found.flags):
+        said.pop("dp", None)
+    several = {name: placed for name, placed in said.items() if int(placed.value) > 1} or said
+    size = prod(int(placed.value) for placed in several.values())
+    if size > given * nodes > 0:
+        places = [placed.place for placed in several.values()]
+        named = " by ".join(f"{_RANKS[name]} parallel size {placed.value}" for name, placed in several.items())
+        text = f"{named or 'tensor parallel size 1'} needs {size} GPUs, and {whose} {given}"
+        text += f" on each of {nodes} nodes" if nodes > 1 else ""
+        found.remark("gpu-count", text, places[0] if places else container.place, "error")
 
 
 def _given_gpus(container: Container, found: Arguments) -> tuple[int | None, str]:

@@ -11,11 +11,22 @@ from kvplan.manifests import around
 from kvplan.manifests.arguments import read_arguments
 from kvplan.manifests.command import Arguments, CantRead, Command
 from kvplan.manifests.container import Container, Served
-from kvplan.manifests.images import elsewhere, image_version, is_vllm_image, split
+from kvplan.manifests.images import elsewhere, is_vllm_image, serves_itself, split
 from kvplan.manifests.meaning import layer_of
+from kvplan.manifests.placeholders import marked
 from kvplan.manifests.releases import known_release
-from kvplan.manifests.runners import TELLING, docker, hidden_program, kubectl, program, srun, starts_unknown
-from kvplan.manifests.said import Place, Unread
+from kvplan.manifests.runners import (
+    TELLING,
+    docker,
+    hidden_program,
+    installed,
+    kubectl,
+    program,
+    runs_image,
+    srun,
+    starts_unknown,
+)
+from kvplan.manifests.said import Place, Remark, Unread
 from kvplan.manifests.words import Word, commands, surrounded
 
 API_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
@@ -32,17 +43,22 @@ def served_by(container: Container, depth: int = 0) -> Served:
     """The serve commands of one container: none, one, or what keeps one from being read."""
     if container.image is not None and not container.entrypoint and is_vllm_image(container.image):
         words = list(container.words)
-        words = words[1:] if words and words[0].text == "serve" else words
+        second = bool(words) and words[0].text == "serve"
+        words = words[1:] if second else words
         if not _finds(words) and _other(words) is None:
-            return _read(container, words, positional=True)
+            found = _read(container, words, positional=True)
+            model = second and bool(words) and not words[0].text.startswith("-")
+            return _twice(found, container) if model else found
     found = Served()
     script = _simple(list(container.words), container.variables)
+    container = replace(container, release=installed(words for words, _ in script) or container.release)
+    job = srun(container.words, container)
     if any(gathers(words) for words, _ in script):
-        container = replace(container, nodes=None)
+        container, job = replace(container, nodes=None), replace(job, nodes=None)
     for words, variables in script:
         if program(words[0]) in _QUOTING:
             continue
-        here = srun(words, replace(container, variables={**container.variables, **variables}))
+        here = srun(words, replace(job, variables={**container.variables, **variables}))
         where = docker(words, here) or kubectl(words, here) or container
         if (rest := serve_arguments(words)) is not None and where is container:
             found += replace(_read(here, rest[0], positional=rest[1]), lines=frozenset({words[0].line}))
@@ -52,7 +68,20 @@ def served_by(container: Container, depth: int = 0) -> Served:
             found += Served(unread=(Unread(container.name, why, container.place),))
         else:
             found += _inside(words, container, depth)
-    return found if found != Served() else _hidden(container)
+    return _twice(found, container) if found != Served() else _hidden(container)
+
+
+def _twice(found: Served, container: Container) -> Served:
+    """The same, where an image that starts vLLM's server itself is given a whole command: an error."""
+    if container.image is None or container.entrypoint or not serves_itself(container.image):
+        return found
+    first, line = container.words[0].text.split("\n")[0][:60], container.words[0].line
+    text = (
+        f"{container.image[:100]} starts vLLM's server itself, which doesn't expect {first!r}: "
+        "leave that out and begin with the model, or give the whole as another entrypoint (`command:` in a pod)"
+    )
+    remark = Remark("bad-argument", text, Place(container.file, line), "error")
+    return replace(found, commands=tuple(replace(each, noted=(*each.noted, remark)) for each in found.commands))
 
 
 def _unreadable(words: Sequence[Word]) -> str | None:
@@ -91,6 +120,10 @@ def _hidden(container: Container) -> Served:
     words = [word.text.replace("_", "-") for word in container.words]
     image = container.image or ""
     telling = any(word.startswith(TELLING) for word in words)
+    put_in = marked(Word(image, container.line)).unknown
+    if put_in is not None and (telling or any(word.partition("=")[0] == "--model" for word in words)):
+        why = f"its image is {image[:100]}, a placeholder: put the image's name in first"
+        return Served(unread=(Unread(container.name, why, container.place),))
     if not words or container.image is None or not (telling or is_vllm_image(image)):
         return Served()
     first = words[0].rpartition("/")[2]
@@ -120,7 +153,7 @@ def _simple(
     words: list[Word], variables: Mapping[str, str], depth: int = 0
 ) -> list[tuple[list[Word], Mapping[str, str]]]:
     """The command itself, or for `sh -c "..."` and `eval` what the script runs; each with what its environment adds."""
-    for at in range(len(words)):
+    for at in range(len(words)) if not runs_image(words) else ():
         found = (_evaluated(words) if at == 0 else None) or _shell_script(words, at)
         if found is not None and depth < MOST_SHELLS:
             script, given = found
@@ -199,7 +232,7 @@ def _another(container: Container, found: Arguments) -> bool:
 
 def _read(container: Container, words: list[Word], *, positional: bool) -> Served:
     try:
-        release = known_release(image_version(container.image or ""))
+        release = known_release(container.version)
         found = read_arguments(words, container.file, container.find, positional=positional, release=release)
         layer = layer_of(found)
     except CantRead as error:
@@ -214,5 +247,5 @@ def _read(container: Container, words: list[Word], *, positional: bool) -> Serve
         return Served(unread=(Unread(container.name, why, Place(container.file, line)),))
     around.check(container, found, layer)
     said = {**around.layer(container, found), **layer}
-    unknown = elsewhere(container.image or "")
+    unknown = container.release is None and elsewhere(container.image or "")
     return Served((Command(container.name, container.place, said, tuple(found.remarks), found.given, unknown),))

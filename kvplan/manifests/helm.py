@@ -142,7 +142,11 @@ def _served(found: _Found, file: str) -> Served:
         unclear=machine.unclear,
         gpus=resource_gpus(node, file) or _requested(node, file),
         device=device_of(node) or foreign(kind),
-        devices=(*devices_of((*found.around, node), file, node), *((asked,) if asked is not None else ())),
+        devices=(
+            *devices_of((*found.around, node), file, node),
+            *machine.devices,
+            *((asked,) if asked is not None else ()),
+        ),
         nodes=None if stack.spread(node) else 1,
         variables=stack.variables(node, found.around) if of_chart else {},
     )

@@ -35,6 +35,14 @@ def is_vllm_image(image: str) -> bool:
     return "vllm" in split(image)[0].rpartition("/")[2]
 
 
+def serves_itself(image: str) -> bool:
+    """Whether an image's own entry point certainly is vLLM's server, which takes what follows for its arguments.
+
+    Source: vLLM docker/Dockerfile, `python3 -m vllm.entrypoints.openai.api_server` and since then `vllm serve`.
+    """
+    return f"/{split(image)[0]}".endswith("/vllm/vllm-openai")
+
+
 def image_version(image: str) -> str | None:
     """The version of vLLM by an image's tag; None where the tag says nothing (`latest`, a digest, a vendor's own number)."""
     name, tag = split(image)

@@ -11,6 +11,9 @@ GUESSED = "guessed"
 ITSELF = "itself"
 """That the model is to draft with prediction layers of its own."""
 
+METHOD = "draft_method"
+"""How the model that is named drafts: by itself (`draft_model`), or as a head on the other's positions (`eagle`, `eagle3`)."""
+
 QUANTIZATION, DTYPE = "quantization", "dtype"
 """What a command says of the checkpoint, to be held against it."""
 

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kvplan.errors import KvplanError
+from kvplan.manifests.accelerators import Device
 from kvplan.manifests.said import Given, Place, Placed
+from kvplan.manifests.vague_names import SIZES, candidates, of_size
 from kvplan.text import any_of
 
 NAMING = frozenset({
@@ -30,7 +32,7 @@ _ANY = frozenset(
 )
 """Values of these that name no kind."""
 
-_SIZES = frozenset({"nvidia.com/gpu.memory", "karpenter.k8s.aws/instance-gpu-memory", "nvidia.com/gpu.family"})
+_KINDS = SIZES | {"nvidia.com/gpu.family"}
 """Labels that several kinds may have."""
 
 _INSTANCES = frozenset({
@@ -48,7 +50,7 @@ _AWS: Mapping[str, str] = {
 _GOOGLE: Mapping[str, str] = {
     "a2-highgpu": "a100-sxm-40", "a2-megagpu": "a100-sxm-40", "a2-ultragpu": "a100-sxm-80", "a3-highgpu": "h100-sxm",
     "a3-megagpu": "h100-sxm", "a3-edgegpu": "h100-sxm", "a3-ultragpu": "h200-sxm", "a4-highgpu": "b200-sxm", "a4x-highgpu": "gb200",
-    "g2-standard": "l4", "g4-standard": "rtx-pro-6000-server",
+    "g2-standard": "l4",
 }  # fmt: skip
 """Machine types of Google Cloud. Source: https://cloud.google.com/compute/docs/gpus"""
 
@@ -66,6 +68,8 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"standard_nv(?:36|72)ad(?:m)?s_a10_v5", "a10"),
         (r"standard_nc\d+as_t4_v3", "t4"),
         (r"standard_nd40rs_v2", "v100-sxm-32"),
+        # https://cloud.google.com/compute/docs/accelerator-optimized-machines; smaller ones have parts of a GPU
+        (r"g4-standard-(?:48|96|192|384)", "rtx-pro-6000-server"),
         # https://docs.oracle.com/en-us/iaas/Content/Compute/References/computeshapes.htm
         (r"bm\.gpu4\.8", "a100-sxm-40"),
         (r"bm\.gpu\.a100-v2\.8", "a100-sxm-80"),
@@ -76,47 +80,64 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?:bm|vm)\.gpu\.a10\.\d", "a10"),
     )
 )
-"""Azure's sizes and Oracle's shapes."""
+"""Azure's sizes, Oracle's shapes, and machine types of Google Cloud that have whole GPUs only in some sizes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What labels say of the node's accelerator. gpu: its name. unclear: sentences about what else they say of it."""
+    """What labels say of the node's accelerator.
+
+    gpu: its name. unclear: sentences about what else they say of it. devices: names that several answer to.
+    """
 
     gpu: Placed | None = None
     unclear: tuple[Placed, ...] = ()
+    devices: tuple[Device, ...] = ()
 
 
 def chosen(labels: Iterable[tuple[str, str, Place]]) -> Chosen:
-    """The accelerator of a node with these labels."""
+    """The accelerator of a node with these labels; the type of its machine tells sizes of one name apart."""
+    labels = tuple(labels)
+    sizes = [(key, value) for key, value, _ in labels if key in SIZES]
+    machines = {gpu for key, value, _ in labels if key in _INSTANCES and (gpu := instance_gpu(value)) is not None}
     named: dict[str, Given] = {}
     unclear: list[Placed] = []
+    vague: list[Device] = []
     for key, value, place in labels:
-        name = _name(key, value)
-        if name is not None:
-            named.setdefault(_id(name) or name, Given(name, place))
+        may = candidates(key, value, own=key in MAY_NAME)
+        name = _name(key, value) if not may else None
+        of_these = of_size(may or ((name,) if name is not None else ()), (size for _, size in sizes))
+        if machines & set(may):
+            continue
+        if name is not None and not of_these:
+            said = f"its node is chosen by {key}: {value} and {': '.join(sizes[0])}, and kvplan knows no such GPU"
+            unclear.append(Given(said, place))
+        elif len(of_these) == 1:
+            named.setdefault(_id(of_these[0]) or of_these[0], Given(of_these[0], place))
+        elif may:
+            vague.append(Device(f"{key}: {value}", among=of_these or may))
         elif _says_something(key, value):
             unclear.append(Given(f"its node is chosen by {key}: {value}, which kvplan knows no GPU by", place))
     if len(named) == 1:
-        return Chosen(next(iter(named.values())))
+        return Chosen(next(iter(named.values())), devices=tuple(vague))
     if named:
         several = sorted(named.values(), key=lambda given: given.place)
         said = f"its node may have {any_of([str(given.value) for given in several])}"
         return Chosen(unclear=(Given(said, several[0].place),))
-    return Chosen(unclear=tuple(unclear))
+    return Chosen(unclear=() if vague else tuple(unclear), devices=tuple(vague))
 
 
 def _name(key: str, value: str) -> str | None:
     """The accelerator that a label names; None for none, or for none that is known."""
     if key in NAMING:
-        return value
+        return value.removesuffix("_OAM")  # the shape of AMD's modules
     if key in _INSTANCES:
         return instance_gpu(value)
     return value if key in MAY_NAME and _id(value) is not None else None
 
 
 def _says_something(key: str, value: str) -> bool:
-    return key in _INSTANCES or key in _SIZES or (key in MAY_NAME and value.lower() not in _ANY)
+    return key in _INSTANCES or key in _KINDS or (key in MAY_NAME and value.lower() not in _ANY)
 
 
 def instance_gpu(value: str) -> str | None:

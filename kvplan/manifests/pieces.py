@@ -9,33 +9,22 @@ from dataclasses import dataclass, field
 from kvplan.manifests import arithmetic
 from kvplan.manifests.brackets import closing
 from kvplan.manifests.shape import Shape
-from kvplan.manifests.variables import Variables
+from kvplan.manifests.variables import Grown, Held, Variables
+from kvplan.manifests.word import Word
 
 _QUOTED = re.compile(r"[^\"\\$`\n]+")
 """Signs that stand for themselves inside of double quotes."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEFAULTED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:?[-=])(.*)", re.DOTALL)
+_ALTERNATIVE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:?)\+([^$`'\"\\]*)", re.DOTALL)
+"""`NAME:+WORD`, with a plain word."""
+_ANSI = re.compile(r"\$'([^'\\]*)'")
+"""A text in `$'...'` without escapes."""
 _ARRAY_ALONE = re.compile(r'"(?:\$\{[A-Za-z_][A-Za-z0-9_]*\[@\]\}|\$@|\$\{@\})"')
 _GUARDED = re.compile(r'([A-Za-z_][A-Za-z0-9_]*\[@\]|@):?\+"\$(?:\{\1\}|@)"')
 """`A[@]+"${A[@]}"`, which is the array where there is one."""
 _SETS = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?:?=", re.ASCII)
 """Expansions that set what they stand for, inside of a text that isn't resolved."""
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """One word. line: of the file it stands in. unknown: what in it only a shell could resolve; None when all is known.
-
-    script, script_line: the same text as a shell should read it, where a file breaks its lines otherwise. template: whether
-    what is unknown is put in before any shell runs.
-    """
-
-    text: str
-    line: int
-    unknown: str | None = None
-    script: str = ""
-    script_line: int = 0
-    template: bool = False
 
 
 @dataclass(slots=True)
@@ -85,7 +74,9 @@ class Pieces:
     def escape(self) -> None:
         """A backslash, and the sign that it protects."""
         following = self.text[self.at + 1 : self.at + 2]
-        if following == "\n":
+        if not following:  # the end of the script
+            pass
+        elif following == "\n":
             self.line += 1
         elif self.text.startswith("\r\n", self.at + 1):
             self.line += 1
@@ -136,7 +127,12 @@ class Pieces:
     def expand(self, *, quoted: bool) -> None:
         """The same, anywhere."""
         text, at = self.text, self.at
-        if text.startswith("`", at):
+        if not quoted and text.startswith("$'", at):
+            self.ansi()
+        elif not quoted and text.startswith('$"', at):
+            self.at += 1
+            self.double()
+        elif text.startswith("`", at):
             end = text.find("`", at + 1)
             self.hidden(text[at : len(text) if end < 0 else end + 1])
         elif text.startswith("$((", at) and (inner := arithmetic.inside(text, at + 1)) is not None:
@@ -159,10 +155,25 @@ class Pieces:
             self.add("$")
             self.at += 1
 
+    def ansi(self) -> None:
+        """`$'...'`; only a shell resolves the escapes in it."""
+        if plain := _ANSI.match(self.text, self.at):
+            self.add(plain[1])
+            self.line += plain[1].count("\n")
+            self.at = plain.end()
+            return
+        end = self.at + 2
+        while end < len(self.text) and self.text[end] != "'":
+            end += 2 if self.text[end] == "\\" else 1
+        self.hidden(self.text[self.at : end + 1])
+
     def special(self, sign: str, source: str) -> None:
         """`$@`, `$1` and the like, whose `source` stands here."""
         arguments = self.variables.arguments
-        if arguments is None or sign in "*#?-$!":
+        # Behind a word that may be several nobody can tell the numbers of others.
+        before = (arguments or ())[min(int(sign), 1) : int(sign) + 1] if sign.isdigit() else ()
+        unsure = any(word.unknown is not None for word in before)
+        if arguments is None or unsure or sign in "*#?-$!":
             self.hidden(source)
             return
         self.at += len(source)
@@ -195,13 +206,11 @@ class Pieces:
             self.special("@", source)
             return
         name, array = inside.removesuffix("[@]").removesuffix("[*]"), inside.endswith(("[@]", "[*]"))
-        value = self.variables.value(name)
-        if value is None and (match := _DEFAULTED.fullmatch(inside)) is not None:
-            value = self.defaulted(match)
-        elif value is None:
-            self.variables.doubt(set_inside(source))
+        value = self.meant(name, inside, source)
         if isinstance(value, tuple):
-            self.splice(list(value) if array else list(value[:1]))
+            self.elements(list(value) if array else list(value[:1]), joined=quoted and inside.endswith("[*]"))
+        elif isinstance(value, Grown):
+            self.grown(value, source, quoted=quoted)
         elif value is None:
             self.add(source, source)
         elif quoted:
@@ -209,12 +218,44 @@ class Pieces:
         else:
             self.unquoted(value)
 
-    def defaulted(self, match: re.Match[str]) -> str | tuple[Word, ...] | None:
+    def meant(self, name: str, inside: str, source: str) -> Held | None:
+        """What `${inside}` stands for, of the variable `name` or of one with an alternative; None where nobody knows."""
+        value = self.variables.value(name)
+        if (match := _ALTERNATIVE.fullmatch(inside)) is not None:
+            held = self.variables.value(match[1])
+            return (match[3] if held or not match[2] else "") if isinstance(held, str) else None
+        if value is None and (match := _DEFAULTED.fullmatch(inside)) is not None:
+            return self.defaulted(match)
+        if value is None:
+            self.variables.doubt(set_inside(source))
+        return value
+
+    def elements(self, words: list[Word], *, joined: bool) -> None:
+        """An array's words; as a single one where they are joined."""
+        if joined:
+            unknown = next((word.unknown for word in words if word.unknown is not None), None)
+            self.add(" ".join(word.text for word in words), unknown)
+        else:
+            self.splice(words)
+
+    def grown(self, value: Grown, source: str, *, quoted: bool) -> None:
+        """A text that may go on: what is known of it, and a word that may be any."""
+        if quoted:
+            self.add(value.shown(source), source)
+            return
+        for index, part in enumerate(value.parts):
+            if index:
+                self.end_word()
+                self.add(source, source)
+                self.end_word()
+            self.unquoted(part)
+
+    def defaulted(self, match: re.Match[str]) -> Held | None:
         """What `${NAME:-WORD}` stands for, or `${NAME:=WORD}`, which sets the variable to it; None where nobody can know."""
         name, sets = match[1], match[2].endswith("=")
         held = self.variables.value(name)
         empty = held is None or (match[2].startswith(":") and not held)
-        value = _unquoted(match[3]) if empty else held
+        value: Held | None = _unquoted(match[3]) if empty else held
         if self.variables.doubted(name) or "$" in str(value) or "`" in str(value):
             self.variables.doubt({name} if sets else frozenset())
             self.variables.doubt(set_inside(match[3]))

@@ -12,6 +12,7 @@ _PLACEHOLDER = re.compile(
     r"|(?:^|(?<==))\$[A-Za-z_]\w*$"
     r"|\{\{.*?\}\}|\{%.*?%\}"  # Jinja, Go
     r"|(?<![\"{])\{[A-Za-z_][\w.]*\}"  # Python's str.format
+    r"|%\{[A-Za-z]\}"  # systemd's specifiers, as units.py writes them
     r"|<[A-Za-z_][\w .-]*>|__[A-Z][A-Z0-9_]*__|@[A-Z][A-Z0-9_]*@",
     re.ASCII | re.DOTALL,
 )
@@ -20,9 +21,4 @@ _PLACEHOLDER = re.compile(
 def marked(word: Word) -> Word:
     """The word, unknown where it holds a placeholder."""
     match = _PLACEHOLDER.search(word.text) if word.unknown is None else None
-    return word if match is None else replace(word, unknown=match[0], template=True)
-
-
-def whose(word: Word) -> str:
-    """Who could say what is unknown in a word, as the end of a sentence."""
-    return "a template: render it first" if word.template else "which only the shell knows"
+    return word if match is None else replace(word, unknown=match[0], whose="a template: render it first")

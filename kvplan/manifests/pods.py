@@ -91,7 +91,7 @@ def container_of(item: Node, pod: Node, node: Node, maps: ConfigMaps, file: str,
         unclear=machine.unclear,
         gpus=resource_gpus(node, file),
         device=device_of(node),
-        devices=tuple(devices_of((pod,), file, node)),
+        devices=(*devices_of((pod,), file, node), *machine.devices),
         nodes=nodes,
     )
 
@@ -132,7 +132,8 @@ def _expanded(node: Node, variables: Mapping[str, str]) -> Word:
     replaced = _REFERENCE.sub(value, text)
     # A text with blanks is a script, in which `$(...)` that Kubernetes doesn't know is left to the shell.
     hidden = unknown[0] if unknown and not any(map(str.isspace, text)) else None
-    return Word(replaced, node.line, hidden, script, node.script_line)
+    said = Word(replaced, node.line, hidden, script, node.script_line)
+    return said if hidden is None else replace(said, whose="whose value doesn't stand in this file")
 
 
 class Asked(NamedTuple):

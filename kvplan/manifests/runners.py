@@ -47,11 +47,44 @@ def hidden_program(words: Sequence[Word]) -> str | None:
     return first.text if serves and "vllm" in first.text.lower() else None
 
 
+_VALUED = frozenset({"-H", "--host", "-c", "--context", "-l", "--log-level", "--config", "--url", "--connection"})
+"""Options before the subcommand that take a value."""
+
+
+def runs_image(words: Sequence[Word]) -> bool:
+    """Whether the words are `docker run ...` or `docker container create ...`, and not `docker manifest create ...`."""
+    if not words or program(words[0]) not in _RUNNERS | {"sudo"}:
+        return False
+    start = next((at for at, word in enumerate(words) if program(word) in _RUNNERS), len(words))
+    before = ""
+    for word in words[start + 1 :]:
+        if not word.text.startswith("-") and before not in _VALUED and word.text != "container":
+            return word.text in _RUNNING
+        before = word.text
+    return False
+
+
+_PINNED = re.compile(r"vllm(?:\[[^\]]*\])?(?:===?v?(\d[\w.]*)(?:\+\S*)?|[<>=!~@\[].*)?", re.ASCII)
+"""A requirement of vLLM's, of exactly one release or of any."""
+
+
+def installed(commands: Iterable[Sequence[Word]]) -> str | None:
+    """The release of vLLM that commands install, or run it with: `pip install vllm==0.11.0`, `uv run --with vllm==0.11.0`.
+
+    None where nothing is installed, or not one release for certain.
+    """
+    found = {
+        match[1]
+        for words in commands
+        for index, word in enumerate(words)
+        if (match := _PINNED.fullmatch(word.text)) and (match[1] or "install" in [each.text for each in words[:index]])
+    }
+    return found.pop() if len(found) == 1 else None
+
+
 def docker(words: Sequence[Word], outer: Container) -> Container | None:
     """The container that `docker run ... IMAGE ARGS` starts, for a vLLM image."""
-    if not words or program(words[0]) not in _RUNNERS | {"sudo"}:
-        return None
-    if not any(word.text in _RUNNING for word in words):
+    if not runs_image(words):
         return None
     for index, word in enumerate(words):
         if is_vllm_image(word.text) and not word.text.startswith("-") and not _is_value(words, index):
@@ -164,9 +197,12 @@ def srun(words: Sequence[Word], outer: Container) -> Container:
         return outer
     nodes = next((word.text for word in reversed(list(_options(words, "-N", "--nodes")))), "1")
     if nodes != "1":
-        return replace(outer, nodes=None)
+        outer = replace(outer, nodes=None)
     given = list(_allotted(words, outer.file))
-    return replace(outer, gpus=min(given, key=lambda count: int(str(count.value)))) if given else outer
+    image = next(_options(words, "--container-image"), None)
+    if image is not None and is_vllm_image(named := image.text.removeprefix("docker://").replace("#", "/")):
+        outer = replace(outer, image=named, entrypoint=True)
+    return replace(outer, gpus=min(given, key=lambda count: int(str(count.value)))) if given and nodes == "1" else outer
 
 
 def kubectl(words: Sequence[Word], outer: Container) -> Container | None:

@@ -7,6 +7,9 @@ from typing import Any, Literal
 
 Level = Literal["error", "warn"]
 
+UNSEEN = "unread-arguments"
+"""The rule of words that may be any flags."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:

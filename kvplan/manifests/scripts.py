@@ -12,9 +12,10 @@ from kvplan.manifests.command import Configured
 from kvplan.manifests.container import Container, Served
 from kvplan.manifests.containers import SHELLS, gathers, served_by
 from kvplan.manifests.mentions import holders, mentions
+from kvplan.manifests.runners import installed
 from kvplan.manifests.said import Place, Unread
 from kvplan.manifests.tree import Tree, beside, read_text
-from kvplan.manifests.words import Word, listed, pairs, surrounded
+from kvplan.manifests.words import Word, commands, listed, pairs, surrounded
 
 _HELM = re.compile(r"\{\{-?\s*(?:[^}]*\.(?:Values|Release|Chart|Capabilities)\b|(?:include|define|template) \")")
 
@@ -25,10 +26,11 @@ def served(text: str, file: str, tree: Tree, known: Mapping[str, str] | None = N
     held = holders(text)
     nodes: int | None = 1
     found: list[Served] = []
+    release = installed(words for words, _ in script.commands)
     for words, variables in script.commands:
         if gathers(words):  # from here on
             nodes = None
-        process = replace(_process(words, file, tree, {**(known or {}), **variables}), nodes=nodes)
+        process = replace(_process(words, file, tree, {**(known or {}), **variables}), nodes=nodes, release=release)
         each = served_by(process)
         if each == Served() and held and (source := _run(words)) is not None and _names(source) & held:
             each = Served(
@@ -73,17 +75,37 @@ def _process(words: list[Word], file: str, tree: Tree, variables: Mapping[str, s
     return Container(f"line {line}", file, line, tuple(words), variables=variables, find=find)
 
 
-_INSTRUCTION = re.compile(r"\s*(FROM|ENTRYPOINT|CMD|ENV|ARG)\s+(.*)", re.IGNORECASE | re.DOTALL)
+_INSTRUCTION = re.compile(r"\s*(FROM|RUN|ENTRYPOINT|CMD|ENV|ARG)\s+(.*)", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(slots=True)
 class _Stage:
-    """A stage of a Dockerfile as far as it was read. last: its ENTRYPOINT and CMD. line: where the last of them stands."""
+    """A stage of a Dockerfile as far as it was read.
+
+    last: its ENTRYPOINT and CMD. line: where the last of them stands. own: whether its CMD is its own, which no ENTRYPOINT
+    takes away. ran: commands that it runs.
+    """
 
     image: str = ""
     variables: dict[str, str] = field(default_factory=dict)
     last: dict[str, list[Word]] = field(default_factory=dict)
     line: int = 1
+    own: bool = False
+    ran: list[list[Word]] = field(default_factory=list)
+
+    def take(self, name: str, rest: str, first: int) -> None:
+        """An instruction of this stage, on line `first`."""
+        if name in {"ENV", "ARG"}:
+            words = listed(rest, first, self.variables)
+            old = name == "ENV" and len(words) > 1 and "=" not in words[0].text  # ENV NAME value
+            self.variables |= {words[0].text: words[1].text} if old else dict(pairs(words))
+        elif name == "RUN":
+            self.ran += commands(rest, first, self.variables)
+        else:
+            self.last[name], self.line = _said(rest, first), first
+            self.own = self.own or name == "CMD"
+            if not self.own:
+                self.last.pop("CMD", None)
 
 
 def built(text: str, file: str, tree: Tree) -> Served:
@@ -100,15 +122,8 @@ def built(text: str, file: str, tree: Tree) -> Served:
             stage = _from(rest, arguments, stages)
         elif name == "ARG" and stage is None:
             arguments |= dict(pairs(listed(rest, first, arguments)))
-        elif name in {"ENV", "ARG"} and stage is not None:
-            words = listed(rest, first, stage.variables)
-            old = name == "ENV" and len(words) > 1 and "=" not in words[0].text  # ENV NAME value
-            given = {words[0].text: words[1].text} if old else dict(pairs(words))
-            stage.variables |= given
-        elif name in {"ENTRYPOINT", "CMD"} and stage is not None:
-            stage.last[name], stage.line = _said(rest, first), first
-            if name == "ENTRYPOINT":
-                stage.last.pop("CMD", None)
+        elif stage is not None:
+            stage.take(name, rest, first)
     if stage is None:
         return Served()
     last, line = stage.last, stage.line
@@ -116,6 +131,7 @@ def built(text: str, file: str, tree: Tree) -> Served:
     if not words:  # nothing of its own: none was written, or the image's was taken away by `ENTRYPOINT []`
         return Served()
     container = _process(words, file, tree, stage.variables)
+    container = replace(container, release=installed(stage.ran))
     return served_by(
         replace(container, name=file.rpartition("/")[2], line=line, image=stage.image, entrypoint="ENTRYPOINT" in last)
     )
@@ -126,7 +142,11 @@ def _from(rest: str, arguments: Mapping[str, str], stages: dict[str, _Stage]) ->
     words = [word.text for word in listed(rest, 1, arguments) if not word.text.startswith("--")]
     image = words[0] if words else ""
     under = stages.get(image.lower())
-    stage = _Stage(image) if under is None else _Stage(under.image, {**under.variables}, {**under.last}, under.line)
+    stage = (
+        _Stage(image)
+        if under is None
+        else _Stage(under.image, {**under.variables}, {**under.last}, under.line, ran=[*under.ran])
+    )
     if len(words) == 3 and words[1].lower() == "as":
         stages[words[2].lower()] = stage
     return stage

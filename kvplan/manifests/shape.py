@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kvplan.manifests.arithmetic import assigned
 from kvplan.manifests.environment import WATCHED
-from kvplan.manifests.variables import Variables
-
-if TYPE_CHECKING:
-    from kvplan.manifests.words import Word
+from kvplan.manifests.variables import Grown, Held, Variables, opened
+from kvplan.manifests.word import Word
 
 ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=", re.ASCII)
 KEYWORDS = frozenset({
@@ -42,12 +39,14 @@ _SETS = re.compile(r"(?<![\w$-])([A-Za-z_][A-Za-z0-9_]*)\+?=", re.ASCII)
 class Shape:
     """A script as far as it was read.
 
-    function_next: the name of the function whose block opens next. commands: simple ones. environments: what each of
+    function_next: the name of the function whose block opens next. closed: variables that the block sets
+    which ended last, in the command that is being read. commands: simple ones. environments: what each of
     them finds in its own. heredocs: first lines and texts of here-documents.
     """
 
     variables: Variables
     function_next: str | None = None
+    closed: frozenset[str] = frozenset()
     commands: list[list[Word]] = field(default_factory=list)
     environments: list[dict[str, str]] = field(default_factory=list)
     heredocs: list[tuple[int, str]] = field(default_factory=list)
@@ -84,11 +83,14 @@ class Shape:
                 variables.turn()
             elif word in _CLOSING:
                 variables.end_chain()
-                variables.close()
+                self.closed = variables.close()
 
-    def command(self, words: list[Word]) -> None:
-        """A command is complete: keep it, or set what it assigns."""
+    def command(self, words: list[Word], *, apart: bool = False) -> None:
+        """A command is complete: keep it, or set what it assigns. apart: whether in a shell of its own."""
         self.keywords(words)
+        closed, self.closed = self.closed, frozenset()
+        if apart:
+            self.variables.doubt(closed)
         self._heads(words)
         declares = bool(words) and words[0].text in _DECLARING
         if declares:
@@ -106,13 +108,17 @@ class Shape:
             self.environments.append(self._environment(assigned))
             return
         for word, match in assigned:
-            self._assign(word, match)
+            if apart:
+                self.variables.doubt({match[1]})
+            else:
+                self._assign(word, match)
 
     def _declares(self, words: list[Word]) -> None:
         """What a declaration makes of the names after it, which are set as usual."""
         command = words.pop(0).text
-        if command == "set" and any(not word.text.startswith(("-", "+")) or word.text == "--" for word in words):
-            self.variables.given = None
+        if command == "set":
+            self._sets(words)
+            words.clear()
         options = "".join(word.text for word in words if word.text.startswith("-")) if command in _TYPING else ""
         named = [word for word in words if not word.text.startswith("-")]
         names = {match[0] for word in named if (match := _NAME.match(word.text))}
@@ -126,17 +132,23 @@ class Shape:
         if any(word.unknown is not None and not ASSIGNED.match(word.text) for word in words):
             self.variables.doubt_all()
 
+    def _sets(self, words: list[Word]) -> None:
+        """`set -- WORD...`, which is what the script is started with from there on; options alone change no variable."""
+        at = 0
+        while at < len(words) and words[at].text.startswith(("-", "+")) and words[at].text not in {"-", "--"}:
+            at += 2 if words[at].text.endswith("o") else 1  # -o NAME
+        if at >= len(words):
+            return
+        start = at + 1 if words[at].text in {"-", "--"} else at
+        self.variables.given = None if self.variables.blocks else (Word("", 1, "$0"), *words[start:])
+
     def _heads(self, words: list[Word]) -> None:
-        """Begin the block of `for`, `select`, `case` and `function`, whose own words are no command."""
+        """Begin the block of `for`, `select` and `case`, whose own words are no command."""
         if words and words[0].text in _HEADS:
             self.variables.open(_HEADS[words[0].text])
             if words[0].text != "case" and len(words) > 1:
                 self.variables.doubt({words[1].text})
             words.clear()
-        elif words and words[0].text == "function":
-            self.function_next = words[1].text if len(words) > 1 else ""
-            del words[:2]
-            self.keywords(words)
 
     def _changes(self, words: list[Word]) -> None:
         """What a command does to variables."""
@@ -175,9 +187,34 @@ class Shape:
 
     def _assign(self, word: Word, match: re.Match[str]) -> None:
         variables, name, text = self.variables, match[1], word.text[match.end() :]
+        before = variables.value(name)
         appends = match[2] and (name in variables.held or variables.doubted(name))
-        before = variables.value(name) if appends else ""
-        if word.unknown is None and isinstance(before, str):
-            variables.keep(name, before + text)
-        else:
+        added = (
+            None if isinstance(before, tuple) or before is None else _added(name, before, text, appends=bool(appends))
+        )
+        if before is not None and added is not None:
+            known = word.unknown is None or (isinstance(before, Grown) and not _EXPANDED.search(added))
+            variables.grow(name, _longer(before, added) if known else opened(name, before))
+        elif word.unknown is not None or (appends and (not isinstance(before, str) or name in variables.typed)):
             variables.doubt({name})
+        else:
+            variables.keep(name, f"{before}{text}" if appends else text)
+
+
+_EXPANDED = re.compile("[$`]")
+
+
+def _added(name: str, before: str | Grown, text: str, *, appends: bool) -> str | None:
+    """What a text adds to what its variable held, in words of its own; None where it is another text."""
+    if appends:
+        return text if text[:1].isspace() else None
+    shown = (before,) if isinstance(before, str) else (before.shown(f"${name}"), before.shown(f"${{{name}}}"))
+    rest = next((text[len(each) :] for each in shown if text.startswith(each)), "")
+    return rest if rest[:1].isspace() else None
+
+
+def _longer(before: Held, added: str) -> Held:
+    """A text with another behind it."""
+    if isinstance(before, Grown):
+        return Grown((*before.parts[:-1], before.parts[-1] + added))
+    return f"{before}{added}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.manifests.command import Arguments, CantRead, Value, tree_of
-from kvplan.manifests.keys import GUESSED, ITSELF
+from kvplan.manifests.keys import GUESSED, ITSELF, METHOD
 from kvplan.manifests.said import Given, Key, Place, Placed
 
 CONFIG = "speculative-config"
@@ -32,6 +32,8 @@ SUFFIX_DEPTH = 24
 
 DRAFTS = frozenset({"", "draft_model", "eagle", "eagle3"})
 """Methods whose model is loaded whole beside the other; one that isn't named is found by the model."""
+
+HEADS = frozenset({"eagle", "eagle3"})
 
 ALONE = ("draft_tensor_parallel_size", "quantization", "revision")
 """Keys that load the draft model otherwise than the model that it drafts for."""
@@ -117,11 +119,20 @@ def _drafts(asked: Asked, model: str, found: Arguments, layer: dict[Key, Placed]
         text = "vLLM refuses a draft model without num_speculative_tokens"
         found.remark("bad-argument", text, asked.place, "error")
     layer[("draft",)] = Given(model, asked.place)
+    layer[("flags", METHOD)] = Given(_method(asked.method, model), asked.place)
     _tokens(asked, found, layer)
     otherwise = [key for key in ALONE if asked.keys.get(key) is not None]
     if otherwise:
         text = f"the draft model is counted as it is published and split as the model is, whatever {', '.join(otherwise)} says"
         found.remark("not-counted", text, asked.place)
+
+
+def _method(said: str, model: str) -> str:
+    """How vLLM takes a draft model: as it is told of heads, else by the model's name."""
+    if said in HEADS:
+        return said
+    named = model.lower()
+    return "eagle" if "eagle-" in named else "eagle3" if "eagle3" in named else "draft_model"
 
 
 def _tokens(asked: Asked, found: Arguments, layer: dict[Key, Placed]) -> None:

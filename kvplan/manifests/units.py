@@ -43,16 +43,41 @@ def started(unit: str) -> str:
     going = False
     for line in unit.split("\n"):
         match = _STARTED.match(line)
-        kept = line[match.end() :] if match is not None else line if going else ""
+        if going and line.lstrip().startswith(("#", ";")):
+            out.append("\\")
+            continue
+        kept = _as_shell(line[match.end() :] if match is not None else line if going else "")
         out.append(kept)
         going = bool(kept) and kept.rstrip().endswith("\\")
     return "\n".join(out)
 
 
+_PIECES = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|(\$\{\w+\})|\$\$", re.DOTALL)
+_SPECIFIER = re.compile(r"%([A-Za-z%])", re.ASCII)
+
+
+def _as_shell(line: str) -> str:
+    """A line of a command as a shell reads alike: `${NAME}` is one argument, `$$` a dollar, `%i` known to systemd alone."""
+
+    def piece(match: re.Match[str]) -> str:
+        if match[1]:
+            return f'"{match[1]}"'
+        return match[0].replace("$$", "$" if match[0].startswith("'") else "\\$")
+
+    def specified(match: re.Match[str]) -> str:
+        return "%" if match[1] == "%" else f"%{{{match[1]}}}"
+
+    return _SPECIFIER.sub(specified, _PIECES.sub(piece, line))
+
+
 def environment(unit: str) -> dict[str, str]:
     """What a unit itself puts into the environment of what it executes."""
-    settings = (match[1] for line in unit.split("\n") if (match := _ENVIRONMENT.fullmatch(line)))
-    return dict(pairs(word for setting in settings for word in listed(setting.replace("$", "\\$"))))
+    known: dict[str, str] = {}
+    for line in unit.split("\n"):
+        if match := _ENVIRONMENT.fullmatch(line):
+            words = listed(match[1].replace("$", "\\$"))
+            known = {**known, **dict(pairs(words))} if words else {}
+    return known
 
 
 def _files(unit: str) -> Iterator[str]:

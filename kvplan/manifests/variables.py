@@ -6,10 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
-if TYPE_CHECKING:
-    from kvplan.manifests.words import Word
+from kvplan.manifests.word import Word
 
 _SETTING = re.compile(
     r"(?<![\w$])([A-Za-z_]\w*)(?:\[[^\]\n]*\])?[ \t]*(?:(?:<<|>>|[-+*/%&^|:])?=(?!=)|\+\+|--)|(?:\+\+|--)([A-Za-z_]\w*)",
@@ -25,15 +24,48 @@ _REPEATED = frozenset({"loop", "function"})
 """Kinds of block that run later, or more than once."""
 
 
+_ADDING = re.compile(r"(?<![\w$])([A-Za-z_]\w*)\+=\(", re.ASCII)
+"""`NAME+=(`, which adds to an array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """A text that more words may have been added to: between each two of its parts."""
+
+    parts: tuple[str, ...]
+
+    def shown(self, source: str) -> str:
+        """The text with `source` where there may be more."""
+        return f" {source} ".join(self.parts)
+
+
+Held: TypeAlias = str | tuple[Word, ...] | Grown
+"""What a variable holds: a text, an array, which may end in a word that stands for more, or a text that may go on."""
+
+
+def opened(name: str, held: Held) -> Held:
+    """The same, with more that may have been added to it."""
+    if isinstance(held, str):
+        return Grown((held, ""))
+    if isinstance(held, Grown):
+        return held if not held.parts[-1].strip() else Grown((*held.parts, ""))
+    source = f"${{{name}[@]}}"
+    if any(word.unknown == source for word in held):
+        return held
+    return (*held, Word(source, held[-1].line if held else 1, source))
+
+
 @dataclass(slots=True)
 class _Block:
     """Commands that may not run, or run often.
 
-    names: variables set in it, which are certain only inside. function: the name of one. anything: whether it may set any.
+    names: variables set in it, which are certain only inside. grown: those of them that were only added to, with what they
+    held before. function: the name of one. anything: whether it may set any.
     """
 
     kind: str
     names: set[str] = field(default_factory=set)
+    grown: dict[str, Held] = field(default_factory=dict)
     function: str | None = None
     anything: bool = False
 
@@ -50,7 +82,7 @@ class Variables:
     """
 
     script: str
-    held: dict[str, str | tuple[Word, ...]]
+    held: dict[str, Held]
     doubtful: set[str] = field(default_factory=set)
     anything: bool = False
     shared: set[str] = field(default_factory=set)
@@ -82,9 +114,19 @@ class Variables:
             text, dict(self.held), self.doubtful, self.anything, self.shared, given=self.given, blocks=self.blocks
         )
 
-    def value(self, name: str) -> str | tuple[Word, ...] | None:
+    def value(self, name: str) -> Held | None:
         """What a variable certainly holds here."""
-        return None if self.doubted(name) else self.held.get(name)
+        if not self.doubted(name):
+            return self.held.get(name)
+        return opened(name, self.held[name]) if self._gathered(name) else None
+
+    def _gathered(self, name: str) -> bool:
+        """Whether a variable is an array that is set once, and that nothing is done to in loops but adding to it."""
+        sure = isinstance(self.held.get(name), tuple) and name not in self.doubtful and name not in self.shared
+        if not sure or any(block.kind == "function" for block in self.blocks):
+            return False
+        added = _ADDING.findall(self.script).count(name)
+        return self.settings[name] - added <= 1
 
     def doubted(self, name: str) -> bool:
         """Whether a variable may hold something else than what is known of it."""
@@ -98,7 +140,7 @@ class Variables:
                 return True
         return name in self.shared
 
-    def keep(self, name: str, value: str | tuple[Word, ...]) -> None:
+    def keep(self, name: str, value: Held) -> None:
         """A variable is set, for the rest of the innermost block."""
         if self._changed(name, value):
             self.doubt({name})
@@ -107,7 +149,7 @@ class Variables:
         self.held[name] = value
         self.touch(name)
 
-    def _changed(self, name: str, value: str | tuple[Word, ...]) -> bool:
+    def _changed(self, name: str, value: Held) -> bool:
         """Whether a variable's type makes something else of a value."""
         plain = isinstance(value, str) and _NUMBER.fullmatch(value) is not None
         return name in self.references or (name in self.typed and not plain)
@@ -116,6 +158,17 @@ class Variables:
         """A variable is set, to whatever: at the end of the innermost block it may hold something else."""
         if self.blocks:
             self.blocks[-1].names.add(name)
+            self.blocks[-1].grown.pop(name, None)
+
+    def grow(self, name: str, value: Held) -> None:
+        """A variable is added to: what it held stays, whether the block runs or not."""
+        before = self.value(name)
+        block = self.blocks[-1] if self.blocks else None
+        first = block is not None and name not in block.names
+        before = block.grown.get(name, before if first else None) if block is not None else None
+        self.keep(name, value)
+        if block is not None and before is not None and name in self.held:
+            block.grown[name] = before
 
     def unset(self, names: AbstractSet[str]) -> None:
         """These hold nothing from here on."""
@@ -157,18 +210,30 @@ class Variables:
         if name in self.unruly:
             self.doubt_all()
 
-    def close(self) -> None:
-        """End the innermost block: what was set in it may not have been, unless it only groups."""
+    def close(self) -> frozenset[str]:
+        """End the innermost block: what was set in it, which may not have been unless the block only groups."""
         if not self.blocks:
-            return
+            return frozenset()
         block = self.blocks.pop()
         if block.kind == "function":
             self.shared |= block.names
             self.unruly |= {block.function} if block.anything and block.function else set()
+        self._settle(block, self.blocks[-1] if self.blocks else None)
+        return frozenset(block.names)
+
+    def _settle(self, block: _Block, outer: _Block | None) -> None:
+        """What was set in a block, or in a branch of it, as it is after that."""
+        grown = {} if block.kind == "function" else block.grown
+        passed = {} if outer is None else {
+            name: before for name, held in grown.items()
+            if (before := outer.grown.get(name, held if name not in outer.names else None)) is not None
+        }  # fmt: skip
         if block.kind != "group":
-            self.doubt(block.names)
-        if self.blocks:
-            self.blocks[-1].names |= block.names
+            self.doubt(block.names - grown.keys())
+            self.held |= {name: opened(name, held) for name, held in grown.items()}
+        if outer is not None:
+            outer.names |= block.names
+            outer.grown = {name: held for name, held in outer.grown.items() if name not in block.names} | passed
 
     def end_chain(self) -> None:
         """End every chain of && and || that is open."""
@@ -178,5 +243,7 @@ class Variables:
     def turn(self) -> None:
         """Another branch of the innermost block begins."""
         if self.blocks:
-            self.doubt({*self.blocks[-1].names})
-            self.blocks[-1].names.clear()
+            block, outer = self.blocks[-1], self.blocks[-2] if len(self.blocks) > 1 else None
+            self._settle(block, outer)
+            block.names.clear()
+            block.grown.clear()

@@ -12,14 +12,17 @@ from dataclasses import dataclass, field
 
 from kvplan.manifests import arithmetic
 from kvplan.manifests.brackets import closing
-from kvplan.manifests.pieces import Part, Pieces, Word, set_inside
+from kvplan.manifests.pieces import Part, Pieces, set_inside
 from kvplan.manifests.shape import ASSIGNED, KEYWORDS, Shape
 from kvplan.manifests.variables import Variables
+from kvplan.manifests.word import Word
 
 _PLAIN = re.compile(r"[^\s\\'\"$`#<>&;|()]+")
 """Signs that stand for themselves outside of quotes."""
 _OPERATOR = re.compile(r"&&|\|\||;;|\|&|[\n;&|()]")
 _REDIRECT = re.compile(r"\d*(?:&>>|&>|>>|<<<|<<-|<<|>&|<&|>\||<>|>|<)")
+_APART = frozenset({"&", "|", "|&"})
+"""Operators whose command runs in a shell of its own."""
 _FUNCTION = re.compile(r"\([ \t]*\)")
 BLANK = " \t\r"
 __all__ = ["BLANK", "Script", "Word", "commands", "listed", "pairs", "surrounded"]
@@ -128,29 +131,39 @@ class _Scanner(Pieces):
                 self.heredoc_next = False
         else:
             self.words.append(word)
-            if len(self.words) == 1 and word.text in KEYWORDS and not self.bare:
+            if self.bare:
+                return
+            if len(self.words) == 1 and word.text in KEYWORDS:
                 self.shape.keywords(self.words)
+            elif len(self.words) == 2 and self.words[0].text == "function":
+                self.shape.function_next, self.words = word.text, []
 
     def operator(self, operator: str) -> None:
         if operator == "(" and self.part.started and not self.bare and (match := ASSIGNED.fullmatch(self.part.text)):
             self.array(match[1], append=bool(match[2]))
             return
-        if operator == "(" and self.part.started and (match := _FUNCTION.match(self.text, self.at)):
-            self.shape.function_next = self.part.text
-            self.part, self.words = Part(), []
+        if operator == "(" and not self.bare and (match := _FUNCTION.match(self.text, self.at)) and self.function():
             self.at += len(match[0])
             return
         if self.bare:
             self.end_word()
             self.at += len(operator)
             return
-        self.end_command()
+        self.end_command(apart=operator in _APART)
         self.at += len(operator)
         if not self.continued(operator):
             self.shape.operator(operator)
         if operator == "\n":
             self.line += 1
             self.skip_heredocs()
+
+    def function(self) -> bool:
+        """Take the name before `()`, with or without a blank between; whether there is one, or `function NAME` was read."""
+        name = Word(self.part.text, self.part.line) if self.part.started else next(iter(self.words), None)
+        if name is not None:
+            self.shape.function_next = name.text
+            self.part, self.words = Part(), []
+        return self.shape.function_next is not None
 
     def continued(self, operator: str) -> bool:
         """Whether the command before an operator goes on after it: into a pipe, or on the next line."""
@@ -170,7 +183,7 @@ class _Scanner(Pieces):
         found = _Scanner(inner, line, Shape(self.variables.within(inner))).only_words()
         before = self.variables.value(name) if append else ()
         if isinstance(before, tuple):
-            self.variables.keep(name, (*before, *found))
+            (self.variables.grow if append else self.variables.keep)(name, (*before, *found))
         else:
             self.variables.doubt({name})
             self.variables.touch(name)
@@ -193,13 +206,14 @@ class _Scanner(Pieces):
                 self.shape.heredocs.append((line, document))
         self.heredocs = []
 
-    def end_command(self) -> None:
+    def end_command(self, *, apart: bool = False) -> None:
+        """A command is complete. apart: whether it runs in a shell of its own: in the background, or into a pipe."""
         self.end_word()
         self.skip_next = self.heredoc_next = False
         words, self.words = self.words, []
         if words:
             self.shown, self.writes = words[0].text in _SHOWING and not self.writes, False
-        self.shape.command(words)
+        self.shape.command(words, apart=apart)
 
 
 _READERS: Mapping[str, Callable[[_Scanner], None]] = {

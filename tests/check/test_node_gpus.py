@@ -10,6 +10,7 @@ from check.test_serving import read
 
 from kvplan.manifests import node_gpus
 from kvplan.manifests.node_gpus import instance_gpu
+from kvplan.manifests.said import Given, Place
 from kvplan.sources.gpus import load_gpu
 
 POD = """\
@@ -28,6 +29,8 @@ MACHINES = {
     "Standard_ND96asr_v4": "a100-sxm-40", "Standard_ND96amsr_A100_v4": "a100-sxm-80", "Standard_NC6s_v3": None,
     "a2-highgpu-1g": "a100-sxm-40", "a2-ultragpu-8g": "a100-sxm-80", "a3-highgpu-8g": "h100-sxm", "a3-ultragpu-8g": "h200-sxm",
     "g2-standard-12": "l4", "n1-standard-8": None, "g6.xlarge": "l4", "g6e.12xlarge": "l40s", "p5.48xlarge": "h100-sxm", "g6f.xlarge": None,
+    "g4-standard-48": "rtx-pro-6000-server", "g4-standard-384": "rtx-pro-6000-server", "g4-standard-6": None,
+    "g4-standard-12": None, "g4-standard-24": None,
     "BM.GPU.H100.8": "h100-sxm", "VM.GPU.A10.2": "a10", "m5.large": None,
 }  # fmt: skip
 
@@ -48,6 +51,17 @@ READ = {
     "karpenter.k8s.aws/instance-family: g6": "l4",
     "k8s.amazonaws.com/accelerator: nvidia-l4": "l4",
     "gpu-type: RTX-4090": "rtx-4090",
+    "cloud.google.com/gke-accelerator: nvidia-rtx-pro-6000, node.kubernetes.io/instance-type: g4-standard-48": "rtx-pro-6000-server",
+    "karpenter.k8s.aws/instance-gpu-name: a100, node.kubernetes.io/instance-type: p4d.24xlarge": "a100-sxm-40",
+    "eks.amazonaws.com/instance-gpu-name: a100, eks.amazonaws.com/instance-family: p4de": "a100-sxm-80",
+    "karpenter.k8s.aws/instance-gpu-name: a100, karpenter.k8s.aws/instance-gpu-memory: '40960'": "a100-sxm-40",
+    "karpenter.k8s.aws/instance-gpu-name: v100, karpenter.k8s.aws/instance-gpu-memory: '32768'": "v100-sxm-32",
+    "karpenter.k8s.aws/instance-gpu-name: t4, karpenter.k8s.aws/instance-gpu-memory: '16384'": "t4",
+    "karpenter.k8s.aws/instance-gpu-name: a10g, karpenter.k8s.aws/instance-gpu-memory: '24576'": "a10g",
+    "karpenter.azure.com/sku-gpu-name: A100, karpenter.azure.com/sku-name: Standard_NC24ads_A100_v4": "a100-pcie-80",
+    "karpenter.azure.com/sku-gpu-name: H100, karpenter.azure.com/sku-name: Standard_ND96isr_H100_v5": "h100-sxm",
+    "karpenter.k8s.aws/instance-gpu-name: rtx-pro-server-6000": "rtx-pro-6000-server",
+    "nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB, nvidia.com/gpu.memory: '40960'": "a100-sxm-40",
     "karpenter.azure.com/sku-name: Standard_ND96isr_H100_v5": "h100-sxm",
     "node.kubernetes.io/instance-type: g6.xlarge, nvidia.com/gpu.product: NVIDIA-L4": "l4",
     "accelerator: nvidia, karpenter.k8s.aws/instance-gpu-name: l40s": "l40s",
@@ -123,3 +137,34 @@ def test_the_chart_of_kubeais_models():
     text = "catalog:\n  a:\n    enabled: false\n    url: hf://org/m\n    engine: VLLM\n    resourceProfile: nvidia-gpu-l4:1\n"
     (command,) = read(text).commands
     assert (command.name, command.layer["model",].value, command.layer["gpu",].value) == ("a", "org/m", "l4")
+
+
+VAGUE = {
+    "cloud.google.com/gke-accelerator: nvidia-rtx-pro-6000": "rtx-pro-6000-server",
+    "karpenter.k8s.aws/instance-gpu-name: a100": "a100-sxm-40", "eks.amazonaws.com/instance-gpu-name: a100": "a100-sxm-80",
+    "karpenter.k8s.aws/instance-gpu-name: v100": "v100-sxm-16", "karpenter.azure.com/sku-gpu-name: A100": "a100-pcie-80",
+    "karpenter.azure.com/sku-gpu-name: A10": "a10", "karpenter.azure.com/sku-gpu-name: H100": "h100-nvl",
+    "accelerator: a100": "a100-pcie-40", "accelerator: nvidia-a100": "a100-sxm-80", "k8s.amazonaws.com/accelerator: nvidia-tesla-a100": "a100-sxm-40",
+}  # fmt: skip
+"""Labels that don't say which size, and one that it may be."""
+
+
+@pytest.mark.parametrize(("labels", "gpu"), VAGUE.items())
+def test_a_name_of_several_sizes_is_told_apart_by_whoever_asks(folder: Path, labels: str, gpu: str):
+    (folder / "f.yaml").write_text(POD.format(labels))
+    done = check("f.yaml", "--gpu", "h200", "--json")
+    assert (done.code, gpu in done.document["results"][0]["error"]["what"]) == (2, True)
+    (result,) = check("f.yaml", "--gpu", gpu, "--json").document["results"]
+    assert result["subject"]["gpu"] == gpu
+
+
+def test_a_size_that_a_name_does_not_have(folder: Path):
+    (folder / "f.yaml").write_text(POD.format("gpu-type: h100, nvidia.com/gpu.memory: '40960'"))
+    (result,) = check("f.yaml", "--gpu", "h200", "--json").document["results"]
+    assert [row["rule"] for row in result["checks"] if row["status"] == "warn"] == ["gpu-name"] * 2
+
+
+def test_amd_s_modules():
+    labels = [("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM", Place("f", 1))]
+    assert node_gpus.chosen(labels).gpu == Given("AMD_Instinct_MI300X", Place("f", 1))
+    assert load_gpu("AMD_Instinct_MI300X").id == "mi300x"

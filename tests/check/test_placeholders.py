@@ -32,6 +32,36 @@ def test_words_that_may_be_flags(value: str):
     assert "may add flags" in text
 
 
+@pytest.mark.parametrize("image", ["${IMAGE}", "{{ image }}", "<VLLM_IMAGE>", "registry/x:${TAG}"])
+def test_an_image_that_is_put_in(image: str):
+    pod = POD.replace("vllm/vllm-openai:v0.11.0", image.replace("{", "{{").replace("}", "}}"))
+    ((_, why),) = unread(pod.format("args: [--model, m]"))
+    assert why == f"its image is {image}, a placeholder: put the image's name in first"
+
+
+def test_a_reference_of_a_pod_s():
+    ((_, why),) = unread(POD.format("args: [--model, $(MODEL)]"))
+    assert why == "its --model is $(MODEL), whose value doesn't stand in this file"
+
+
+TRUSS = """\
+base_image: {image: "vllm/vllm-openai:v0.11.0"}
+docker_server: {start_command: "%s", server_port: 8000}
+resources: {accelerator: "H100:2"}
+model_name: llama
+"""
+
+
+def test_a_start_command_of_baseten_s():
+    (command,) = read(TRUSS % "vllm serve m --max-model-len 8192 -tp 4", "config.yaml").commands
+    assert (command.name, command.version, command.layer["gpu",].value) == ("llama", "0.11.0", "H100")
+    assert [each.text for each in command.remarks] == [
+        "tensor parallel size 4 needs 4 GPUs, and the container asks for 2"
+    ]
+    ((line, why),) = unread(TRUSS % "sh -c /app/data/do.sh", "config.yaml")
+    assert (line, why) == (2, "what its docker_server.start_command 'sh -c /app/data/do.sh' serves doesn't stand here")
+
+
 def test_in_a_config_file():
     ((line, why),) = unread("model: m\nmax-model-len: ${LEN}\n", "c.yaml")
     assert (line, why) == (2, "its --max-model-len is ${LEN}, a template: render it first")

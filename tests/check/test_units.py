@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from check.test_serving import read
 
 from kvplan.manifests import Served, parse
 from kvplan.manifests.tree import WorkingTree
@@ -56,3 +57,34 @@ def test_a_file_beside_the_unit_counts(folder: Path, text: str, context: int | N
 @pytest.mark.usefixtures("folder")
 def test_an_empty_setting_drops_those_before_it():
     assert served("Environment=LEN=8192\nEnvironmentFile=/a\nEnvironmentFile=").commands
+
+
+LINES = {
+    "ExecStart=vllm serve m \\\n  # --max-model-len 1 \\\n  --max-model-len 8192\n": 8192,
+    "ExecStart=vllm serve m \\\n; --max-model-len 1\n  --max-model-len 8192\n": 8192,
+    'Environment="A=--max-model-len 8192"\nExecStart=vllm serve m $A\n': 8192,
+    "Environment=A=1\nEnvironment=\nEnvironment=L=8192\nExecStart=vllm serve m --max-model-len ${A}${L}\n": None,
+    "Environment=L=1\nEnvironment=\nExecStart=vllm serve m --max-model-len $L\n": None,
+    "Environment=L=8192\nExecStart=/bin/bash -c 'vllm serve m --max-model-len ${L}'\n": 8192,
+    'Environment=L=8192\nExecStart=/bin/bash -c "vllm serve m --max-model-len ${L}"\n': 8192,
+    "Environment=L=8192\nExecStart=/bin/bash -c 'vllm serve m --max-model-len $$L'\n": 8192,
+}
+
+
+@pytest.mark.parametrize(("unit", "context"), LINES.items())
+def test_lines_as_systemd_reads_them(unit: str, context: int | None):
+    found = [command.layer["context",].value for command in read(f"[Service]\n{unit}", "v.service").commands]
+    assert found == ([] if context is None else [context])
+
+
+def test_a_variable_in_braces_is_one_argument():
+    (command,) = read(
+        '[Service]\nEnvironment="A=--max-model-len 8192"\nExecStart=vllm serve m ${A}\n', "v.service"
+    ).commands
+    assert ("context",) not in command.layer or [each for each in command.remarks if "is one argument" in each.text]
+
+
+def test_a_specifier_is_systemd_s():
+    found = read("[Service]\nExecStart=vllm serve %i --max-model-len 8192\n", "vllm@.service")
+    assert not found.commands
+    assert "%{i}" in found.unread[0].why

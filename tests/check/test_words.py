@@ -85,7 +85,17 @@ CERTAIN |= {
     "((X*=2)); T=3; run $T": "3", "for ((i=0; i<3; i++)); do run 3; done": "3", "if ((3 > 2)); then run 1; fi": "1",
     "declare -i T=3; run $T": "3", "T=${T:=3}; for i in a; do run $T; done": "3", 'T="${T:=3}"; f() { run $T; }; f': "3", "T=3; let X=5; run $T": "3", "T=4; ((X == T)); run $T": "4", "((a); (b)); T=2; run $T": "2",
 }  # fmt: skip
+CERTAIN |= {
+    "T=3\nf () {\n exit 1\n}\nrun $T": "3", "function f () { exit; }; T=3; run $T": "3",
+    "function f { exit; }; T=3; run $T": "3", "T=3; { X=4; } | cat; run $T": "3", "f ( ) {\n case $1 in\n a) x;; esac\n}\nT=3\nrun $T": "3",
+}  # fmt: skip
+"""A function's body is not run where it stands."""
 DOUBTFUL = [
+    # functions, however they are written
+    "T=3\nf () { T=4; }\nf\nrun $T", "function f () { T=4; }; f; run $T", "function f { T=4; }; f; run $T",
+    "function f\n{\n T=4\n}\nf\nrun $T", "T=3\nf ()\n{\n T=4\n}\nf\nrun $T",
+    # what runs in a shell of its own
+    "T=3; T=4 &\nrun $T", "T=3; T=4 | cat; run $T", "T=3; { T=4; } | cat; run $T", "T=3; { T=4; } & wait; run $T",
     # what sets a variable without being NAME=
     "T=1; ((T*=16)); run $T", "T=1; let T=5; run $T", "T=1; let 'T += 5'; run $T", "T=1; ((T++)); run $T",
     "T=1; ((--T)); run $T", "T=1; x=$((T=65536)); run $T", "T=1; echo \"$((T*=16))\"; run $T", "T=1; x=$[T=5]; run $T",
@@ -105,8 +115,38 @@ DOUBTFUL = [
     "for T in 1 2; do :; done; run ${T:-4}", "while read T; do :; done; run $T", "T=1; read -r T; run $T", "unset T; run $T",
     "T=1\nsource .env\nrun $T", "source ./x.sh; run ${T:-1}", "T=1; eval $x; run $T", "T=1; if a; then T=4; else run $T; fi",
     "T=$(x); run ${T:-3}", "export $(cat .env); run ${T:-3}", "T=3\nwhile :; do run $T; T=4; done", "T=1 foo; run $T",
-    "x && \\\n T=3\nrun $T", "x &&\n T=3\nrun $T", 'A=(a)\nif x; then A+=(b); fi\nrun "${A[@]}"', "[ x ] && A=(1); run $A",
+    "x && \\\n T=3\nrun $T", "x &&\n T=3\nrun $T", "[ x ] && A=(1); run $A",
 ]  # fmt: skip
+
+
+CERTAIN |= {
+    "set -- --a 3; run \"$@\"": "--a 3", "set -- a b 3; run $3": "3", "set -e; set -o pipefail; T=3; run $T": "3", "T=3; set -- T=4; run $T": "3",
+    "F=1; run ${F:+--a 3} 4": "--a 3 4", "F=; run ${F:+--a 3} 4": "4", "A=(a b); run \"${A[*]}\"": "a b", "run $'a b'": "a b", 'run $"a"': "a",
+    "run a \\": "a", "T=1; T=\"$T 2\"; run $T": "1 2", "T=(a); T+=(b c); run ${T[@]}": "a b c",
+}  # fmt: skip
+SOME = {
+    'set -euo pipefail; run "$@"': "?", 'set -o pipefail -e; run "$@"': "?", 'set -eo pipefail -- b; run "$@"': "b", 'set -e b; run "$@"': "b",
+    'T=(a)\nif x; then T+=(b); fi\nrun "${T[@]}"': "a ?", 'T=(a)\nif x; then T+=(b); else T+=(c); fi\nrun "${T[@]}"': "a ?",
+    'T=(a); [ x ] && T+=(b); T+=(c)\nrun "${T[@]}"': "a ? c", 'T=()\nif x; then T+=(b); fi\nrun "${T[@]}" c': "? c",
+    'T="a b"; if x; then T="$T c"; fi; run $T': "a b ?", 'T=a; if x; then T+=" c"; fi; T="$T d"; run $T e': "a ? d e",
+    'T=a; if x; then T="${T} c"; fi; if y; then T="${T} d"; fi; T+=" e"; run $T': "a ? e", 'T=a; T="$T $X"; run $T': "a ?",
+    'T=a; T+=" $X"; T+=" b"; run $T': "a ? b", 'T=(a); if x; then if y; then T+=(b); else T+=(c); fi; fi; run "${T[@]}"': "a ?",
+    'T=(a); for i in 1 2; do T+=($i); done; run "${T[@]}"': "a ?", 'T=(a); if x; then { T+=(b); }; fi; run "${T[@]}"': "a ?",
+    'T=(a); if x; then T=(b); T+=(c); fi; run "${T[@]}"': "?", 'T=(a); if x; then T+=(b); T=(c); fi; run "${T[@]}"': "?",
+    'T=(a); if x; then T+=(b); else T=(c); fi; run "${T[@]}"': "?", 'T=4; if x; then T+=0; fi; run $T': "?",
+    'T=4; if x; then T=40; fi; run $T': "?", 'T=(a); f() { T+=(b); }; f; run "${T[@]}"': "?", 'set -- "$@" b; run "$@"': "? b",
+    'T=a; if x; then T="$T c"; fi; run "$T"': "?", 'set -- a; if x; then set -- b; fi; run "$@"': "?", 'set -- $X b; run $2': "?",
+    'T=(a); (T+=(b)); run "${T[@]}"': "a ?", 'T=(a); for i in 1; do T=(b); T+=(c); done; run "${T[@]}"': "?", "run $'a\\n'": "?",
+    'f() { if x; then T=4; else :; fi; }; T=3; f; run $T': "?", "declare -i T=4; T+=1; run $T": "?", "run $((16#10))": "?",
+    'T=(a b); run "${T[@]:0:1}"': "?", 'T=(a $X b); run "${T[*]}"': "?", 'T=4; for i in 1; do run $T; T="$T x"; done': "?",
+}  # fmt: skip
+"""Scripts, and the words of their command `run`; `?` is one that may stand for any."""
+
+
+@pytest.mark.parametrize(("script", "seen"), SOME.items())
+def test_what_is_certain_stays_beside_what_is_not(script: str, seen: str):
+    (run,) = [command[1:] for command in commands(script) if command[0].text == "run"]
+    assert " ".join("?" if word.unknown is not None else word.text for word in run) == seen
 
 
 @pytest.mark.parametrize(("script", "value"), CERTAIN.items())

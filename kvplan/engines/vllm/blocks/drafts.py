@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from kvplan.arch.layers import Attention, Cache, Compressed, Indexer, Latent, Layer
 from kvplan.arch.model import Model
-from kvplan.arch.traits import NO_DRAFTS, UNDRAFTED
+from kvplan.arch.traits import DRAFTS_ALONE, NO_DRAFTS, UNDRAFTED
 from kvplan.engines.vllm.blocks.built import as_served, cache_window
 from kvplan.engines.vllm.tables.architectures import DRAFT_BY_ONE, DRAFT_LIKE_FIRST, DRAFT_UNSTATED, named
 from kvplan.engines.vllm.tables.rules import Rules
@@ -25,6 +25,23 @@ def draft_layers(model: Model, rules: Rules) -> tuple[Layer, ...]:
         return as_served(model.drafter, rules, cache_window(model, rules)).layers
     stated = own_layers(model)
     return tuple(replace(layer, caches=tuple(_built(cache, model) for cache in layer.caches)) for layer in stated)
+
+
+def as_drafter(draft: Model, method: str) -> Model:
+    """A draft model as the class that a method of speculation loads it as: heads are called by their target's class.
+
+    Source: vLLM 0.11 and 0.33 transformers_utils/configs/eagle.py EAGLEConfig.
+    """
+    if method == "eagle":
+        names = (name if name.startswith("Eagle") else f"Eagle{name}" for name in draft.architectures)
+    elif method == "eagle3":
+        names = (
+            name if name.startswith("Eagle3") or name.endswith("Eagle3") else f"Eagle3{name}"
+            for name in draft.architectures
+        )  # fmt: skip
+    else:
+        return replace(draft, traits=(*draft.traits, DRAFTS_ALONE))
+    return replace(draft, architectures=tuple(names))
 
 
 def has_drafts(model: Model) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
-from kvplan.arch.traits import BOTH_WAYS, UNKNOWN_TYPE
+from kvplan.arch.traits import BOTH_WAYS, DRAFTS_ALONE, UNKNOWN_TYPE
 from kvplan.engines.vllm.starts import nameless
 from kvplan.engines.vllm.tables.architectures import draft_longest, own_names, stand_ins
 from kvplan.engines.vllm.tables.registered import CLASSES, DRAFTS
@@ -78,7 +78,8 @@ def _check_drafts(model: Model, version: Version, *, verified: bool) -> None:
             cause="the class drafts for another model",
             hint=f"name the model it drafts for, and --draft {model.origin.id}; or --engine ideal",
         )
-    if draft_longest(model) is not None and NO_DRAFT_MODELS[0] <= version < NO_DRAFT_MODELS[1]:
+    asked = model.drafter is not None and DRAFTS_ALONE in model.drafter.traits
+    if (asked or draft_longest(model) is not None) and NO_DRAFT_MODELS[0] <= version < NO_DRAFT_MODELS[1]:
         raise NotServed(
             f"vLLM {text(version)} lets no other model draft",
             cause="Speculative decoding with draft model is not supported yet",

@@ -1,0 +1,53 @@
+"""Flags that nobody sees: too little memory by the others is no answer, as they may ask for more GPUs or less of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from check.checking import check
+
+LARGE = "vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192 --gpu-memory-utilization 0.1"
+
+
+@pytest.mark.parametrize("words", ['"$@"', "$EXTRA", '"${ARGS[@]}"', "${FOO:+--max-model-len 2048}"])
+def test_too_little_memory_beside_unseen_flags_is_no_answer(folder: Path, words: str):
+    (folder / "run.sh").write_text(f"{LARGE} {words}\n")
+    done = check("run.sh", "--gpu", "h100", "--json")
+    (result,) = done.document["results"]
+    assert (done.code, result["status"]) == (2, "error")
+    assert "that kvplan can't see" in result["error"]["what"]
+    assert "8,192 tokens" in result["error"]["cause"]
+    assert result["error"]["shown"]["line"] == 1
+
+
+def test_too_little_memory_alone_is_a_no(folder: Path):
+    (folder / "run.sh").write_text(f"{LARGE}\n")
+    assert check("run.sh", "--gpu", "h100").code == 1
+
+
+def test_what_no_flag_can_mend_stays_a_no(folder: Path):
+    (folder / "run.sh").write_text('vllm serve meta-llama/Llama-3.1-8B-Instruct --block-size 7 "$@"\n')
+    assert check("run.sh", "--gpu", "h100").code == 1
+
+
+def test_enough_memory_beside_unseen_flags_is_a_yes_with_a_warning(folder: Path):
+    (folder / "run.sh").write_text('vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192 "$@"\n')
+    done = check("run.sh", "--gpu", "h100", "--json")
+    assert (done.code, done.document["results"][0]["status"]) == (0, "warn")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'ARGS=(--tensor-parallel-size 8 --max-model-len 8192)\nif [ -n "$X" ]; then ARGS+=(--enforce-eager); fi\nvllm serve llama-3-8b "${ARGS[@]}"',
+        'A="-tp 8 --max-model-len 8192"\nif [ -n "$X" ]; then A="$A --enforce-eager"; fi\nvllm serve llama-3-8b $A',
+        'C="vllm serve llama-3-8b -tp 8 --max-model-len 8192"\nif [ -n "$KV" ]; then C="$C --kv-cache-dtype $KV"; fi\neval "$C"',
+        'C="vllm serve llama-3-8b -tp 8 --max-model-len 8192"\nif [ -n "$KV" ]; then C="$C --kv-cache-dtype $KV"; fi\nexec $C',
+    ],
+)
+def test_what_is_certain_is_planned_beside_what_may_be_added(folder: Path, lines: str):
+    (folder / "run.sh").write_text(f"{lines}\n")
+    (result,) = check("run.sh", "--gpu", "h100", "--json").document["results"]
+    assert (result["status"], result["subject"]["context"], result["subject"]["parallel"]["tp"]) == ("warn", 8192, 8)
+    assert [row["rule"] for row in result["checks"] if row["status"] != "pass"] == ["unread-arguments"]
