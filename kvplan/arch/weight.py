@@ -105,10 +105,13 @@ class Weight:
             if parallel.ep > 1:
                 copies, ranks = -(-copies // parallel.ep), 1
         if self.split is not None:
-            size = shape[self.split]
+            size = whole = shape[self.split]
             if self.component in ("embedding", "head"):
                 size = -(-size // view.vocabulary_multiple) * view.vocabulary_multiple
-            shape = (*shape[: self.split], _share(size, self.units or size, ranks), *shape[self.split + 1 :])
+            if ranks > 1:
+                size = _share(size, self.units or size, ranks)
+            if size != whole:
+                shape = (*shape[: self.split], size, *shape[self.split + 1 :])
         if view.shape is not None:
             shape = view.shape(self, shape)
         return shape, copies
