@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kvplan.arch.layers import Layer
 from kvplan.arch.model import Model
-from kvplan.arch.weights import DTYPES, Block, Weights
+from kvplan.arch.weights import DTYPES, Block, Weight, Weights
 from kvplan.verify.parts import Blueprint, LayerPlan
 
 
@@ -27,15 +27,25 @@ def reduced(model: Model, keep: tuple[int, ...], vocab: int | None = None) -> Mo
     return replace(model, layers=layers, draft_layers=(), weights=weights)
 
 
-def read_by(weights: Weights, plan: Blueprint) -> Weights:
-    """What a step of the built decoder can read: the same inventory without what is only held."""
+def read_by(weights: Weights, plan: Blueprint, rank: int = 0) -> Weights:
+    """What a step of one rank of the built decoder can read: the same inventory without what is only held.
+
+    A matrix that is dealt out by its inputs makes parts of one sum, and its bias is added to the sum once, by rank 0: the
+    other ranks hold it and don't read it. Source: vLLM 0.33 model_executor/layers/linear.py, RowParallelLinear.forward.
+    """
 
     def others(block: Block, group: LayerPlan | Blueprint) -> Block:
-        idle = {*(one.weight for one in group.held), *group.idle}
+        idle = {*(one.weight for one in group.held), *group.idle, *(_added_once(block) if rank else ())}
         return tuple(weight for weight in block if weight not in idle) if idle else block
 
     layers = tuple(others(block, layer) for block, layer in zip(weights.layers, plan.layers, strict=True))
     return replace(weights, first=others(weights.first, plan), last=others(weights.last, plan), layers=layers)
+
+
+def _added_once(block: Block) -> tuple[Weight, ...]:
+    """Biases of the matrices of a block that are dealt out by their inputs."""
+    dealt = {f"{weight.name}.bias" for weight in block if weight.split == 1}
+    return tuple(weight for weight in block if weight.name in dealt)
 
 
 def _moved(layer: Layer, place: dict[int, int]) -> int | None:

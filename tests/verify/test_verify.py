@@ -190,9 +190,18 @@ sys.exit(main(["verify", {config!r}, "--device", "cpu", "--tp", "2", "--batch", 
 """
 
 
-def test_two_ranks_agree_with_the_prediction(tmp_path):
+TWO = {
+    # A latent is whole on every rank: 3 layers of 32 + 16 elements in bf16.
+    "mla": ("cache, latent, 2 x 37 tokens", 2 * 37 * 3 * 48 * 2),
+    # One of two KV heads, 3 layers, 16 + 16 elements in bf16; rank 1 adds no bias to a sum.
+    "output biases": ("cache, full, 2 x 37 tokens", 2 * 37 * 3 * 32 * 2),
+}
+
+
+@pytest.mark.parametrize("kind", TWO)
+def test_two_ranks_agree_with_the_prediction(kind, tmp_path):
     """Two processes under gloo: each holds its half, sums go through both, rank 0 prints the worst of both."""
-    code = GLOO.format(tests=str(ROOT / "tests"), root=str(ROOT), config=write(tmp_path, "mla"))
+    code = GLOO.format(tests=str(ROOT / "tests"), root=str(ROOT), config=write(tmp_path, kind))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -211,8 +220,9 @@ def test_two_ranks_agree_with_the_prediction(tmp_path):
     assert report["verdict"] == "confirmed"
     assert report["rank"] is None
     rows = {row["what"]: row for row in report["rows"]}
-    # A latent is whole on every rank: 3 layers of 32 + 16 elements in bf16.
-    assert rows["cache, latent, 2 x 37 tokens"]["measured"] == 2 * 37 * 3 * 48 * 2
+    what, size = TWO[kind]
+    assert rows[what]["measured"] == size
+    assert rows["weights used by a step of one sequence"]["verdict"] == "confirmed"
     assert any(row["check"] == "capacity" and row["verdict"] == "confirmed" for row in report["rows"])
 
 
