@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kvplan.arch.layers import Layer
 from kvplan.arch.model import Model
-from kvplan.arch.weights import DTYPES, Block, Weight, Weights
+from kvplan.arch.weights import DTYPES, TOWERS, Block, Weight, Weights
 from kvplan.verify.parts import Blueprint, LayerPlan
 
 
@@ -19,7 +19,9 @@ def reduced(model: Model, keep: tuple[int, ...], vocab: int | None = None) -> Mo
     layers = tuple(replace(model.layers[old], shares_with=_moved(model.layers[old], place)) for old in keep)
     weights = model.weights
     if weights is not None:
-        weights = replace(weights, layers=tuple(weights.layers[old] for old in keep), towers=(), draft=())
+        missing = tuple(one for one in weights.missing if one.partition(" ")[0] not in TOWERS)  # "vision tower (...)"
+        layers_kept = tuple(weights.layers[old] for old in keep)
+        weights = replace(weights, layers=layers_kept, towers=(), draft=(), missing=missing)
         weights = weights.stored_as(DTYPES[model.dtype.name]) if model.dtype.name in DTYPES else weights
     if vocab is not None and weights is not None and model.vocab_size and vocab < model.vocab_size:
         weights = _fewer_rows(weights, model.vocab_size, vocab)

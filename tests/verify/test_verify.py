@@ -284,6 +284,21 @@ def test_files_that_cannot_be_written_are_found_before_anything_is_built(tmp_pat
         assert said in result.err
 
 
+def test_a_step_that_has_no_room_refutes_no_capacity(monkeypatch):
+    """What a reader makes and drops again is in no prediction; the caches stood."""
+    from kvplan.verify.live.ledger import OutOfMemory
+
+    def full(*_: object) -> None:
+        raise OutOfMemory("partial results ask for 9 B, and the system has no more")
+
+    monkeypatch.setattr("kvplan.verify.live.checks.Fastest", lambda *_, **__: full)
+    report = verify(tiny.model("gqa"), QUICK)
+    rows = [row for row in report.rows if row.check == "capacity"]
+    assert [(row.verdict, row.predicted) for row in rows] == [("not run", 8), ("not run", 8)]
+    assert all("no memory for what a step makes and drops: partial results" in row.rule for row in rows)
+    assert report.verdict == "confirmed"
+
+
 def test_a_budget_that_is_spent_still_times_what_a_line_needs():
     from dataclasses import replace
 
