@@ -72,7 +72,9 @@ def caches(predicted: Predicted, decoder: Decoder, caching: Caching) -> Iterator
     expected = predicted.by_kind(caching.tokens)
     mixers = decoder.plan.mixers
     states = {part.kind: part.kept for part in mixers if isinstance(part, DeltaPart | MambaPart)}
-    states |= {"indexer": part.indexer.kept for part in mixers if isinstance(part, LatentPart) and part.indexer}
+    for part in mixers:
+        if isinstance(part, LatentPart) and part.indexer is not None:
+            states["indexer"] = part.indexer.kept
     what = f"{caching.batch} x {caching.tokens:,} tokens"
     for kind in dict.fromkeys((*expected, *held)):
         measured = bytes_of(held.get(kind, ()))
