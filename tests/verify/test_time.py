@@ -169,6 +169,16 @@ def test_batches_may_read_weights_at_speeds_of_their_own(one, sixteen):
     assert crossover.error == pytest.approx(one / sixteen - 1, rel=0.01)
 
 
+def test_batches_may_read_the_cache_at_speeds_of_their_own():
+    """A slope of both batches together would put what one reads slower into the other's weights."""
+    found = rows(
+        lambda weights, cache, batch: weights / COPY + cache / ((0.8 if batch == 1 else 0.97) * COPY) + OVERHEAD
+    )
+    assert not [row for row in found.values() if row.verdict == "refuted"]
+    crossover = next(row for what, row in found.items() if what.startswith("context at which"))
+    assert (crossover.verdict, crossover.error) == ("confirmed", pytest.approx(0, abs=1e-3))
+
+
 @pytest.mark.parametrize("contexts", [2, 3])
 def test_a_step_is_held_against_its_own_batch_alone(contexts):
     """Two or three contexts are no line of their own, and another batch's kernels are no measure."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kvplan.hardware.gpu import Gpu
 from kvplan.units import format_seconds
-from kvplan.verify.line import OWN_POINTS, Point, held_out
+from kvplan.verify.line import OWN_POINTS, Line, Point, fit, held_out
 from kvplan.verify.live.check_time import Times
 from kvplan.verify.predict import Predicted
 from kvplan.verify.verdict import Row, at_least, at_most, not_run, reported, within
@@ -137,7 +137,7 @@ def _crossover(predicted: Predicted, times: Times, *, cuda: bool) -> Row:
     batch = max(times.line.intercepts)[0]
     by_bytes = predicted.crossover(batch)
     what = f"{what}, batch {batch}"
-    found = _crossing(predicted, times, batch, times.line.intercept(batch))
+    found = _crossing(predicted, times, batch, _own_line(times, batch).intercept(batch))
     if by_bytes is None or found is None:
         because = "the cache never outgrows the weights, or they are too small to see"
         return not_run("time", what, "tokens", because, by_bytes)
@@ -174,18 +174,25 @@ def _found(what: str, expected: int, found: int, by_bytes: int) -> Row:
 def _crossing(predicted: Predicted, times: Times, batch: int, intercept: float) -> int | None:
     """Context at which reading the cache takes as long as the intercept, launches taken off; None if those are all of it."""
     left = intercept - times.launches_s
-    if times.line is None or left <= 0:
+    if left <= 0:
         return None
-    return predicted.reads_curve.tokens_that_fit(int(left * times.line.kv_bytes_per_s) // batch) + 1
+    return predicted.reads_curve.tokens_that_fit(int(left * _own_line(times, batch).kv_bytes_per_s) // batch) + 1
+
+
+def _own_line(times: Times, batch: int) -> Line:
+    """Of one batch's steps where they make one, else of all: another batch's kernels have another slope."""
+    own = fit([point for point in times.points if point.batch == batch])
+    assert times.line is not None  # noqa: S101 - whoever asks has looked
+    return own or times.line
 
 
 def _by_another_batch(predicted: Predicted, times: Times, batch: int) -> int | None:
     """The same from the weights' bytes and the speed at which the next smaller batch read them."""
-    line, weights = times.line, predicted.weights_read(batch)
-    smaller = [one for one in line.intercepts if one[0] < batch] if line is not None else []
-    if not smaller or not weights:
+    weights = predicted.weights_read(batch)
+    other = max((point.batch for point in times.points if point.batch < batch), default=None)
+    if other is None or not weights:
         return None
-    other, intercept = max(smaller)
+    intercept = _own_line(times, other).intercept(other)
     share = weights / (predicted.weights_read(other) or weights)
     return _crossing(predicted, times, batch, times.launches_s + share * (intercept - times.launches_s))
 
