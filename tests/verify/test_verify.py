@@ -284,6 +284,18 @@ def test_files_that_cannot_be_written_are_found_before_anything_is_built(tmp_pat
         assert said in result.err
 
 
+@pytest.mark.parametrize(("fewer", "verdict"), [(0, "confirmed"), (3, "refuted")])
+def test_the_longest_sequence_is_pushed_to_its_limit(fewer, verdict, monkeypatch):
+    """2^20 B hold 8 sequences of 341 tokens of 384 B, and 512 B are left: less than a token of each."""
+    from kvplan.arch.curve import Curve
+
+    right = Curve.tokens_that_fit
+    monkeypatch.setattr(Curve, "tokens_that_fit", lambda self, size: right(self, size) - fewer)
+    report = verify(tiny.model("gqa"), QUICK)
+    row = next(row for row in report.rows if row.what.startswith("longest 8 sequences"))
+    assert (row.verdict, row.predicted, row.measured) == (verdict, 341 - fewer, 341 - fewer + bool(fewer))
+
+
 def test_a_step_that_has_no_room_refutes_no_capacity(monkeypatch):
     """What a reader makes and drops again is in no prediction; the caches stood."""
     from kvplan.verify.live.ledger import OutOfMemory

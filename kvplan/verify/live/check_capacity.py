@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -30,7 +30,7 @@ class Plan:
 def capacity(
     predicted: Predicted, decoder: Decoder, plan: Plan, workspace: int, reader: Reader, ids: Tensor, most: int
 ) -> Iterator[Row]:
-    """Allocate the predicted batch, decode one token of each sequence at its full length, then ask for one more.
+    """Allocate the predicted batch, decode one token of each sequence at its full length, then ask for one more, and for one token more of each.
 
     workspace: bytes that torch's allocator may take beyond the plan's limit, for what a step makes and drops again.
     most: bytes that the whole run may take, which torch's allocator is held to before and after.
@@ -58,9 +58,18 @@ def capacity(
         else:
             because = "a CPU's allocator has no limit of its own"
             yield not_run("capacity", f"most {what}, by the allocator", "sequences", because, plan.batch)
+        if fits and _grows(predicted, plan.tokens):
+            longer = _accepts(decoder, replace(planned, tokens=plan.tokens + 1))
+            what = f"longest {plan.batch} sequences in {plan.limit:,} B, by our accounting"
+            yield exact("capacity", what, "tokens", plan.tokens, plan.tokens + longer)
     finally:
         clean(decoder)
         hold_to(device, most)
+
+
+def _grows(predicted: Predicted, tokens: int) -> bool:
+    """Whether one token more takes more, and by bytes alone: pages round up, and leave room for tables that aren't made."""
+    return predicted.page is None and predicted.cache_bytes(tokens + 1) > predicted.cache_bytes(tokens)
 
 
 def _why_not_decoded(decoder: Decoder, caching: Caching, reader: Reader, ids: Tensor) -> str | None:
