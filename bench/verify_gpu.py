@@ -72,7 +72,7 @@ def main() -> int:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--only", action="append", help="a run's name; may be repeated")
     parser.add_argument("--no-kernels", action="store_true", help="leave the sweep of attention readers out")
-    parser.add_argument("--shape", help=argparse.SUPPRESS)
+    parser.add_argument("--cases", help=argparse.SUPPRESS)
     parser.add_argument("--small", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--split", type=Path, nargs=2, metavar=("RECEIPTS", "FOLDER"))
     given = parser.parse_args()
@@ -80,18 +80,17 @@ def main() -> int:
         return split(*given.split)
     if given.out is None:
         parser.error("--out DIR is needed")
-    if given.shape:
-        shapes = SHAPES if given.shape == "all" else SHAPES[int(given.shape) :][:1]
-        return sweep_here(shapes, given.device, small=given.small)
+    if given.cases:
+        return sweep_here([CASES[int(number)] for number in given.cases.split(",")], given.device, small=given.small)
     given.out.mkdir(parents=True, exist_ok=True)
     preflight(parser)
     deadline = time.monotonic() + given.seconds
     kernels: list[Json] = []
+    skipped: list[str] = []
     if not given.no_kernels:
-        kernels = sweep(given.out, given.device, min(given.seconds, KERNEL_SECONDS))
+        kernels, skipped = sweep(given.out, given.device, min(given.seconds, KERNEL_SECONDS))
         write_csv(given.out / "kernels.csv", kernels)
     receipts: dict[str, Json] = {}
-    skipped: list[str] = []
     for run in RUNS:
         if given.only and run.name not in given.only:
             continue
@@ -209,36 +208,76 @@ SHAPES = (
 )
 
 
-def sweep(out: Path, device: str, seconds: float) -> list[Json]:
-    """Bandwidth of each reader on each shape, as a share of a copy's; in processes of their own, so that memory is free.
+CASES = tuple((shape, format_) for shape in SHAPES for format_ in shape.formats)
+COMPILING = 0.7
+"""Share of the sweep's time that Triton may compile for: a kernel takes seconds, and timing one takes none."""
 
-    First every shape at once and small, so that Triton compiles on all cores; then one by one, at full size.
+
+def sweep(out: Path, device: str, seconds: float) -> tuple[list[Json], list[str]]:
+    """Bandwidth of each reader on each shape and format, as a share of a copy's, and why some are missing.
+
+    First each in a process of its own, at once and small, so that Triton compiles on all cores; then those that were
+    compiled one by one at full size, in a process of their own, so that memory is free.
     """
     words = [sys.executable, __file__, "--device", device, "--out", str(out)]
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
+    compiled, skipped = compile_cases(words, began + COMPILING * seconds)
+    left = max(1.0, began + seconds - time.monotonic())
+    print(f"{len(compiled)} of {len(CASES)} caches' kernels compiled, {left:.0f} s left for timing them", flush=True)
+    if not compiled:
+        return [], skipped
+    why = "no line of it"
     try:
-        warm = [
-            subprocess.Popen([*words, "--shape", str(number), "--small"], env=environment(), stdout=subprocess.DEVNULL)
-            for number in range(len(SHAPES))
-        ]
-        for process in warm:
-            process.wait(timeout=max(1.0, deadline - time.monotonic()))
-        print(f"kernels compiled, {deadline - time.monotonic():.0f} s left for timing them", flush=True)
-        left = max(1.0, deadline - time.monotonic())
         done = subprocess.run(
-            [*words, "--shape", "all"], env=environment(), capture_output=True, text=True, check=False, timeout=left
+            [*words, "--cases", ",".join(map(str, compiled))],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=left,
         )
-        print(done.stderr.strip()[-1000:], end="", flush=True)
-        rows = done.stdout
+        written, why = done.stdout, f"exit {done.returncode}{said(done.stderr)}"
+        print(done.stderr.strip()[-1000:], flush=True)
     except subprocess.TimeoutExpired as late:
-        rows = late.stdout.decode() if isinstance(late.stdout, bytes) else late.stdout or ""
-        for process in warm:
+        written = late.stdout.decode() if isinstance(late.stdout, bytes) else late.stdout or ""
+        why = f"stopped after {left:.0f} s"
+    lines = [line for line in written.splitlines() if line.startswith("{") and line.endswith("}")]
+    rows: list[Json] = [json.loads(line) for line in lines]
+    timed_cases = {(row["shape"], row["format"]) for row in rows}
+    for number in compiled:
+        shape, format_ = CASES[number]
+        if (shape.name, format_) not in timed_cases:
+            skipped.append(f"readers of {shape.name}, {format_}: not timed, {why}")
+    return rows, skipped
+
+
+def compile_cases(words: Sequence[str], deadline: float) -> tuple[list[int], list[str]]:
+    """Numbers of the cases whose kernels are compiled by the deadline (time.monotonic), and why others are not."""
+    compiled: list[int] = []
+    skipped: list[str] = []
+    began = time.monotonic()
+    warm = [
+        subprocess.Popen([*words, "--cases", str(number), "--small"], env=environment(), stdout=subprocess.DEVNULL)
+        for number in range(len(CASES))
+    ]
+    for number, process in enumerate(warm):
+        name = f"readers of {CASES[number][0].name}, {CASES[number][1]}"
+        try:
+            code = process.wait(timeout=max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
             process.kill()
-    return [json.loads(row) for row in rows.splitlines() if row.startswith("{")]
+            process.wait()
+            skipped.append(f"{name}: not compiled within {time.monotonic() - began:.0f} s")
+            continue
+        if code:
+            skipped.append(f"{name}: exit {code} as they were compiled")
+        else:
+            compiled.append(number)
+    return compiled, skipped
 
 
-def sweep_here(shapes: Sequence[Shape], device_name: str, *, small: bool) -> int:
-    """Time the readers of some shapes in this process, a line of JSON each. small: only compile them."""
+def sweep_here(cases: Sequence[tuple[Shape, str]], device_name: str, *, small: bool) -> int:
+    """Time the readers of some caches in this process, a line of JSON each. small: only compile them."""
     import torch
 
     from kvplan.arch.formats import FORMATS
@@ -254,24 +293,23 @@ def sweep_here(shapes: Sequence[Shape], device_name: str, *, small: bool) -> int
     works = triton_works(device)
     if not small:
         print(f"{machine.name}: copy {copy / 1e9:,.0f} GB/s; triton: {works or 'works'}", file=sys.stderr)
-    for shape in shapes:
+    for shape, format_ in cases:
         tokens, batch = (512, 1) if small or device.type == "cpu" else (shape.tokens, shape.batch)
-        for format_ in shape.formats:
-            ledger = Ledger(device, None)
-            rows = [
-                Rows(ledger, batch=batch, heads=shape.kv_heads, slots=tokens, dim=dim, format_=FORMATS[format_],
-                     dtype=torch.bfloat16, layout=Layout(), table=None)
-                for dim in (shape.k_dim, shape.v_dim) if dim is not None
-            ]  # fmt: skip
-            for one in rows:
-                one.fill(ledger)
-            queries = torch.randn((batch, shape.heads, shape.k_dim), device=device).bfloat16()
-            values = rows[1] if shape.v_dim else None
-            query = Query(queries, rows[0], values, tokens, shape.v_dim or 512, shape.k_dim**-0.5)
-            size = sum(bytes_of(one.tensors()) for one in rows)
-            for named in candidates(query, triton=works is None):
-                row = {"shape": shape.name, "format": format_, "reader": named.name, "bytes": size}
-                print(json.dumps(row | timed(named, query, size, copy, device, small=small)), flush=True)
+        ledger = Ledger(device, None)
+        rows = [
+            Rows(ledger, batch=batch, heads=shape.kv_heads, slots=tokens, dim=dim, format_=FORMATS[format_],
+                 dtype=torch.bfloat16, layout=Layout(), table=None)
+            for dim in (shape.k_dim, shape.v_dim) if dim is not None
+        ]  # fmt: skip
+        for one in rows:
+            one.fill(ledger)
+        queries = torch.randn((batch, shape.heads, shape.k_dim), device=device).bfloat16()
+        values = rows[1] if shape.v_dim else None
+        query = Query(queries, rows[0], values, tokens, shape.v_dim or 512, shape.k_dim**-0.5)
+        size = sum(bytes_of(one.tensors()) for one in rows)
+        for named in candidates(query, triton=works is None):
+            row = {"shape": shape.name, "format": format_, "reader": named.name, "bytes": size}
+            print(json.dumps(row | timed(named, query, size, copy, device, small=small)), flush=True)
     return 0
 
 

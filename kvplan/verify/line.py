@@ -36,19 +36,17 @@ class Line:
         return dict(self.intercepts)[batch]
 
 
-_OWN_POINTS = 3
+OWN_POINTS = 3
 """Other steps of a batch from which on they make a line of their own."""
 
 
 def held_out(points: Sequence[Point], left_out: Point) -> Line | None:
-    """The line through the other steps; None if they don't make one, or none shares the batch.
+    """The line through the other steps of the same batch; None if they are too few or make none.
 
-    The others of its own batch where they are enough: another batch may have another kernel, and so another slope.
+    Steps of other batches say nothing: theirs are other kernels, of other speeds.
     """
-    others = [point for point in points if point is not left_out]
-    own = [point for point in others if point.batch == left_out.batch]
-    found = fit(own if len(own) >= _OWN_POINTS else others)
-    return None if found is None or left_out.batch not in dict(found.intercepts) else found
+    own = [point for point in points if point is not left_out and point.batch == left_out.batch]
+    return fit(own) if len(own) >= OWN_POINTS else None
 
 
 def fit(points: Sequence[Point]) -> Line | None:

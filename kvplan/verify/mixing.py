@@ -9,7 +9,17 @@ from kvplan.arch.parallel import Shard
 from kvplan.arch.weights import Block, Weight
 from kvplan.errors import CannotSplit, Unsupported
 from kvplan.verify.names import Names
-from kvplan.verify.parts import AttentionPart, ConvPart, DeltaPart, IndexerPart, Kept, LatentPart, MambaPart, Mixer
+from kvplan.verify.parts import (
+    INDEX_KEYS,
+    AttentionPart,
+    ConvPart,
+    DeltaPart,
+    IndexerPart,
+    Kept,
+    LatentPart,
+    MambaPart,
+    Mixer,
+)
 
 
 def cannot_build(cache: Cache) -> str | None:
@@ -79,17 +89,24 @@ def _attention(cache: Attention, names: Names, tp: int, shares: int | None) -> A
     return AttentionPart(
         _whole(heads, tp), Shard(tp).units(cache.kv_heads, "KV heads"), cache.k_dim, cache.v_dim,
         cache.window, cache.chunk, cache.sinks,
-        norms=shares is None and _head_norms(names, cache.k_dim), bias=bias, out_bias=names.drop("attention", "o_proj.bias"),
+        norms=shares is None and _head_norms(names, cache), bias=bias, out_bias=names.drop("attention", "o_proj.bias"),
         gate=_gate(names, query, heads, cache), sink_logits=names.drop("attention", "sinks"),
         v_from_k=both is not None or (key is not None and value is None), shares=shares,
     )  # fmt: skip
 
 
-def _head_norms(names: Names, k_dim: int) -> bool:
-    """Norms of each head's query and key; norms over all heads at once are held and not applied."""
-    if not all(names.has("norm", name, (k_dim,)) for name in ("q_norm", "k_norm")):
+def _head_norms(names: Names, cache: Attention) -> bool:
+    """Norms of each head's query and key; norms over all heads at once are held and not applied.
+
+    Whatever else they are listed as, they are built as wide as a head: a list that errs is found out.
+    """
+    over_all = {"q_norm": (cache.heads or 0) * cache.k_dim, "k_norm": cache.kv_heads * cache.k_dim}
+    alike = {"q_norm": cache.k_dim, "k_norm": cache.k_dim}
+    if over_all != alike and all(names.has("norm", name, (width,)) for name, width in over_all.items()):
         return False
-    return names.drop("norm", "q_norm", "k_norm")
+    if not all(names.has("norm", name) for name in alike):
+        return False
+    return names.drop("norm", *alike)
 
 
 def _gate(names: Names, query: Weight | None, heads: int, cache: Attention) -> bool:
@@ -119,7 +136,9 @@ def _indexer(cache: Latent, names: Names) -> IndexerPart | None:
             "verify can't build a sparse indexer", cause="the model's weights don't say how many heads it has"
         )
     names.drop("indexer", "wq_b", "wk", "k_norm", "k_norm.bias")
-    return IndexerPart(weigh.shape[0], cache.indexer.dim, cache.indexer.stored)
+    stored = cache.indexer.stored
+    kept = INDEX_KEYS if stored.name == INDEX_KEYS.format else _by_the_configs_word("index keys", stored.name)
+    return IndexerPart(weigh.shape[0], cache.indexer.dim, stored, kept)
 
 
 def _conv_and_state(cache: Recurrent) -> tuple[StateTensor, StateTensor]:
@@ -142,8 +161,11 @@ def _kept(law: str, state: StateTensor, dtype: str) -> Kept:
     usual = _KEPT[law]
     if state.stored is None or state.stored.name == (usual.format or dtype):
         return usual
-    name = state.stored.name
-    return Kept(name, f"the state in {name} by the config's word alone, which nothing here reads again", checked=False)
+    return _by_the_configs_word("the state", state.stored.name)
+
+
+def _by_the_configs_word(what: str, name: str) -> Kept:
+    return Kept(name, f"{what} in {name} by the config's word alone, which nothing here reads again", checked=False)
 
 
 def _delta(cache: Recurrent, names: Names, tp: int, dtype: str) -> DeltaPart:

@@ -52,12 +52,31 @@ class AttentionPart:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """What a recurrent state or an index key is kept in: a format's name, None for the model's own, and whose choice that is.
+
+    checked: whether it is this side's own knowledge; False for what only the reading of the config says, which is the
+    prediction's as well.
+    """
+
+    format: str | None
+    whose: str
+    checked: bool = True
+
+
+OWN = Kept(None, "the state in the model's format")
+INDEX_KEYS = Kept("fp8 with scale", "index keys in fp8 with a scale for 128 elements, as vLLM keeps them")
+"""Source: vLLM 0.33 model_executor/layers/sparse_attn_indexer.py."""
+
+
+@dataclass(frozen=True, slots=True)
 class IndexerPart:
     """The keys and queries that choose which tokens sparse attention reads; whole on every rank."""
 
     heads: int
     dim: int
     stored: Format
+    kept: Kept = INDEX_KEYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +113,6 @@ class LatentPart:
         if self.window is not None:
             return "MLA, sliding"
         return "MLA" if self.topk is None else "sparse MLA" + ("" if self.indexer else ", shared selection")
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What a recurrent state is kept in: a format's name, None for the model's own, and whose choice that is.
-
-    checked: whether it is this side's own knowledge; False for what only the reading of the config says, which is the
-    prediction's as well.
-    """
-
-    format: str | None
-    whose: str
-    checked: bool = True
-
-
-OWN = Kept(None, "the state in the model's format")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kvplan.arch.curve import LONGEST, Curve, StateGroup
@@ -64,6 +64,24 @@ class Predicted:
         """Bytes of weights that a step of `batch` sequences reads, experts as expected under uniform routing."""
         return None if self._reading is None else self._reading(batch).likely
 
+    def weights_read_touching(self, batch: int, touched: Sequence[int]) -> int | None:
+        """`weights_read` with the experts that each layer of experts did touch in place of those to be expected.
+
+        touched: of each layer that has experts, in order. None without an inventory, or where it lists other such layers.
+        """
+        expected, weights = self.weights_read(batch), self.read or self.model.weights
+        if expected is None or weights is None:
+            return None
+        layers = [routed for layer in weights.layers if (routed := tuple(one for one in layer if one.picked))]
+        if len(layers) != len(touched):
+            return None
+        found = float(expected)
+        for layer, count in zip(layers, touched, strict=True):
+            for one in layer:
+                size = one.bytes_on_rank(self.parallel) / one.copies
+                found += size * (count - _distinct(one.copies, one.picked or 0, batch))
+        return round(found)
+
     def weights_read_at_least(self, batch: int) -> int:
         """The same with the fewest experts that routing can touch; 0 without an inventory."""
         return 0 if self._reading is None else self._reading(batch).low
@@ -79,7 +97,7 @@ class Predicted:
         routed = next((weight for layer in layers for weight in layer if weight.picked), None)
         if routed is None or routed.picked is None:
             return None
-        return routed.copies * (1 - (1 - routed.picked / routed.copies) ** batch)
+        return _distinct(routed.copies, routed.picked, batch)
 
     def longest(self, pool: int, batch: int) -> int:
         """Largest number of tokens of which `batch` sequences fit into `pool` bytes; whole pages of them."""
@@ -103,6 +121,11 @@ class Predicted:
             return None
         tokens = self.reads_curve.tokens_that_fit(weights // batch)
         return None if tokens == LONGEST else tokens + 1
+
+
+def _distinct(experts: int, picked: int, batch: int) -> float:
+    """Experts that `batch` tokens touch, if each picks uniformly and by itself."""
+    return experts * (1 - (1 - picked / experts) ** batch)
 
 
 def _paged(group: StateGroup, tokens: int, page: int | None) -> int:

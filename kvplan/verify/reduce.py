@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kvplan.arch.layers import Layer
 from kvplan.arch.model import Model
-from kvplan.arch.weights import DTYPES, Block, Weights
+from kvplan.arch.weights import DTYPES, TOWERS, Block, Weight, Weights
 from kvplan.verify.parts import Blueprint, LayerPlan
 
 
@@ -19,7 +19,9 @@ def reduced(model: Model, keep: tuple[int, ...], vocab: int | None = None) -> Mo
     layers = tuple(replace(model.layers[old], shares_with=_moved(model.layers[old], place)) for old in keep)
     weights = model.weights
     if weights is not None:
-        weights = replace(weights, layers=tuple(weights.layers[old] for old in keep), towers=(), draft=())
+        missing = tuple(one for one in weights.missing if one.partition(" ")[0] not in TOWERS)  # "vision tower (...)"
+        layers_kept = tuple(weights.layers[old] for old in keep)
+        weights = replace(weights, layers=layers_kept, towers=(), draft=(), missing=missing)
         weights = weights.stored_as(DTYPES[model.dtype.name]) if model.dtype.name in DTYPES else weights
     if vocab is not None and weights is not None and model.vocab_size and vocab < model.vocab_size:
         weights = _fewer_rows(weights, model.vocab_size, vocab)
@@ -27,15 +29,25 @@ def reduced(model: Model, keep: tuple[int, ...], vocab: int | None = None) -> Mo
     return replace(model, layers=layers, draft_layers=(), weights=weights)
 
 
-def read_by(weights: Weights, plan: Blueprint) -> Weights:
-    """What a step of the built decoder can read: the same inventory without what is only held."""
+def read_by(weights: Weights, plan: Blueprint, rank: int = 0) -> Weights:
+    """What a step of one rank of the built decoder can read: the same inventory without what is only held.
+
+    A matrix that is dealt out by its inputs makes parts of one sum, and its bias is added to the sum once, by rank 0: the
+    other ranks hold it and don't read it. Source: vLLM 0.33 model_executor/layers/linear.py, RowParallelLinear.forward.
+    """
 
     def others(block: Block, group: LayerPlan | Blueprint) -> Block:
-        idle = {*(one.weight for one in group.held), *group.idle}
+        idle = {*(one.weight for one in group.held), *group.idle, *(_added_once(block) if rank else ())}
         return tuple(weight for weight in block if weight not in idle) if idle else block
 
     layers = tuple(others(block, layer) for block, layer in zip(weights.layers, plan.layers, strict=True))
     return replace(weights, first=others(weights.first, plan), last=others(weights.last, plan), layers=layers)
+
+
+def _added_once(block: Block) -> tuple[Weight, ...]:
+    """Biases of the matrices of a block that are dealt out by their inputs."""
+    dealt = {f"{weight.name}.bias" for weight in block if weight.split == 1}
+    return tuple(weight for weight in block if weight.name in dealt)
 
 
 def _moved(layer: Layer, place: dict[int, int]) -> int | None:

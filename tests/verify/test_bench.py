@@ -103,6 +103,47 @@ def test_a_missing_receipt_has_a_reason(done, said, monkeypatch):
     assert said in reason
 
 
+class Compiler:
+    """Stands for a process that compiles: the first is too slow, the second fails, the others are done."""
+
+    def __init__(self, words: list[str], **_: object) -> None:
+        self.number = int(words[words.index("--cases") + 1])
+        self.killed = False
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.number == 0 and not self.killed:
+            raise subprocess.TimeoutExpired("compile", timeout or 0)
+        return int(self.number == 1)
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+LINE = '{"shape": "llama-3.1-8b", "format": "int8_per_token_head", "reader": "x", "bytes": 1}'
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_sweep_names_what_it_left_out(late, monkeypatch, tmp_path):
+    """One process for each shape and format; what isn't compiled or timed in time is a line, not silence."""
+    asked: list[str] = []
+
+    def run(words: list[str], **_: object) -> SimpleNamespace:
+        asked.append(words[words.index("--cases") + 1])
+        if late:
+            raise subprocess.TimeoutExpired("sweep", 9, output=(LINE + '\n{"shape": "llama').encode())
+        return SimpleNamespace(returncode=1, stdout=LINE + "\n", stderr="out of memory")
+
+    monkeypatch.setattr(subprocess, "Popen", Compiler)
+    monkeypatch.setattr(subprocess, "run", run)
+    rows, skipped = BENCH.sweep(tmp_path, "cuda", 10.0)
+    assert [row["format"] for row in rows] == ["int8_per_token_head"]
+    assert asked == ["2,3,4,5,6,7,8,9,10"]
+    assert skipped[0].startswith("readers of llama-3.1-8b, bf16: not compiled within")
+    assert skipped[1] == "readers of llama-3.1-8b, fp8: exit 1 as they were compiled"
+    assert len(skipped) == 2 + 8
+    assert all(("stopped after" if late else "exit 1: out of memory") in line for line in skipped[2:])
+
+
 def test_launches_that_nobody_counted_are_a_dash():
     assert BENCH.launches({"kernels": None, "launch_floor_s": None}) == "-"
     assert BENCH.launches({"kernels": 700, "launch_floor_s": 1.2e-6}) == "700 x 1.20 us"

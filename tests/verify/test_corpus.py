@@ -57,21 +57,25 @@ def distinct(model: Model) -> tuple[int, ...]:
     return tuple(sorted({*kinds.values(), *(source for source in sources if source is not None)}))
 
 
-def reads(model: Model) -> list[Row]:
-    """What a step of each kind of layer reads, cache and weights, at real sizes and without memory."""
+def reads(model: Model, tp: int, rank: int) -> list[Row]:
+    """What a step of each kind of layer of a rank reads, cache and weights, at real sizes and without memory."""
+    model.check_split(Parallel(tp=tp))
     kept = reduced(model, distinct(model))
-    plan = blueprint(kept, 1)
-    decoder = Decoder(plan, Build(Ledger(META, None), plan.hidden, torch.bfloat16, Alone()))
-    inventory = None if kept.weights is None else read_by(kept.weights, plan)
+    plan = blueprint(kept, tp)
+    decoder = Decoder(plan, Build(Ledger(META, None), plan.hidden, torch.bfloat16, Alone(rank)))
+    inventory = None if kept.weights is None else read_by(kept.weights, plan, rank)
     tokens = 5000 if ladder.whole(plan, 5000) else 64
     decoder.allocate(Caching(1, tokens, FP8, Layout()))
     ids = torch.zeros(1, dtype=torch.int64, device=META)
     ids = torch.zeros((1, plan.hidden), dtype=torch.bfloat16, device=META) if decoder.embedding is None else ids
     counted = check_reads.count(decoder, ids, tokens)
-    return list(check_reads.step(Predicted(kept, 1, FP8, None, inventory), counted, tokens))
+    predicted = Predicted(kept, tp, FP8, None, inventory)
+    assert predicted.weights_read_touching(1, counted.touched) == predicted.weights_read(1)
+    return list(check_reads.step(predicted, counted, tokens))
 
 
-def test_real_configs_read_what_was_predicted(corpus: Path, count_cases, monkeypatch):
+@pytest.mark.parametrize(("tp", "rank"), [(1, 0), (2, 1)])
+def test_real_configs_read_what_was_predicted(corpus: Path, tp: int, rank: int, count_cases, monkeypatch):
     """Tensors of the meta device have no contents and no address: storages are told apart as objects, experts are as picked."""
 
     def touch(tokens: torch.Tensor, weights: torch.Tensor, _ends: torch.Tensor) -> torch.Tensor:
@@ -84,17 +88,18 @@ def test_real_configs_read_what_was_predicted(corpus: Path, count_cases, monkeyp
     monkeypatch.setattr(check_reads, "by_spans", read)
     monkeypatch.setattr(check_reads, "_place", lambda tensor: tensor.untyped_storage()._cdata)
     monkeypatch.setattr(feed_forward, "_by_expert", touch)
+    monkeypatch.setattr(feed_forward.Experts, "distinct", lambda experts: experts.part.picked)
     verdicts: Counter[str] = Counter()
     wrong = []
     for path in sorted((corpus / "configs").glob("*.json")):
         try:
             model = families.read(json.loads(path.read_text()), Origin(path.stem, "corpus"))
-            found = reads(model)
-        except ConfigError:
+            found = reads(model, tp, rank)
+        except (ConfigError, CannotSplit):
             continue
         verdicts.update(row.verdict for row in found)
         wrong += [(path.stem, row.what, row.predicted, row.measured) for row in found if row.verdict == "refuted"]
-    count_cases("reads of real configs", verdicts.total())
+    count_cases(f"reads of real configs at TP {tp}", verdicts.total())
     assert not wrong
     assert verdicts["confirmed"] > 300
 

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="needs torch, the verify extra")
 from verify import tiny
 
 from kvplan.arch.formats import FORMATS, KvFormat
-from kvplan.arch.layers import Recurrent
+from kvplan.arch.layers import FP8_INDEX, Recurrent
 from kvplan.arch.model import Model, map_caches
 from kvplan.errors import UsageError
 from kvplan.report.schema import VerifyReport
@@ -92,6 +92,47 @@ def test_a_state_by_the_configs_word_is_not_confirmed(kind):
     assert rows["cache, full, 2 x 37 tokens"].verdict == "confirmed"
 
 
+def indexed(model: Model, stored) -> Model:
+    """The model with its index keys said to be kept otherwise."""
+    return map_caches(
+        model, lambda cache: replace(cache, indexer=replace(cache.indexer, stored=stored)) if cache.indexer else cache
+    )
+
+
+def test_index_keys_in_another_format_than_is_kept():
+    """132 B a key in fp8 with a scale, as vLLM keeps it; another format is the config's word, and a wrong table is refuted."""
+    model, what = tiny.model("sparse mla"), "cache, indexer, 2 x 37 tokens"
+    rows = {row.what: row for row in verify(model, QUICK).rows}
+    assert (rows[what].verdict, rows[what].measured) == ("confirmed", 3 * 2 * 37 * 132)
+    assert "as vLLM keeps them" in rows[what].rule
+    rows = {row.what: row for row in verify(indexed(model, FORMATS["bf16"]), QUICK).rows}
+    assert rows[what].verdict == rows["cache, 2 x 37 tokens"].verdict == "reported"
+    assert "bf16 by the config's word alone" in rows[what].rule
+    assert rows["cache, latent, 2 x 37 tokens"].verdict == "confirmed"
+    assert what in refuted(verify(indexed(model, replace(FP8_INDEX, scale_bits=16)), QUICK))
+
+
+def test_norms_over_all_heads_are_held():
+    """OLMo-2's: as wide as all query heads, and all KV heads, together."""
+    model = listed(listed(tiny.model("sliding"), "q_norm", 4), "k_norm", 2)
+    rows = {row.what: row for row in verify(model, QUICK).rows}
+    assert rows["weights in bf16"].verdict == "confirmed"
+    assert rows["weights that are only held"].measured == 4 * 2 * (4 + 2) * 16
+
+
+@pytest.mark.parametrize("part", ["vision tower (vision_config isn't stated)", "audio tower (x)", "projector (y)"])
+def test_a_tower_that_cannot_be_counted_is_not_built_either(part):
+    model = tiny.model("gqa")
+    assert model.weights is not None
+    rows = {
+        row.what: row for row in verify(replace(model, weights=replace(model.weights, missing=(part,))), QUICK).rows
+    }
+    assert rows["weights in bf16"].verdict == rows["weights used by a step of one sequence"].verdict == "confirmed"
+    more = replace(model, weights=replace(model.weights, missing=(part, "mamba layers")))
+    row = next(row for row in verify(more, QUICK).rows if row.what == "weights")
+    assert (row.verdict, row.rule) == ("not run", "the inventory lacks mamba layers")
+
+
 def test_a_model_of_nothing_but_states_by_the_configs_word():
     """Nothing is left that could be confirmed, and the message says why."""
     model = tiny.model("gated delta net", layer_types=["linear_attention"] * 3)
@@ -128,7 +169,8 @@ def listed(model: Model, name: str, rows: float) -> Model:
     ("kind", "name"),
     [
         ("gqa", "embed_tokens"), ("gqa", "lm_head"), ("gqa", "input_layernorm"), ("gqa", "post_attention_layernorm"),
-        ("gqa", "model.norm"), ("sliding", "post_feedforward_layernorm"),
+        ("gqa", "model.norm"), ("sliding", "post_feedforward_layernorm"), ("sliding", "q_norm"), ("sliding", "k_norm"),
+        ("sliding", "_norm"),
     ],
 )  # fmt: skip
 def test_an_inventory_that_lists_other_sizes(kind, name, rows):

@@ -233,7 +233,7 @@ def test_ranks_have_talked_before_memory_is_looked_at(monkeypatch):
         DistError=RuntimeError, get_rank=lambda: 0, get_world_size=lambda: 2, all_gather=all_gather,
         init_process_group=lambda *_, **__: said.append("init"), all_reduce=lambda _: said.append("all_reduce"),
         destroy_process_group=lambda: said.append("destroy"), is_initialized=lambda: True,
-        rendezvous=lambda *_, **__: iter([(None, 0, 2)]), PrefixStore=lambda *_: None,
+        rendezvous=lambda *_, **__: iter([(SimpleNamespace(set_timeout=lambda _: None), 0, 2)]), PrefixStore=lambda *_: None,
     )  # fmt: skip
     monkeypatch.setattr(ranks, "dist", fake)
     monkeypatch.setenv("WORLD_SIZE", "2")

@@ -214,18 +214,19 @@ def test_the_line_tells_weights_from_cache():
     points = [
         line.Point(batch, 0, 10**9, size, size, first + size / 2e12)
         for batch, first in ((1, 3e-3), (8, 4e-3))
-        for size in (10**8, 10**9, 8 * 10**9)
+        for size in (10**8, 10**9, 4 * 10**9, 8 * 10**9)
     ]
     found = line.fit(points)
     assert found is not None
     assert found.kv_bytes_per_s == pytest.approx(2e12)
     assert found.intercept(1) == pytest.approx(3e-3)
     assert found.intercept(8) == pytest.approx(4e-3)
-    # The line through the others puts 8 GB where they lie: 3 ms and 4 ms later.
-    others = line.held_out(points, points[2])
+    # The line through the three others of its batch puts 8 GB where they lie: 3 ms and 4 ms later.
+    others = line.held_out(points, points[3])
     assert others is not None
+    assert others.intercepts == ((1, pytest.approx(3e-3)),)
     assert others.intercept(1) + 8e9 / others.kv_bytes_per_s == pytest.approx(7e-3)
-    assert line.held_out(points[:2], points[0]) is None
+    assert line.held_out(points[1:], points[3]) is None
     assert line.fit(points[:1]) is None
     assert line.fit([]) is None
 

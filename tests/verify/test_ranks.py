@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -174,4 +175,23 @@ def test_a_master_that_nobody_knows_is_not_waited_for_for_ever(monkeypatch):
     began = time.monotonic()
     with pytest.raises(UsageError, match="can't meet"), ranks.joined(2, None, CPU, 0.5):
         pass
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 4  # the second and a half, one for torch to say it itself, and some
+
+
+def test_both_steps_of_meeting_share_one_patience(monkeypatch):
+    """A store that took most of it leaves the group the rest."""
+    given: list[float] = []
+
+    class Store:
+        def set_timeout(self, patience):
+            given.append(patience.total_seconds())
+
+    def slow(*_, timeout):
+        time.sleep(1.5)
+        yield Store(), 0, 1
+
+    monkeypatch.setattr(torch.distributed, "rendezvous", slow)
+    monkeypatch.setattr(torch.distributed, "PrefixStore", lambda _, store: store)
+    monkeypatch.setattr(torch.distributed, "init_process_group", lambda *_, **__: None)
+    ranks._meet(CPU, timedelta(seconds=10))
+    assert given == [pytest.approx(8.5, abs=0.3), 10]

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch", reason="needs torch, the verify extra")
 from verify import tiny
 
 from kvplan.arch.formats import FORMATS, KvFormat
+from kvplan.arch.weights import Weights
 from kvplan.verify import Options, verify
 from kvplan.verify.blueprint import blueprint
 from kvplan.verify.live import check_reads, check_time, clock, procedure
@@ -37,17 +38,19 @@ def _small_pool(monkeypatch):
     monkeypatch.setattr(check_time, "_POINT_S", 0.0)
 
 
-def step(kind: str, tokens: int, kv: str = "bf16", page: int | None = None) -> tuple[Row, Row]:
-    """The two rows of one step of a tiny model."""
+def step(
+    kind: str, tokens: int, kv: str = "bf16", page: int | None = None, *, tp: int = 1, rank: int = 0, batch: int = 1
+) -> tuple[Row, Row]:
+    """The two rows of one step of a rank of a tiny model."""
     model = tiny.model(kind)
     model = reduced(model, tuple(range(len(model.layers))))
-    plan, both = blueprint(model, 1), KvFormat(FORMATS[kv], FORMATS[kv])
+    plan, both = blueprint(model, tp), KvFormat(FORMATS[kv], FORMATS[kv])
     assert model.weights is not None
-    predicted = Predicted(model, 1, both, page, read_by(model.weights, plan))
-    decoder = Decoder(plan, Build(Ledger(torch.device("cpu"), None), plan.hidden, torch.bfloat16, Alone()))
-    decoder.allocate(Caching(1, tokens, both, Layout(page)))
+    predicted = Predicted(model, tp, both, page, read_by(model.weights, plan, rank))
+    decoder = Decoder(plan, Build(Ledger(torch.device("cpu"), None), plan.hidden, torch.bfloat16, Alone(rank)))
+    decoder.allocate(Caching(batch, tokens, both, Layout(page)))
     decoder.fill()
-    counted = check_reads.count(decoder, torch.tensor([3]), tokens)
+    counted = check_reads.count(decoder, torch.arange(3, 3 + batch), tokens)
     cache, weights = check_reads.step(predicted, counted, tokens)
     return cache, weights
 
@@ -89,6 +92,39 @@ def test_every_kind_uses_what_is_predicted(kind):
     assert (cache.verdict, weights.verdict) == ("confirmed", "confirmed"), (cache, weights)
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_bias_of_a_sum_is_read_by_rank_0_alone(rank):
+    """Source: vLLM 0.33 layers/linear.py, RowParallelLinear: `bias_ = None if (self.tp_rank > 0 ...) else self.bias`.
+
+    A half of starcoder2: q, k, v, o, up and down, the biases of q, k, v and up, two norms; those of o and down once.
+    """
+    _, weights = step("output biases", 37, tp=2, rank=rank)
+    matrices = H * (2 * 16 + 2 * 16) + 2 * 16 * H + 2 * H * FF // 2
+    biases = 2 * 16 + 2 * 16 + FF // 2 + (2 * H if rank == 0 else 0)
+    layers = 3 * (matrices + biases + 2 * H)
+    assert weights.measured == weights.predicted == 2 * (layers + H + V // 2 * H + H)
+
+
+@pytest.mark.parametrize("kind", tiny.CONFIGS)
+@pytest.mark.parametrize("batch", [1, 2, 5])
+def test_every_rank_uses_what_is_predicted(kind, batch):
+    cache, weights = step(kind, 64, tp=2, rank=1, batch=batch)
+    assert (cache.verdict, weights.verdict) == ("confirmed", "confirmed"), (cache, weights)
+
+
+def test_weights_used_by_several_sequences():
+    """A row of the embedding more for each; of experts as many as were touched, 2 to 6 of 8 by three sequences."""
+    _, one = step("gqa", 37)
+    _, five = step("gqa", 37, batch=5)
+    assert (five.measured or 0) - (one.measured or 0) == 4 * H * 2
+    _, one = step("mla", 37)
+    _, three = step("mla", 37, batch=3)
+    expert = 3 * 32 * H * 2
+    assert ((three.measured or 0) - (one.measured or 0) - 2 * H * 2) % expert == 0
+    assert three.measured == three.predicted
+    assert "of the experts that it touched" in three.rule
+
+
 def test_what_is_held_is_not_read():
     """The tiny gemma-4 holds projections of per-layer embeddings that no module here reads."""
     model = reduced(tiny.model("shared"), tuple(range(6)))
@@ -99,6 +135,22 @@ def test_what_is_held_is_not_read():
     less = model.weights.read_bytes(1).likely - read_by(model.weights, plan).read_bytes(1).likely
     ends = model.weights.read_bytes(1).likely - replace(model.weights, first=(), last=()).read_bytes(1).likely
     assert held <= less <= held + ends
+
+
+@pytest.mark.parametrize("factor", [2, 0.5])
+@pytest.mark.parametrize("kind", ["gqa", "mla", "sink logits and experts"])
+def test_a_wrong_prediction_of_what_more_sequences_read_is_refuted(kind, factor, monkeypatch):
+    right = Weights.reader
+
+    def wrong(self, *given):
+        reads = right(self, *given)
+        return lambda batch: (
+            reads(batch) if batch == 1 else reads(batch)._replace(likely=int(factor * reads(batch).likely))
+        )
+
+    monkeypatch.setattr(Weights, "reader", wrong)
+    report = verify(tiny.model(kind), QUICK)
+    assert [row.what for row in report.rows if row.verdict == "refuted"] == ["weights used by a step of 2 sequences"]
 
 
 @pytest.mark.parametrize("factor", [2, 0.5])

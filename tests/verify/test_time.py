@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -42,7 +43,7 @@ def rows(
     """
     predicted = llama()
     times = Times(COPY, floor_s=1e-6, kernels=kernels, readers={"kv": reader})
-    times.weights_counted = round((predicted.weights_read(1) or 0) / weights_factor)
+    times.weights_shares = {1: weights_factor, 16: weights_factor}
     for batch, context in LADDER:
         weights, cache = predicted.weights_read(batch) or 0, batch * predicted.reads(context)
         taken = seconds(weights / weights_factor, cache, batch)
@@ -152,6 +153,61 @@ def test_batches_may_have_speeds_of_their_own():
     steps = [row for what, row in found.items() if what.startswith("step of")]
     assert len(steps) == len(LADDER)
     assert all(row.verdict == "confirmed" and abs(row.error or 0.0) < 1e-6 for row in steps), steps
+
+
+@pytest.mark.parametrize(("one", "sixteen"), [(0.9, 0.65), (0.65, 0.9)])
+def test_batches_may_read_weights_at_speeds_of_their_own(one, sixteen):
+    """A matrix times one vector and times sixteen are different kernels: the crossover moves, and says nothing of bytes."""
+    found = rows(
+        lambda weights, cache, batch: (
+            weights / ((one if batch == 1 else sixteen) * COPY) + cache / (0.95 * COPY) + OVERHEAD
+        )
+    )
+    assert not [row for row in found.values() if row.verdict == "refuted"]
+    crossover = next(row for what, row in found.items() if what.startswith("context at which"))
+    assert crossover.verdict == "reported"
+    assert crossover.error == pytest.approx(one / sixteen - 1, rel=0.01)
+
+
+def test_batches_may_read_the_cache_at_speeds_of_their_own():
+    """A slope of both batches together would put what one reads slower into the other's weights."""
+    found = rows(
+        lambda weights, cache, batch: weights / COPY + cache / ((0.8 if batch == 1 else 0.97) * COPY) + OVERHEAD
+    )
+    assert not [row for row in found.values() if row.verdict == "refuted"]
+    crossover = next(row for what, row in found.items() if what.startswith("context at which"))
+    assert (crossover.verdict, crossover.error) == ("confirmed", pytest.approx(0, abs=1e-3))
+
+
+@pytest.mark.parametrize("contexts", [2, 3])
+def test_a_step_is_held_against_its_own_batch_alone(contexts):
+    """Two or three contexts are no line of their own, and another batch's kernels are no measure."""
+    times = Times(COPY, floor_s=1e-6, kernels=500, readers={"kv": "triton"})
+    for batch, share in ((1, 0.8), (16, 0.97)):
+        for place in range(contexts):
+            context = 65_536 * 2**place // batch
+            cache = batch * llama().reads(context)
+            seconds = 15e9 / COPY + cache / (share * COPY) + OVERHEAD
+            times.points.append(Point(batch, context, 15 * 10**9, cache, cache, seconds))
+    times.line = fit(times.points)
+    steps = [row for row in judged(llama(), times, load_gpu("h200"), cuda=True) if row.what.startswith("step")]
+    assert {row.verdict for row in steps} == {"reported"}
+    assert all("3 other steps of its batch" in row.rule for row in steps)
+
+
+@pytest.mark.parametrize(("tokens", "verdict"), [(64, "reported"), (4096, "refuted")])
+def test_what_a_gpu_holds_itself_may_be_read_faster_than_memory(tokens, verdict):
+    """32,768 B a token and sequence: 2 MiB lie in the GPU's own caches of 50 MiB, 2 GiB don't."""
+    model = replace(llama().model, weights=None)
+    predicted = replace(llama(), model=model)
+    times = Times(COPY, floor_s=1e-6, kernels=1)
+    for context in (tokens, 2 * tokens):
+        cache = 16 * predicted.reads(context)
+        times.points.append(Point(16, context, 0, cache, cache, cache / (2 * 4.8e12)))
+    times.line = fit(times.points)
+    found = {row.what: row for row in judged(predicted, times, load_gpu("h200"), cuda=True)}
+    assert found["fastest step over the datasheet's bound"].verdict == verdict
+    assert found["fastest step over the datasheet's bound"].measured == pytest.approx(0.5)
 
 
 def test_steps_that_launches_fill_are_not_judged():

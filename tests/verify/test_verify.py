@@ -190,9 +190,18 @@ sys.exit(main(["verify", {config!r}, "--device", "cpu", "--tp", "2", "--batch", 
 """
 
 
-def test_two_ranks_agree_with_the_prediction(tmp_path):
+TWO = {
+    # A latent is whole on every rank: 3 layers of 32 + 16 elements in bf16.
+    "mla": ("cache, latent, 2 x 37 tokens", 2 * 37 * 3 * 48 * 2),
+    # One of two KV heads, 3 layers, 16 + 16 elements in bf16; rank 1 adds no bias to a sum.
+    "output biases": ("cache, full, 2 x 37 tokens", 2 * 37 * 3 * 32 * 2),
+}
+
+
+@pytest.mark.parametrize("kind", TWO)
+def test_two_ranks_agree_with_the_prediction(kind, tmp_path):
     """Two processes under gloo: each holds its half, sums go through both, rank 0 prints the worst of both."""
-    code = GLOO.format(tests=str(ROOT / "tests"), root=str(ROOT), config=write(tmp_path, "mla"))
+    code = GLOO.format(tests=str(ROOT / "tests"), root=str(ROOT), config=write(tmp_path, kind))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -211,8 +220,9 @@ def test_two_ranks_agree_with_the_prediction(tmp_path):
     assert report["verdict"] == "confirmed"
     assert report["rank"] is None
     rows = {row["what"]: row for row in report["rows"]}
-    # A latent is whole on every rank: 3 layers of 32 + 16 elements in bf16.
-    assert rows["cache, latent, 2 x 37 tokens"]["measured"] == 2 * 37 * 3 * 48 * 2
+    what, size = TWO[kind]
+    assert rows[what]["measured"] == size
+    assert rows["weights used by a step of one sequence"]["verdict"] == "confirmed"
     assert any(row["check"] == "capacity" and row["verdict"] == "confirmed" for row in report["rows"])
 
 
@@ -272,6 +282,33 @@ def test_files_that_cannot_be_written_are_found_before_anything_is_built(tmp_pat
         result = run("verify", write(tmp_path, "gqa"), "--device", "cpu", "-o", str(tmp_path / name))
         assert (result.code, result.out) == (2, "")
         assert said in result.err
+
+
+@pytest.mark.parametrize(("fewer", "verdict"), [(0, "confirmed"), (3, "refuted")])
+def test_the_longest_sequence_is_pushed_to_its_limit(fewer, verdict, monkeypatch):
+    """2^20 B hold 8 sequences of 341 tokens of 384 B, and 512 B are left: less than a token of each."""
+    from kvplan.arch.curve import Curve
+
+    right = Curve.tokens_that_fit
+    monkeypatch.setattr(Curve, "tokens_that_fit", lambda self, size: right(self, size) - fewer)
+    report = verify(tiny.model("gqa"), QUICK)
+    row = next(row for row in report.rows if row.what.startswith("longest 8 sequences"))
+    assert (row.verdict, row.predicted, row.measured) == (verdict, 341 - fewer, 341 - fewer + bool(fewer))
+
+
+def test_a_step_that_has_no_room_refutes_no_capacity(monkeypatch):
+    """What a reader makes and drops again is in no prediction; the caches stood."""
+    from kvplan.verify.live.ledger import OutOfMemory
+
+    def full(*_: object) -> None:
+        raise OutOfMemory("partial results ask for 9 B, and the system has no more")
+
+    monkeypatch.setattr("kvplan.verify.live.checks.Fastest", lambda *_, **__: full)
+    report = verify(tiny.model("gqa"), QUICK)
+    rows = [row for row in report.rows if row.check == "capacity"]
+    assert [(row.verdict, row.predicted) for row in rows] == [("not run", 8), ("not run", 8)]
+    assert all("no memory for what a step makes and drops: partial results" in row.rule for row in rows)
+    assert report.verdict == "confirmed"
 
 
 def test_a_budget_that_is_spent_still_times_what_a_line_needs():

@@ -29,6 +29,7 @@ DELTA = {
 
 CONFIGS: dict[str, dict[str, Any]] = {
     "gqa": {"model_type": "llama"},
+    "output biases": {"model_type": "starcoder2", "use_bias": True, "sliding_window": None},
     "mha with biases": {"model_type": "qwen2", "num_key_value_heads": 4, "use_sliding_window": False},
     "sliding": {"model_type": "gemma3_text", "sliding_window": 32, "sliding_window_pattern": 3, "num_hidden_layers": 4},
     "sink logits and experts": {

@@ -12,7 +12,7 @@ from kvplan.verify.live.decoder import Decoder
 from kvplan.verify.live.ledger import Ledger, bytes_of
 from kvplan.verify.live.machine import allocator_settings, resident
 from kvplan.verify.live.mixer import Caching
-from kvplan.verify.parts import DeltaPart, Kept, MambaPart
+from kvplan.verify.parts import DeltaPart, Kept, LatentPart, MambaPart
 from kvplan.verify.predict import MIB, Predicted
 from kvplan.verify.verdict import Row, exact, not_run, reported, within
 
@@ -70,7 +70,11 @@ def caches(predicted: Predicted, decoder: Decoder, caching: Caching) -> Iterator
     """Each growth law by itself, then all together, against the tensors that are live."""
     held = decoder.stored()
     expected = predicted.by_kind(caching.tokens)
-    states = {part.kind: part.kept for part in decoder.plan.mixers if isinstance(part, DeltaPart | MambaPart)}
+    mixers = decoder.plan.mixers
+    states = {part.kind: part.kept for part in mixers if isinstance(part, DeltaPart | MambaPart)}
+    for part in mixers:
+        if isinstance(part, LatentPart) and part.indexer is not None:
+            states["indexer"] = part.indexer.kept
     what = f"{caching.batch} x {caching.tokens:,} tokens"
     for kind in dict.fromkeys((*expected, *held)):
         measured = bytes_of(held.get(kind, ()))
@@ -82,7 +86,7 @@ def caches(predicted: Predicted, decoder: Decoder, caching: Caching) -> Iterator
 
 
 def _cache(what: str, expected: int, measured: int, states: Sequence[Kept]) -> Row:
-    """Equal, but for a state whose format both sides have from the same reading of the config."""
+    """Equal, but for a state or index keys whose format both sides have from the same reading of the config."""
     row = exact("bytes", what, "B", expected, measured, core=True)
     whose = "; ".join(dict.fromkeys(state.whose for state in states))
     if row.verdict == "confirmed" and not all(state.checked for state in states):

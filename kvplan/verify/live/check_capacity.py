@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -30,7 +30,7 @@ class Plan:
 def capacity(
     predicted: Predicted, decoder: Decoder, plan: Plan, workspace: int, reader: Reader, ids: Tensor, most: int
 ) -> Iterator[Row]:
-    """Allocate the predicted batch, decode one token of each sequence at its full length, then ask for one more.
+    """Allocate the predicted batch, decode one token of each sequence at its full length, then ask for one more, and for one token more of each.
 
     workspace: bytes that torch's allocator may take beyond the plan's limit, for what a step makes and drops again.
     most: bytes that the whole run may take, which torch's allocator is held to before and after.
@@ -40,7 +40,13 @@ def capacity(
     layout = Layout(predicted.page)
     hold_to(device, min(most, plan.limit + workspace))
     try:
-        fits = _decodes(decoder, Caching(plan.batch, plan.tokens, predicted.kv, layout), reader, ids)
+        planned = Caching(plan.batch, plan.tokens, predicted.kv, layout)
+        fits = _accepts(decoder, planned)
+        because = _why_not_decoded(decoder, planned, reader, ids) if fits else None
+        if because is not None:
+            for whose in ("our accounting", "the allocator"):
+                yield not_run("capacity", f"most {what}, by {whose}", "sequences", because, plan.batch)
+            return
         one_more = Caching(plan.batch + 1, plan.tokens, predicted.kv, layout)
         ours = _accepts(decoder, one_more)
         shown = plan.batch + ours if fits else 0
@@ -52,23 +58,37 @@ def capacity(
         else:
             because = "a CPU's allocator has no limit of its own"
             yield not_run("capacity", f"most {what}, by the allocator", "sequences", because, plan.batch)
+        if fits and _grows(predicted, plan.tokens):
+            longer = _accepts(decoder, replace(planned, tokens=plan.tokens + 1))
+            what = f"longest {plan.batch} sequences in {plan.limit:,} B, by our accounting"
+            yield exact("capacity", what, "tokens", plan.tokens, plan.tokens + longer)
     finally:
         clean(decoder)
         hold_to(device, most)
 
 
-def _decodes(decoder: Decoder, caching: Caching, reader: Reader, ids: Tensor) -> bool:
-    if stand(decoder, caching) is not None:
-        return False
+def _grows(predicted: Predicted, tokens: int) -> bool:
+    """Whether one token more takes more, and by bytes alone: pages round up, and leave room for tables that aren't made."""
+    return predicted.page is None and predicted.cache_bytes(tokens + 1) > predicted.cache_bytes(tokens)
+
+
+def _why_not_decoded(decoder: Decoder, caching: Caching, reader: Reader, ids: Tensor) -> str | None:
+    """Why a step didn't come to its end on a cache that stood; None where it did.
+
+    What it had no memory for it makes and drops again (readers' partial results, libraries' workspaces): no prediction is of it.
+    """
+    refused = stand(decoder, caching)
+    if refused is not None:
+        return f"its cache was given, but no memory to fill it: {refused}"
     try:
         decoder.step(ids[: caching.batch], decoder.at(caching.tokens - 1, reader))
-    except OUT_OF_ROOM:
+    except OUT_OF_ROOM as error:
         if decoder.build.ranks.size > 1:
             raise  # the others are in the middle of the step, and wait
-        return False
+        return f"its cache was given, but no memory for what a step makes and drops: {str(error).split('. ')[0]}"
     finally:
         clean(decoder)
-    return True
+    return None
 
 
 def _accepts(decoder: Decoder, caching: Caching, *, accounted: bool = True) -> bool:

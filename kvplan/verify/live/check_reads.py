@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -63,34 +63,50 @@ def _part(tensor: Tensor) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Bytes that one step of one sequence asked of the cache and used of the weights, counted in the step itself."""
+    """Bytes that one step of `batch` sequences asked of the cache and used of the weights, counted in the step itself.
 
+    touched: experts that the step used, of each layer that has some.
+    """
+
+    batch: int
     cache: int
     weights: int
+    touched: tuple[int, ...] = ()
 
 
 def count(decoder: Decoder, ids: Tensor, tokens: int) -> Counted:
-    """One step of plain torch on the caches that stand, for one sequence of `tokens`.
-
-    One sequence, because then experts are as many as were picked and no matter of luck.
-    """
+    """One step of plain torch on the caches that stand, for as many sequences of `tokens` as there are ids."""
     at = decoder.at(tokens - 1, by_spans)
     # What goes through Triton, torch doesn't see; of experts multiplied in one launch it sees all, touched or not.
     with fused.plain(), _Used(decoder.build.ledger.tensors("weights")) as used:
         decoder.step(ids, at)
-    return Counted(at.cache_bytes, used.bytes)
+    return Counted(len(ids), at.cache_bytes, used.bytes, tuple(experts.distinct() for experts in decoder.experts))
 
 
 def step(predicted: Predicted, counted: Counted, tokens: int) -> Iterator[Row]:
-    """What was counted of one sequence of `tokens`, against what was predicted."""
-    what = f"cache asked for by a step of 1 x {tokens} tokens"
-    yield exact("bytes", what, "B", predicted.reads(tokens), counted.cache)
-    what = "weights used by a step of one sequence"
-    expected, reason = predicted.weights_read(1), lacking(predicted)
-    if expected is None or reason is not None:
-        yield not_run("bytes", what, "B", reason or "", expected)
-        return
-    yield exact("bytes", what, "B", expected, counted.weights)
+    """What was counted of sequences of `tokens`, against what was predicted."""
+    what = f"cache asked for by a step of {counted.batch} x {tokens} tokens"
+    yield exact("bytes", what, "B", counted.batch * predicted.reads(tokens), counted.cache)
+    yield weights(predicted, counted)
+
+
+def weights(predicted: Predicted, counted: Counted) -> Row:
+    """Bytes of weights, exactly: of experts the prediction is of how many there were, which is a matter of luck.
+
+    One sequence touches as many as it picks, and nothing is taken from what was counted.
+    """
+    what = f"weights used by a step of {'one sequence' if counted.batch == 1 else f'{counted.batch} sequences'}"
+    reason = lacking(predicted)
+    if reason is not None:
+        return not_run("bytes", what, "B", reason, predicted.weights_read(counted.batch))
+    if counted.batch == 1 or not counted.touched:
+        expected = predicted.weights_read(counted.batch)
+    else:
+        expected = predicted.weights_read_touching(counted.batch, counted.touched)
+    if expected is None:
+        return not_run("bytes", what, "B", "the inventory lists experts in other layers than those that have some")
+    row = exact("bytes", what, "B", expected, counted.weights)
+    return replace(row, rule=f"{row.rule}, of the experts that it touched") if counted.touched else row
 
 
 def timed(points: Sequence[Point]) -> Row:

@@ -34,7 +34,8 @@ _POINT_S = 0.3
 class Times:
     """Everything that was timed, in bytes per second and seconds; None for what nobody could measure.
 
-    compared: what readers answered at the longest contexts. weights_counted: bytes that a step of one sequence used.
+    compared: what readers answered at the longest contexts. weights_shares: predicted bytes of weights
+    over those that a step was counted to use, by batch.
     """
 
     copy: float
@@ -46,7 +47,7 @@ class Times:
     readers: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     compared: list[Row] = field(default_factory=list)
-    weights_counted: int | None = None
+    weights_shares: dict[int, float] = field(default_factory=dict)
 
     @property
     def overhead_s(self) -> float | None:

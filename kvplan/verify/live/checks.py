@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from dataclasses import replace
 
 from kvplan.units import format_bytes
 from kvplan.verify import ladder
@@ -49,11 +50,7 @@ def after_weights(
         if most is not None:
             yield from _bytes(known, decoder, Caching(most.batch, most.tokens, predicted.kv, layout), before)
         # After what is resident was compared: the first step leaves libraries with workspaces of their own.
-        counted = _counted(decoder, small)
-        if isinstance(counted, str):
-            yield not_run("bytes", f"a step of 1 x {_SMALL_TOKENS} tokens", "B", counted)
-        else:
-            yield from check_reads.step(predicted, counted, _SMALL_TOKENS)
+        used = yield from _used(known, decoder, small)
         if most is None:
             yield not_run("capacity", "most sequences", "sequences", "no room for a cache beside the weights")
             return
@@ -68,7 +65,9 @@ def after_weights(
             yield not_run("time", "steps", "s", "no batch and context asked for fits into the memory")
             return
         times = check_time.time_ladder(predicted, decoder, steps, deadline, lambda what: progress(0.7, what))
-        times.weights_counted = None if isinstance(counted, str) else counted.weights
+        for batch in (rung.batch for rung in steps if rung.batch > 1):
+            used |= yield from _used(known, decoder, replace(small, batch=batch))
+        times.weights_shares = used
         known.times = times
         known.notes += times.notes
         yield from times.compared
@@ -95,14 +94,17 @@ def _bytes(known: Found, decoder: Decoder, caching: Caching, before: Taken | Non
     clean(decoder)
 
 
-def _counted(decoder: Decoder, caching: Caching) -> check_reads.Counted | str:
-    """What one small step reads, of cache and of weights; or why it didn't run."""
+def _used(known: Found, decoder: Decoder, caching: Caching) -> Generator[Row, None, dict[int, float]]:
+    """What one small step reads, of cache and of weights. Returns predicted over counted weights, by its batch."""
     refused = stand(decoder, caching)
     if refused is not None:
-        return refused
-    found = check_reads.count(decoder, check_time.tokens(decoder, caching.batch), caching.tokens)
+        yield not_run("bytes", f"a step of {caching.batch} x {caching.tokens} tokens", "B", refused)
+        return {}
+    counted = check_reads.count(decoder, check_time.tokens(decoder, caching.batch), caching.tokens)
     clean(decoder)
-    return found
+    cache, weights = check_reads.step(known.kv, counted, caching.tokens)
+    yield from (cache, weights)
+    return {caching.batch: weights.predicted / counted.weights} if weights.predicted and weights.measured else {}
 
 
 def _tensors_of_cache(plan: Blueprint) -> int:

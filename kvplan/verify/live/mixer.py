@@ -142,14 +142,19 @@ class Mixer(nn.Module):
 
     def projected_out(self, mixed: Tensor) -> Tensor:
         """Output projection of a whole sequence."""
-        return self.ranks.add_up(functional.linear(mixed, self.out, self.out_bias))
+        return _summed(mixed, self.out, self.out_bias, self.ranks)
 
 
 def joined(mixed: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor, ranks: Ranks) -> Tensor:
     """The residual + mixed W' (+ bias): one kernel where no other rank has to be asked."""
     if ranks.size == 1 and bias is None:
         return torch.addmm(residual, mixed, weight.t())
-    return residual + ranks.add_up(functional.linear(mixed, weight, bias if ranks.rank == 0 else None))
+    return residual + _summed(mixed, weight, bias, ranks)
+
+
+def _summed(mixed: Tensor, weight: Tensor, bias: Tensor | None, ranks: Ranks) -> Tensor:
+    """The sum of all ranks' mixed W', and the bias once: rank 0's part has it, as in vLLM (see kvplan.verify.reduce)."""
+    return ranks.add_up(functional.linear(mixed, weight, bias if ranks.rank == 0 else None))
 
 
 def per_token(hidden: Tensor, project: Callable[[Tensor], Tensor]) -> Tensor:

@@ -126,7 +126,7 @@ def _prepare(model: Model, options: Options, device: torch.device, machine: Mach
     kv = options.kv or model.kv_auto
     plan = blueprint(kept, options.tp)
     _check_format(kv)
-    read = None if kept.weights is None else read_by(kept.weights, plan)
+    read = None if kept.weights is None else read_by(kept.weights, plan, ranks.rank)
     found = Found(
         machine, _gpu(machine), kept, plan, sizing, limit, _CPU_POOL, None,
         Predicted(kept, options.tp, kv, options.page, read),

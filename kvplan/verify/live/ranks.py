@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import pickle
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -99,13 +102,49 @@ def joined(tp: int, rank: int | None, device: torch.device, budget_s: float) -> 
 
 
 def _meet(device: torch.device, patience: timedelta) -> dist.Store:
-    """Find the other ranks, as torchrun's environment says. Returns what they can leave each other word in."""
-    store, rank, size = next(dist.rendezvous("env://", timeout=patience))
+    """Find the other ranks, as torchrun's environment says. Returns what they can leave each other word in.
+
+    Both steps together take no longer than `patience`, which is also how long ranks that have met wait for each other.
+    """
+    deadline = time.monotonic() + patience.total_seconds()
+    store, rank, size = _store(patience)
+    store.set_timeout(timedelta(seconds=max(1.0, deadline - time.monotonic())))
     backend = "nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(
         backend, store=dist.PrefixStore("group", store), rank=rank, world_size=size, timeout=patience
     )
+    store.set_timeout(patience)
     return store
+
+
+_Met = tuple[dist.Store, int, int]
+
+
+def _store(patience: timedelta) -> _Met:
+    """Where the ranks meet, this rank, and how many there are.
+
+    In a thread of its own, because torch tries an address that nobody answers at more than twice as long as it is told to.
+
+    Raises: RuntimeError when the time is over, and torch's own.
+    """
+    found: list[_Met] = []
+    failed: list[Exception] = []
+
+    def find() -> None:
+        try:
+            found.append(next(dist.rendezvous("env://", timeout=patience)))
+        except Exception as error:
+            failed.append(error)
+
+    looking = threading.Thread(target=find, daemon=True)
+    looking.start()
+    looking.join(patience.total_seconds() + 1.0)  # torch's own message says more, where it comes in time
+    if failed:
+        raise failed[0]
+    if not found:
+        where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+        raise RuntimeError(f"nobody answers at {where} (MASTER_ADDR, MASTER_PORT)")
+    return found[0]
 
 
 def _part() -> None:
