@@ -89,6 +89,8 @@ def _kv_heads(model: Model, settings: Settings) -> None:
 def _widths(model: Model, weights: Weights, settings: Settings) -> None:
     """Matrices are shared evenly. Source: distributed/utils.py divide, layers/fused_moe/layer.py."""
     parallel = settings.parallel
+    if parallel.tp * parallel.dp == 1:
+        return
     towers = not any(name.startswith(WHOLE_TOWERS) for name in classes(model))
     shared = (weight for weight in _of_layers(weights) if weight.component in SHARED)
     seen = (weight for weight in weights.towers if towers and weight.component == "vision")

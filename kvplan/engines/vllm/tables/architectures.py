@@ -194,7 +194,7 @@ MADE_OF = ("ForCausalLM", "ForConditionalGeneration", "ChatModel", "LMHeadModel"
 
 def named(model: Model, names: tuple[str, ...]) -> bool:
     """Whether the config means one of these classes."""
-    return any(name in names for name in classes(model))
+    return not set(classes(model)).isdisjoint(names)
 
 
 def compresses(model: Model) -> bool:
