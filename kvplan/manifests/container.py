@@ -21,7 +21,7 @@ class Container:
     """One container or process. words: its command and arguments. image: None outside of containers.
 
     entrypoint: whether `words` begin with a program, or continue the image's own entry point. variables: what is known
-    of its environment. gpu: the accelerator its node is chosen by. unclear: sentences about what else is said of that. gpus: how many it asks for. nodes: how many containers
+    of its environment. elsewhere: variables that it has too, whose values don't stand here. gpu: the accelerator its node is chosen by. unclear: sentences about what else is said of that. gpus: how many it asks for. nodes: how many containers
     like it serve together, None where that isn't known. devices: what else is said of its accelerator. device: what it asks for that is no GPU of NVIDIA's or AMD's.
     inner: its own name beside others of the same object. release: of vLLM, as it is installed before the command; None where
     nothing installs one.
@@ -34,6 +34,7 @@ class Container:
     image: str | None = None
     entrypoint: bool = True
     variables: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: frozenset[str] = frozenset()
     find: FindConfig = nothing
     gpu: Placed | None = None
     unclear: tuple[Placed, ...] = ()

@@ -27,7 +27,7 @@ from kvplan.manifests.runners import (
     starts_unknown,
 )
 from kvplan.manifests.said import Place, Remark, Unread
-from kvplan.manifests.words import Word, commands, surrounded
+from kvplan.manifests.words import Word, surrounded
 
 API_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
 CLI_MODULE = "vllm.entrypoints.cli.main"
@@ -50,7 +50,7 @@ def served_by(container: Container, depth: int = 0) -> Served:
             model = second and bool(words) and not words[0].text.startswith("-")
             return _twice(found, container) if model else found
     found = Served()
-    script = _simple(list(container.words), container.variables)
+    script = _simple(list(container.words), container)
     container = replace(container, release=installed(words for words, _ in script) or container.release)
     job = srun(container.words, container)
     if any(gathers(words) for words, _ in script):
@@ -110,7 +110,8 @@ def _inside(words: Sequence[Word], container: Container, depth: int) -> Served:
     found = Served()
     for word in words[1:]:
         if _COMMAND.search(word.text) and any(map(str.isspace, word.text)):
-            for inner in commands(word.script or word.text, word.script_line or word.line, container.variables):
+            text, line = word.script or word.text, word.script_line or word.line
+            for inner, _ in surrounded(text, line, container.variables, elsewhere=container.elsewhere).commands:
                 found += served_by(replace(container, words=tuple(inner), entrypoint=True, image=None), depth + 1)
     return found
 
@@ -149,19 +150,18 @@ def gathers(words: Sequence[Word]) -> bool:
     )
 
 
-def _simple(
-    words: list[Word], variables: Mapping[str, str], depth: int = 0
-) -> list[tuple[list[Word], Mapping[str, str]]]:
+def _simple(words: list[Word], container: Container, depth: int = 0) -> list[tuple[list[Word], Mapping[str, str]]]:
     """The command itself, or for `sh -c "..."` and `eval` what the script runs; each with what its environment adds."""
     for at in range(len(words)) if not runs_image(words) else ():
         found = (_evaluated(words) if at == 0 else None) or _shell_script(words, at)
         if found is not None and depth < MOST_SHELLS:
             script, given = found
-            inner = surrounded(script.script or script.text, script.script_line or script.line, variables, given)
+            text, line = script.script or script.text, script.script_line or script.line
+            inner = surrounded(text, line, container.variables, given, container.elsewhere)
             return [
                 (simple, {**around, **more})
                 for command, around in inner.commands
-                for simple, more in _simple(command, variables, depth + 1)
+                for simple, more in _simple(command, container, depth + 1)
             ]
     return [(words, {})] if words else []
 

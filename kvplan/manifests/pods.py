@@ -86,6 +86,7 @@ def container_of(item: Node, pod: Node, node: Node, maps: ConfigMaps, file: str,
         image=node.said("image") or "",
         entrypoint=bool(command),
         variables=variables,
+        elsewhere=_elsewhere(node, variables),
         find=lambda path: maps.find(path, pod, node),
         gpu=machine.gpu,
         unclear=machine.unclear,
@@ -112,6 +113,12 @@ def _environment(container: Node, maps: ConfigMaps) -> dict[str, str]:
         elif entry.get("valueFrom") is None:
             known[name] = ""
     return known
+
+
+def _elsewhere(container: Node, known: Mapping[str, str]) -> frozenset[str]:
+    """Variables whose value stands elsewhere: in a Secret, a ConfigMap that isn't here, or the pod's own state."""
+    names = (entry.said("name") or "" for entry in listed(container, "env") if entry.get("valueFrom") is not None)
+    return frozenset(names) - known.keys()
 
 
 def _expanded(node: Node, variables: Mapping[str, str]) -> Word:

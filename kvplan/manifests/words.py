@@ -263,13 +263,23 @@ def surrounded(
     line: int = 1,
     variables: Mapping[str, str] | None = None,
     given: tuple[Word, ...] | None = None,
+    elsewhere: frozenset[str] = frozenset(),
 ) -> Script:
-    """The same, with what stands around them. given: what the script is started with, its name first, where that is known."""
-    shape = _read(script, line, variables or {}, given)
+    """The same, with what stands around them.
+
+    given: what the script is started with, its name first, where that is known. elsewhere: variables that are set, to whatever.
+    """
+    shape = _read(script, line, variables or {}, given, elsewhere)
     return Script(list(zip(shape.commands, shape.environments, strict=True)), shape.heredocs)
 
 
-def _read(script: str, line: int, variables: Mapping[str, str], given: tuple[Word, ...] | None = None) -> Shape:
-    shape = Shape(Variables(script, dict(variables), given=given))
+def _read(
+    script: str,
+    line: int,
+    variables: Mapping[str, str],
+    given: tuple[Word, ...] | None = None,
+    elsewhere: frozenset[str] = frozenset(),
+) -> Shape:
+    shape = Shape(Variables(script, dict(variables), set(elsewhere), given=given))
     _Scanner(script, line, shape).run()
     return shape

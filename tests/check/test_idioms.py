@@ -11,8 +11,9 @@ from check.checking import check
 from check.test_serving import read, values
 
 from kvplan.engines.vllm.tables.versions import NEWEST, text
-from kvplan.manifests import Served
+from kvplan.manifests import Served, parse
 from kvplan.manifests.images import image_device, image_version, is_vllm_image
+from kvplan.manifests.tree import WorkingTree
 
 POD = """\
     apiVersion: v1
@@ -607,3 +608,27 @@ def test_what_a_shell_is_started_with(container: str, context: int | None):
 def test_an_image_whose_version_nobody_knows(image: str, told: bool):
     found = remarks(POD.format("args: [--model, m]").replace("vllm/vllm-openai:v0.11.0", image))
     assert [level for level, text in found if "doesn't say which vLLM it holds" in text] == (["warn"] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("env", "length"),
+    [
+        ("{name: LEN, value: '4096'}", "4096"),
+        ("{name: OTHER, value: '4096'}", "8192"),
+        ("{name: LEN, valueFrom: {secretKeyRef: {name: s, key: k}}}", None),
+        ("{name: LEN, valueFrom: {configMapKeyRef: {name: not-here, key: k}}}", None),
+        ("{name: LEN, valueFrom: {fieldRef: {fieldPath: metadata.name}}}", None),
+    ],
+)
+def test_a_default_is_not_taken_for_a_variable_whose_value_stands_elsewhere(env: str, length: str | None) -> None:
+    """bash: ${LEN:-8192} is LEN where that is set, and a Secret sets it."""
+    text = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: c\n    image: vllm/vllm-openai:v0.20.0\n"
+        f"    env: [{env}]\n    command: [sh, -c, 'vllm serve m --max-model-len ${{LEN:-8192}}']\n"
+    )
+    found = parse(text, "pod.yaml", WorkingTree())
+    if length is None:
+        assert not found.commands
+        assert "--max-model-len" in str(found.unread)
+    else:
+        assert str(found.commands[0].layer["context",].value) == length
