@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kvplan.arch.layers import Attention, Compressed, Latent, Layer
+from kvplan.families.counts import DRAFT_COUNTS, draft_count
 from kvplan.families.fields import Fields
-from kvplan.families.patterns import DRAFT_COUNTS, draft_count
 
 
 def draft_layers(fields: Fields, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from kvplan.arch.layers import Cache, Layer
 from kvplan.errors import BadField, MissingField, Unsupported
-from kvplan.families import attention, latent, patterns, recurrent
+from kvplan.families import attention, counts, latent, patterns, recurrent
 from kvplan.families.attention import Heads
 from kvplan.families.drafts import reads_target
 from kvplan.families.fields import Fields
@@ -18,7 +18,7 @@ def layers(fields: Fields) -> tuple[Layer, ...]:
 
     Raises: MissingField, BadField, Unsupported.
     """
-    count = patterns.layer_count(fields)
+    count = counts.layer_count(fields)
     if fields.has("compress_ratios") or fields.defaults.value("compress_rates") is not None:
         return latent.compressed_layers(fields, count)
     kinds = patterns.kinds(fields, count)

@@ -7,9 +7,9 @@ from typing import Any
 
 from kvplan.arch import traits as known
 from kvplan.families import numbers
+from kvplan.families.counts import DRAFT_COUNTS, draft_count
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
-from kvplan.families.patterns import DRAFT_COUNTS, draft_count
 from kvplan.families.weights import rope
 
 EMBEDDER = "gemma3_text"

@@ -6,7 +6,7 @@ from typing import Any
 
 from kvplan.arch.layers import CrossAttention, Layer
 from kvplan.errors import BadField, MissingField
-from kvplan.families import attention, patterns, standard
+from kvplan.families import attention, counts, standard
 from kvplan.families.attention import Heads
 from kvplan.families.fields import Fields
 
@@ -19,8 +19,8 @@ def encoder_decoder(fields: Fields) -> tuple[Layer, ...]:
     Raises: MissingField, BadField.
     """
     count = fields.need("decoder_layers", "num_decoder_layers", "num_layers")
-    if count > patterns.MOST_LAYERS:
-        raise BadField(f"{fields.path}decoder_layers", count, f"a number of layers up to {patterns.MOST_LAYERS}")
+    if count > counts.MOST_LAYERS:
+        raise BadField(f"{fields.path}decoder_layers", count, f"a number of layers up to {counts.MOST_LAYERS}")
     heads = fields.need("decoder_attention_heads", "num_heads", "num_attention_heads")
     width = fields.need("d_model", "hidden_size")
     size = fields.whole("d_kv") or attention.exact_share(fields, width, heads)
@@ -93,7 +93,7 @@ def image_cross_attention(fields: Fields) -> tuple[Layer, ...]:
 
     Raises: MissingField, BadField.
     """
-    count = patterns.layer_count(fields)
+    count = counts.layer_count(fields)
     chosen = fields.wholes("cross_attention_layers")
     if chosen is None:
         default = fields.default("cross_attention_layers")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvplan.arch.layers import Attention, Layer
 from kvplan.errors import BadField, MissingField
-from kvplan.families import attention, patterns
+from kvplan.families import attention, counts
 from kvplan.families.attention import Heads
 from kvplan.families.fields import Fields
 from kvplan.families.latent import latent_layers
@@ -18,7 +18,7 @@ def flagged_heads(fields: Fields) -> tuple[Layer, ...]:
 
     Raises: MissingField, BadField.
     """
-    count = patterns.layer_count(fields)
+    count = counts.layer_count(fields)
     queries = attention.query_heads(fields)
     if queries is None:
         raise MissingField(f"{fields.path}num_attention_heads")
@@ -47,7 +47,7 @@ def block_configs(fields: Fields) -> tuple[Layer, ...]:
     Raises: MissingField, BadField.
     """
     blocks = fields.items("block_configs") or ()
-    count = patterns.layer_count(fields)
+    count = counts.layer_count(fields)
     if len(blocks) != count:
         raise BadField(f"{fields.path}block_configs", f"a list of {len(blocks)}", f"a list of {count}, one a layer")
     queries = attention.query_heads(fields)
@@ -91,7 +91,7 @@ def listed_heads(fields: Fields) -> tuple[Layer, ...]:
 
     Raises: MissingField, BadField.
     """
-    count = patterns.layer_count(fields)
+    count = counts.layer_count(fields)
     found = next(
         (pair for name in PER_LAYER_KV_HEADS if (pair := fields.find(name)) and isinstance(pair[1], list)), None
     )
@@ -125,7 +125,7 @@ def _blocks(fields: Fields) -> int:
     """
     blocks, halves = fields.whole("num_layers"), fields.whole("num_hidden_layers")
     if halves is None:
-        return patterns.layer_count(fields)
+        return counts.layer_count(fields)
     if halves % 2 or blocks not in (None, halves // 2):
         raise BadField(
             f"{fields.path}num_hidden_layers", halves, f"2 x num_layers ({blocks})" if blocks else "an even number",

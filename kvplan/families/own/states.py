@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvplan.arch.layers import FP32, Attention, Layer, Recurrent, StateTensor
 from kvplan.errors import MissingField, Unsupported
-from kvplan.families import attention, patterns, recurrent
+from kvplan.families import attention, counts, patterns, recurrent
 from kvplan.families.fields import Fields
 
 
@@ -15,7 +15,7 @@ def zamba(fields: Fields) -> tuple[Layer, ...]:
 
     Raises: MissingField, BadField, Unsupported.
     """
-    count = patterns.layer_count(fields)
+    count = counts.layer_count(fields)
     heads = fields.need("num_attention_heads")
     size = fields.whole("attention_head_dim")
     if size is None:
@@ -51,7 +51,7 @@ def griffin(fields: Fields) -> tuple[Layer, ...]:
 
     Raises: MissingField, BadField, Unsupported.
     """
-    count = patterns.layer_count(fields)
+    count = counts.layer_count(fields)
     inner = fields.whole("lru_width") or fields.need("hidden_size")
     tensors = (
         StateTensor("shift", fields.need("conv1d_width") - 1, ((inner, 1),)),
@@ -78,7 +78,7 @@ def rwkv(fields: Fields) -> tuple[Layer, ...]:
 
     Raises: MissingField, BadField.
     """
-    count = patterns.layer_count(fields)
+    count = counts.layer_count(fields)
     hidden = fields.need("hidden_size")
     inner = fields.whole("attention_hidden_size", "dim_att") or hidden
     size = fields.whole("head_size", "head_dim")
@@ -153,7 +153,7 @@ def fla_mamba(fields: Fields) -> tuple[Layer, ...]:
 
 def _with_attention(fields: Fields, state: Layer) -> tuple[Layer, ...]:
     """attn.layers name the layers that attend instead, in a window of attn.window_size when it is stated."""
-    count = patterns.layer_count(fields)
+    count = counts.layer_count(fields)
     attn = fields.child("attn")
     if attn is None:
         return (state,) * count
@@ -202,4 +202,4 @@ def state_space_package(fields: Fields) -> tuple[Layer, ...]:
         conv = StateTensor("conv", size["d_conv"] - 1, ((heads, head), (groups, 2 * size["d_state"])))
         tensors = conv, StateTensor("recurrent", 1, ((heads, head * size["d_state"]),))
         law = Recurrent("mamba2", tensors, "arXiv:2405.21060")
-    return (Layer((law,)),) * patterns.layer_count(fields)
+    return (Layer((law,)),) * counts.layer_count(fields)

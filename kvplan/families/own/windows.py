@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvplan.arch.traits import NEGATIVE_WINDOW, ZERO_WINDOW
-from kvplan.families import patterns
+from kvplan.families import counts, patterns
 from kvplan.families.fields import Fields, Ledger
 
 
@@ -18,6 +18,6 @@ def window_traits(fields: Fields) -> tuple[str, ...]:
     if found is None or isinstance(found[1], bool) or not isinstance(found[1], int | float) or found[1] > 0:
         return ()
     windowed = replace(fields, node={**fields.node, found[0]: 1}, ledger=Ledger())
-    kinds = patterns.kinds(windowed, patterns.layer_count(windowed))
+    kinds = patterns.kinds(windowed, counts.layer_count(windowed))
     asked = {patterns.SLIDING, patterns.BOTH_SLIDING}.intersection(kinds)
     return (NEGATIVE_WINDOW if found[1] < 0 else ZERO_WINDOW,) if asked else ()
