@@ -84,6 +84,11 @@ class Weight:
         return prod(self.shape) * (self.copies if self.picked is None else self.picked)
 
     @property
+    def bytes(self) -> int:
+        """Bytes of all copies, scales included."""
+        return self.copies * self.stored.bytes(*matrix(self.shape))
+
+    @property
     def routed(self) -> bool:
         """Whether tokens choose among the copies."""
         return self.picked is not None
@@ -125,6 +130,8 @@ class Weight:
 
 def matrix(shape: tuple[int, ...]) -> tuple[int, int]:
     """Rows (outputs) and columns (inputs) of a tensor; a vector is one row."""
+    if len(shape) == 2:
+        return shape[0], shape[1]
     return (1, shape[0]) if len(shape) == 1 else (shape[0], prod(shape[1:]))
 
 

@@ -179,7 +179,7 @@ class Weights:
     @cached_property
     def bytes(self) -> int:
         """Bytes of one copy of the model in its own format, draft layers not included."""
-        return sum(weight.bytes_on_rank(ONE_GPU) * count for weight, count in self._once())
+        return sum(weight.bytes * count for weight, count in self._once())
 
     def bytes_on_rank(self, parallel: Parallel, stage: int = 0, view: View = PLAIN) -> int:
         """Bytes on one tensor rank of a pipeline stage.

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kvplan.arch.weights import HEAD, ONE_GPU, Block, Weight, Weights, matrix
+from kvplan.arch.weights import HEAD, Block, Weight, Weights, matrix
 from kvplan.sources.modules import Key, key_of
 from kvplan.sources.pieces import WIDTHS, WORDS, Piece, capacity, in_few_bits
 from kvplan.sources.places import Places, may_lack
@@ -76,7 +76,7 @@ def lacking(found: Places) -> str | None:
     empty = _empty(found)
     if empty is not None:
         return f"{empty.name} has no elements; {HINT}"
-    if found.main_bytes == weights.bytes - sum(weight.bytes_on_rank(ONE_GPU) for weight in weights.towers):
+    if found.main_bytes == weights.bytes - sum(weight.bytes for weight in weights.towers):
         return None
     gaps = _missing(found)
     return f"no file has {_listed(gaps, weights)}; {HINT}" if gaps else None

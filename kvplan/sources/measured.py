@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import prod
 
 from kvplan.arch.storage import HEADERS_SOURCE, Storage
-from kvplan.arch.weights import HEAD, ONE_GPU, Block, Weight, Weights, matrix
+from kvplan.arch.weights import HEAD, Block, Weight, Weights, matrix
 from kvplan.sources.modules import Key, key_of
 from kvplan.sources.pieces import Piece
 from kvplan.sources.places import Places, pieces_bytes
@@ -111,7 +111,7 @@ def _like_embedding(weight: Weight, first: Block) -> Weight:
 
 
 def _held(block: Block) -> int:
-    return sum(weight.bytes_on_rank(ONE_GPU) for weight in block)
+    return sum(weight.bytes for weight in block)
 
 
 def _fitted(block: Block, pieces: Sequence[Piece]) -> Block:
@@ -182,14 +182,14 @@ def _store(block: list[Weight], group: tuple[int, ...], size: int) -> int:
     """
     elements = sum(block[index].parameters for index in group)
     bits = size * 8 // elements if elements else 0
-    surplus = size - sum(block[index].bytes_on_rank(ONE_GPU) for index in group)
+    surplus = size - sum(block[index].bytes for index in group)
     if surplus < 0 or any(block[index].stored.bits != bits for index in group):
         counts = {index: _scales(block[index], bits) for index in group}
         each = (size * 8 - bits * elements) // (sum(counts.values()) or 1) if any(counts.values()) else 0
         for index in group:
             block[index] = replace(block[index], stored=_as_filed(block[index].stored, bits, each))
     largest = max(group, key=lambda index: block[index].parameters)
-    others = sum(block[index].bytes_on_rank(ONE_GPU) for index in group if index != largest)
+    others = sum(block[index].bytes for index in group if index != largest)
     block[largest], left = _with(block[largest], size - others)
     return left
 

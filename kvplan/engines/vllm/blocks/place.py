@@ -38,5 +38,5 @@ class Blocks:
 def stages(model: Model, settings: Settings) -> Callable[[int], int]:
     """Which stage holds a layer; draft layers are on the last."""
     sizes = [len(stage) for stage in model.stages(settings.parallel)]
-    ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
-    return lambda layer: next((stage for stage, end in enumerate(ends) if layer < end), len(sizes) - 1)
+    held = [stage for stage, size in enumerate(sizes) for _ in range(size)]
+    return lambda layer: held[layer] if layer < len(held) else len(sizes) - 1

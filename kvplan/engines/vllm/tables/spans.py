@@ -5,16 +5,16 @@ A value is the first release, and the last one where a later release lost the na
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import cache
 
 from kvplan.engines.vllm.tables.versions import Version, parse
 
 
-def spans(written: str) -> Iterator[tuple[Version, Version | None]]:
+@cache
+def spans(written: str) -> tuple[tuple[Version, Version | None], ...]:
     """First and last release of each span; no last one where it is still open."""
-    for each in written.split():
-        start, _, end = each.partition("-")
-        yield parse(start), parse(end) if end else None
+    ends = (each.partition("-") for each in written.split())
+    return tuple((parse(start), parse(end) if end else None) for start, _, end in ends)
 
 
 def holds(written: str, version: Version) -> bool:
@@ -29,5 +29,4 @@ def first(written: str) -> Version:
 
 def last(written: str) -> Version | None:
     """The last release that has the name; None where the newest has."""
-    ends = [end for _, end in spans(written)]
-    return ends[-1]
+    return spans(written)[-1][1]
