@@ -23,6 +23,7 @@ DEVICES = {
 """Beginnings of resources that stand for devices whose memory vLLM plans by other rules."""
 
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 
 
 def name_of(item: Node) -> str:
@@ -86,7 +87,7 @@ def container_of(item: Node, pod: Node, node: Node, maps: ConfigMaps, file: str,
         image=node.said("image") or "",
         entrypoint=bool(command),
         variables=variables,
-        elsewhere=_elsewhere(node, variables),
+        elsewhere=_elsewhere(node, maps) - variables.keys(),
         find=lambda path: maps.find(path, pod, node),
         gpu=machine.gpu,
         unclear=machine.unclear,
@@ -115,10 +116,17 @@ def _environment(container: Node, maps: ConfigMaps) -> dict[str, str]:
     return known
 
 
-def _elsewhere(container: Node, known: Mapping[str, str]) -> frozenset[str]:
-    """Variables whose value stands elsewhere: in a Secret, a ConfigMap that isn't here, or the pod's own state."""
-    names = (entry.said("name") or "" for entry in listed(container, "env") if entry.get("valueFrom") is not None)
-    return frozenset(names) - known.keys()
+def _elsewhere(container: Node, maps: ConfigMaps) -> frozenset[str]:
+    """Variables whose value stands elsewhere: in a Secret, a ConfigMap that isn't here, or the pod's own state.
+
+    A whole ConfigMap that isn't here may set whatever the command reads. A whole Secret is taken for tokens alone.
+    """
+    names = {entry.said("name") or "" for entry in listed(container, "env") if entry.get("valueFrom") is not None}
+    whole = (source.said("configMapRef", "name") for source in listed(container, "envFrom"))
+    if any(name is not None and name not in maps.objects for name in whole):
+        words = (*listed(container, "command"), *listed(container, "args"))
+        names.update(name for word in words for name in _VARIABLE.findall(word.script))
+    return frozenset(names)
 
 
 def _expanded(node: Node, variables: Mapping[str, str]) -> Word:

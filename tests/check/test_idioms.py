@@ -613,18 +613,21 @@ def test_an_image_whose_version_nobody_knows(image: str, told: bool):
 @pytest.mark.parametrize(
     ("env", "length"),
     [
-        ("{name: LEN, value: '4096'}", "4096"),
-        ("{name: OTHER, value: '4096'}", "8192"),
-        ("{name: LEN, valueFrom: {secretKeyRef: {name: s, key: k}}}", None),
-        ("{name: LEN, valueFrom: {configMapKeyRef: {name: not-here, key: k}}}", None),
-        ("{name: LEN, valueFrom: {fieldRef: {fieldPath: metadata.name}}}", None),
+        ("env: [{name: LEN, value: '4096'}]", "4096"),
+        ("env: [{name: OTHER, value: '4096'}]", "8192"),
+        ("env: [{name: LEN, valueFrom: {secretKeyRef: {name: s, key: k}}}]", None),
+        ("env: [{name: LEN, valueFrom: {configMapKeyRef: {name: not-here, key: k}}}]", None),
+        ("env: [{name: LEN, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]", None),
+        ("envFrom: [{configMapRef: {name: not-here}}]", None),
+        ("envFrom: [{secretRef: {name: hf-token}}]", "8192"),
+        ("envFrom: [{configMapRef: {name: not-here}}]\n    env: [{name: LEN, value: '4096'}]", "4096"),
     ],
 )
 def test_a_default_is_not_taken_for_a_variable_whose_value_stands_elsewhere(env: str, length: str | None) -> None:
     """bash: ${LEN:-8192} is LEN where that is set, and a Secret sets it."""
     text = (
         "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: c\n    image: vllm/vllm-openai:v0.20.0\n"
-        f"    env: [{env}]\n    command: [sh, -c, 'vllm serve m --max-model-len ${{LEN:-8192}}']\n"
+        f"    command: [sh, -c, 'vllm serve m --max-model-len ${{LEN:-8192}}']\n    {env}\n"
     )
     found = parse(text, "pod.yaml", WorkingTree())
     if length is None:
