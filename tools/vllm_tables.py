@@ -20,7 +20,7 @@ from releases import flags, quantization
 from releases.adapters import ending, unadapted_of
 from releases.attention import attention
 from releases.drafts import itself_of
-from releases.registry import classes_of, drafting_of
+from releases.registry import by_library_of, classes_of, drafting_of, unpipelined_of
 from releases.trees import Version
 
 HERE = Path(__file__).parents[1] / "kvplan" / "engines" / "vllm" / "tables"
@@ -172,6 +172,12 @@ def of_attention(kind: str) -> Callable[[Releases], dict[str, str]]:
     return spans(lambda folder: getattr(attention(folder), kind))
 
 
+def having(interface: str) -> Callable[[Releases], dict[str, str]]:
+    """Classes with an interface, with the releases in which they have it."""
+    end = f" {interface}"
+    return spans(lambda folder: {each.removesuffix(end) for each in attention(folder).interfaces if each.endswith(end)})
+
+
 MODULES = (
     Module(
         "registered.py",
@@ -234,6 +240,25 @@ MODULES = (
                 "OPENS",
                 "Class whose language model is of the class that the config of that part names: releases.",
                 of_attention("opens"),
+            ),
+        ),
+    ),
+    Module(
+        "interfaces.py",
+        "What the model classes that vLLM registers are said to be able to do, and the releases that say so.\n\n"
+        "Source: model_executor/models/registry.py and the bases of the classes it names, of each",
+        (
+            Table("HYBRID", "Class with recurrent states beside a cache: releases.", having("IsHybrid")),
+            Table("ATTENTION_FREE", "Class without attention: releases.", having("IsAttentionFree")),
+            Table(
+                "UNPIPELINED",
+                "Class that several pipeline stages are refused for: releases.",
+                spans(unpipelined_of),
+            ),
+            Table(
+                "BY_LIBRARY",
+                "Class that is run by the Transformers library's code: releases. All others by vLLM's own.",
+                spans(by_library_of),
             ),
         ),
     ),

@@ -29,9 +29,9 @@ class View:
     vocabulary_multiple: rows that embeddings and heads are padded to. towers: whether it builds the vision, audio and
     encoder towers. whole_towers: whether towers whose heads the ranks can't share are whole on each. everywhere: ends of
     the model that every pipeline stage holds. ties: whether a head that is the embedding takes no room of its own.
-    tables: whether it keeps tables of rotary positions. store: the format it keeps one rank's share of a weight in. shape: what it makes of
-    one rank's share of a weight, padding included. wasted: bytes of one rank that no tensor uses, after what its kernels
-    made of a stage's layers.
+    tables: which tables of positions it keeps; None for none. store: the format it keeps one rank's share of a weight in.
+    shape: what it makes of one rank's share of a weight, padding included. wasted: bytes of one rank that no tensor uses,
+    after what its kernels made of a stage's layers.
     """
 
     vocabulary_multiple: int = 1
@@ -39,7 +39,7 @@ class View:
     whole_towers: bool = False
     everywhere: frozenset[Component] = frozenset()
     ties: bool = True
-    tables: bool = False
+    tables: Callable[[Weight], bool] | None = None
     store: Callable[[Weight, tuple[int, ...]], Storage] | None = None
     shape: Callable[[Weight, tuple[int, ...]], tuple[int, ...]] | None = None
     wasted: Callable[[Sequence[Block], Parallel], int] | None = None

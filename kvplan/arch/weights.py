@@ -70,6 +70,9 @@ ONE_GPU = Parallel()
 POSITION_TABLES = ("embed_positions", "position_embeddings", "wpe")
 """What tables of a decoder's positions are called, learned or fixed."""
 
+CAUSAL_MASK = "causal_mask"
+"""What a table of who may see whom is called, which some of the Transformers library's modules keep."""
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -80,7 +83,7 @@ class Weights:
     that only speculative decoding uses, kept apart from everything else. drafter: the model whose they are, as a server finds
     it; None for the model's own prediction layers. borrowed: of a draft that heads a target, what it takes from the target
     unless its checkpoint has its own (embedding, head), counted nowhere. tied: whether the head is the embedding.
-    tables: of rotary positions, which are no parameters but which some engines keep on every rank.
+    tables: of rotary positions and masks, which are no parameters but which some engines keep on every rank.
     missing: components that couldn't be derived from the config, by name; then every count is a lower bound.
     method: the quantization method, or the format that was asked about. files: checkpoint files whose headers gave the
     bytes. formula_bytes: what the config's formula gives, when headers gave the bytes. contradicted: whether those headers
@@ -327,7 +330,7 @@ class Weights:
         is_first, is_last = stage == 0, stage == parallel.pp - 1
         embeds = is_first or ("embedding" in view.everywhere and not read)
         heads = is_last or ("head" in view.everywhere and not read)
-        ends: list[Weight] = list(self.tables) if view.tables and not read else []
+        ends = [] if view.tables is None or read else [*filter(view.tables, self.tables)]
         if embeds:
             ends += self.first
         if is_first and view.towers:

@@ -28,6 +28,9 @@ SKIPS = re.compile(r"\b_mark_(tower_model|composite_model|model_components)\(|\b
 LIMITS, PROCESSOR = "get_supported_mm_limits", "register_processor"
 """The method that says what is read beside text, and how a class is given the one who has it."""
 
+INTERFACES = {"IsHybrid": "is_hybrid", "IsAttentionFree": "is_attention_free", "SupportsPP": "supports_pp"}
+"""Bases that say what a class can do, and the attribute that says so without the base."""
+
 ACTIVATION = ("hidden_act", "hidden_activation", "activation_function")
 """Fields of configs, and parameters, that name an activation."""
 
@@ -190,6 +193,16 @@ class Release:
             if self.resolve(module.name, name)
         )
 
+    def interfaces(self, name: str) -> set[str]:
+        """Which of INTERFACES a registered class has."""
+        return {
+            interface
+            for key in self.start(name)
+            for owner in (key, *self.bases(key))
+            for interface, attribute in INTERFACES.items()
+            if owner[1] == interface or attribute in dict(_attributes(self.modules[owner[0]].classes[owner[1]]))
+        }
+
     def skips(self, name: str) -> bool:
         """Whether a registered class itself leaves towers out that have nothing to read."""
         return any(_skips(method) for key in self.start(name) for _, method, _ in self.methods(key))
@@ -295,7 +308,8 @@ class Attention:
     own_windows: give some layers a window of their own. divides: heads are the hidden size over their number, whatever
     head_dim a config states. uniform: refuse windows on some layers alone. unset: take the cache's window away. opens: build a
     language model that a config names. skips: leave towers out that have nothing to read. media: `Class image`, what each
-    reads beside text. activations: `Class hidden_act=silu`, a field of the config and a value that it takes.
+    reads beside text. activations: `Class hidden_act=silu`, a field of the config and a value that it takes. interfaces:
+    `Class IsHybrid`, each that it has. unpipelined: are found and lack SupportsPP.
     """
 
     own_windows: set[str]
@@ -306,6 +320,8 @@ class Attention:
     skips: set[str]
     media: set[str]
     activations: set[str]
+    interfaces: set[str]
+    unpipelined: set[str]
 
 
 @cache
@@ -326,6 +342,8 @@ def attention(folder: Path) -> Attention:
         {name for name in registered if release.skips(name)},
         {f"{name} {each}" for name in registered for each in release.media(name)},
         {f"{name} {each}" for name, found in made.items() for one in found for each in one.activations},
+        {f"{name} {each}" for name in registered for each in release.interfaces(name)},
+        {name for name in registered if release.start(name) and "SupportsPP" not in release.interfaces(name)},
     )
 
 

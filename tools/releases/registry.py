@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from releases.attention import placed
-from releases.trees import trees
+from releases.attention import attention, placed
+from releases.trees import constants, trees
 
 
 def classes_of(folder: Path) -> set[str]:
@@ -23,6 +23,19 @@ def drafting_of(folder: Path) -> set[str]:
             table = next(each for each in ast.walk(node) if isinstance(each, ast.Dict))
             return {key.value for key in table.keys if isinstance(key, ast.Constant)}
     return set()
+
+
+def by_library_of(folder: Path) -> set[str]:
+    """Keys whose module wraps the Transformers library's code."""
+    return {name for name, (module, _) in placed(folder).items() if "transformers" in module.split(".")}
+
+
+def unpipelined_of(folder: Path) -> set[str]:
+    """Keys that several pipeline stages are refused for: all that a list lacks, as long as there was one (to 0.6.2)."""
+    for node in trees(folder, "config.py"):
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_PP_SUPPORTED_MODELS":
+            return classes_of(folder) - set(constants(node.value))
+    return attention(folder).unpipelined
 
 
 def registered_as(folder: Path) -> Iterator[tuple[str, str]]:

@@ -14,15 +14,16 @@ from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks.specs import Demand
 from kvplan.engines.vllm.tables.architectures import (
     FEW_SEQUENCES,
-    NO_ATTENTION,
     PAGED_STREAMS,
     classes,
     is_pooling,
     named,
 )
+from kvplan.engines.vllm.tables.interfaces import ATTENTION_FREE
 from kvplan.engines.vllm.tables.items import longest_whole
 from kvplan.engines.vllm.tables.rules import Batches, Rules
 from kvplan.engines.vllm.tables.steps import too_few_tokens
+from kvplan.engines.vllm.tables.taken import has, taken
 from kvplan.engines.vllm.tables.versions import text
 from kvplan.errors import Unsupported, UsageError, WontStart
 from kvplan.hardware.gpu import Gpu
@@ -188,8 +189,8 @@ def _caches_prefixes(model: Model, options: Options, rules: Rules) -> bool:
         return options.prefix_caching
     if is_pooling(model):
         return rules.cached_states != "refused"
-    attends = any(not isinstance(cache, Recurrent) for cache, _ in model.distinct) or not named(model, NO_ATTENTION)
-    return attends and not _crosses(model) and rules.hybrid_prefix_caching
+    free = has(taken(model, rules.version), ATTENTION_FREE, rules.version)
+    return not free and not _crosses(model) and rules.hybrid_prefix_caching
 
 
 MAMBA = ("mamba", "mamba2")

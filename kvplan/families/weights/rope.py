@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 from kvplan.arch.layers import Attention, Compressed, Latent, Layer
 from kvplan.arch.storage import FP32, Storage
-from kvplan.arch.weights import Block, Weight
+from kvplan.arch.weights import CAUSAL_MASK, Block, Weight
 from kvplan.families.fields import LARGEST, Fields
 
 NAME = "rotary_emb.cos_sin_cache"
@@ -56,7 +56,7 @@ def tables(fields: Fields, layers: tuple[Layer, ...], dtype: Storage) -> Block:
     if not _sound(length):
         return ()
     if fields.model_type == "gpt_bigcode":
-        return (Weight("causal_mask", (int(length), int(length)), "norm", Storage("bool", 8)),)
+        return (Weight(CAUSAL_MASK, (int(length), int(length)), "norm", Storage("bool", 8)),)
     found: dict[tuple[object, ...], Weight] = {}
     for head, local in _heads(layers):
         scaling = _scaling(fields, local)

@@ -17,11 +17,12 @@ from kvplan.arch.storage import (
     Storage,
 )
 from kvplan.arch.traits import GPTQ_ORDER, OTHER_ACTIVATION
-from kvplan.arch.weights import Component, View, Weight
+from kvplan.arch.weights import CAUSAL_MASK, Component, View, Weight
 from kvplan.engines.vllm.blocks.specs import aligned
 from kvplan.engines.vllm.layout import packed
 from kvplan.engines.vllm.layout.experts import Kernels, multiples, swizzled
 from kvplan.engines.vllm.layout.rocm import apart, wasted
+from kvplan.engines.vllm.tables.library import by_library
 from kvplan.engines.vllm.tables.versions import NEWEST, Version
 from kvplan.hardware.gpu import Gpu
 
@@ -56,6 +57,7 @@ def view_of(model: Model, gpu: Gpu | None = None, version: Version = NEWEST) -> 
         ordered=GPTQ_ORDER in model.traits,
         method="" if model.weights is None else model.weights.method,
         common=OTHER_ACTIVATION not in model.traits,
+        library=by_library(model, version),
     )
 
 
@@ -73,11 +75,13 @@ def vllm(
     ordered: bool = False,
     method: str = "",
     common: bool = True,
+    library: bool = False,
 ) -> View:
     """VLLM 0.33's parameters and buffers, in the sizes that a version's kernels on this GPU want.
 
     ordered: whether GPTQ's inputs were reordered; the index of their groups is kept only then. method: of quantization.
-    common: whether the activation is one that every kernel of experts has.
+    common: whether the activation is one that every kernel of experts has. library: whether the Transformers library's
+    modules run the model: they keep masks, no tables of positions, and split only what has a plan there.
     """
     kernels = Kernels(gpu, version, family, method, common)
     amd = kernels.amd
@@ -85,9 +89,10 @@ def vllm(
     def moved(weight: Weight, shard: tuple[int, ...]) -> tuple[int, ...]:
         return apart(weight, shard, version) if amd else shard
 
+    unplanned = library and family in WHOLE_LAYERS
+
     def shape(weight: Weight, shard: tuple[int, ...]) -> tuple[int, ...]:
-        whole = WHOLE_EMBEDDING if weight.component == "embedding" else WHOLE_LAYERS
-        if family in whole and weight.component != "head":
+        if family in WHOLE_EMBEDDING if weight.component == "embedding" else unplanned and weight.component != "head":
             return weight.shape
         if weight.routed and weight.split is not None and weight.linear:
             width, hidden = multiples(weight.stored, kernels)
@@ -97,7 +102,7 @@ def vllm(
         if pads_blocks(family, weight) and weight.split is not None:
             block = weight.stored.group_rows if weight.split == 0 else weight.stored.group
             return tuple(aligned(size, block if dim == weight.split else 1) for dim, size in enumerate(shard))
-        if weight.name in WHOLE_MATRICES.get(family, ()):
+        if library and weight.name in WHOLE_MATRICES.get(family, ()):
             return weight.shape
         if weight.name.endswith(BOTH):
             return (2 * shard[0], *shard[1:])
@@ -117,7 +122,7 @@ def vllm(
     )
     everywhere = frozenset(component for families, component in ends if family in families)
     return View(
-        VOCABULARY_MULTIPLE, everywhere=everywhere, ties=family not in OWN_HEAD, whole_towers=True, tables=family not in BY_TRANSFORMERS,
+        VOCABULARY_MULTIPLE, everywhere=everywhere, ties=family not in OWN_HEAD, whole_towers=True, tables=lambda weight: (weight.name == CAUSAL_MASK) == library,
         shape=shape, store=store, wasted=(lambda layers, parallel: wasted(layers, parallel, version)) if amd else None,
     )  # fmt: skip
 
@@ -151,15 +156,6 @@ def pads_blocks(family: str, weight: Weight) -> bool:
     """Whether vLLM rounds a rank's share of a matrix up to whole blocks of scales. Source: models/deepseek_v4/nvidia/model.py DeepseekV4MLP."""
     return family == "deepseek_v4" and weight.component == "shared_experts" and weight.stored.group_rows > 1
 
-
-BY_TRANSFORMERS = frozenset((
-    "arcee", "bitnet", "cwm", "flex_olmo", "glm", "gpt_neox", "hunyuan_v1_dense", "hunyuan_v1_moe", "jais2", "kolibri1", "mellum",
-    "nanbeige", "olmo", "olmo2", "olmo3", "phi", "seed_oss", "smollm3", "starcoder2", "vaultgemma", "dots1",
-))  # fmt: skip
-"""Types that vLLM 0.33 runs through transformers' own modules, which keep no tables of positions.
-
-Source: vLLM 0.33 model_executor/models/registry.py.
-"""
 
 HEAD_EVERYWHERE = frozenset((
     "bloom", "chatglm", "dbrx", "falcon", "RefinedWeb", "gemma", "gemma3_text", "gemma4_text", "gemma4_unified_text", "gpt2", "gptj", "gpt_oss",

@@ -10,26 +10,11 @@ from __future__ import annotations
 
 from kvplan.arch.layers import Recurrent
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.tables.architectures import classes
+from kvplan.engines.vllm.tables.interfaces import HYBRID
 from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.engines.vllm.tables.taken import has, taken
 from kvplan.engines.vllm.tables.versions import Version, text
 from kvplan.errors import NotServed, Unsupported
-
-HYBRIDS = (
-    "AliceAIForCausalLM", "BailingMoeV2_5ForCausalLM", "BailingMoeV3ForCausalLM", "BailingMoeV3VLForConditionalGeneration",
-    "BambaForCausalLM", "ClefFlashForJointSchema", "ColBERTLfm2Model", "ColQwen3_5", "FalconH1ForCausalLM",
-    "Glm5NextForCausalLM", "Glm5NextForConditionalGeneration", "GraniteMoeHybridForCausalLM",
-    "InternS2MobiusForConditionalGeneration", "InternS2PreviewForConditionalGeneration", "JambaForCausalLM",
-    "JambaForSequenceClassification", "KimiK3ForConditionalGeneration", "KimiLinearForCausalLM", "Lfm2ForCausalLM",
-    "Lfm2MoeForCausalLM", "Lfm2VlForConditionalGeneration", "MiniCPMOcrForConditionalGeneration",
-    "MiniCPMV4_6ForConditionalGeneration", "MiniCPMV4_7ForConditionalGeneration", "MiniMaxForCausalLM",
-    "MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM", "NemotronHForCausalLM", "NemotronHPuzzleForCausalLM",
-    "NemotronH_Nano_Omni_Reasoning_V3", "NemotronH_Nano_VL_V2", "NemotronH_Omni_Reasoning_V3",
-    "NemotronH_Super_Omni_Reasoning_V3", "OlmoHybridForCausalLM", "Plamo2ForCausalLM", "Qwen3NextForCausalLM",
-    "Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGeneration",
-    "Qwen4ExpForCausalLM", "Qwen4ExpForConditionalGeneration", "Zamba2ForCausalLM",
-)  # fmt: skip
-"""Classes with IsHybrid, of any release."""
 
 NEED_ONE = {"OlmoHybridForCausalLM": "OLMoHybrid expects at least one 'linear_attention' layer"}
 """Classes that aren't built without a layer of states, and what is said. Asked of vLLM 0.33."""
@@ -48,8 +33,8 @@ def check(model: Model, rules: Rules) -> None:
 
     Raises: NotServed for a class that isn't built so; Unsupported where blocks are aligned to a state that nothing says the size of.
     """
-    name = next((name for name in classes(model) if name in HYBRIDS), None)
-    if name is None or model.has(Recurrent):
+    name = taken(model, rules.version)
+    if name is None or not has(name, HYBRID, rules.version) or model.has(Recurrent):
         return
     if name in NEED_ONE:
         raise NotServed(

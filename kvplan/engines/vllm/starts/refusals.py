@@ -38,7 +38,6 @@ from kvplan.engines.vllm.tables.architectures import (
     BFLOAT16,
     EXPANDED_LATENT,
     IN_BFLOAT16,
-    NO_PIPELINE,
     SHARES_CACHE,
     classes,
     draft_longest,
@@ -46,9 +45,11 @@ from kvplan.engines.vllm.tables.architectures import (
     named,
 )
 from kvplan.engines.vllm.tables.flags import CACHE_FORMATS
+from kvplan.engines.vllm.tables.interfaces import UNPIPELINED
 from kvplan.engines.vllm.tables.language import divides, uniform
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.spans import first, holds
+from kvplan.engines.vllm.tables.taken import has, taken
 from kvplan.engines.vllm.tables.versions import Version, text
 from kvplan.errors import CannotSplit, NotServed, NotSplit, Unsupported, UsageError
 from kvplan.hardware.gpu import Gpu
@@ -93,7 +94,7 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     unread.check(model, rules)
     _experts(model, settings)
     _heads(model, settings)
-    _pipeline(model, settings)
+    _pipeline(model, settings, rules.version)
     _sharing(model, settings)
     for each in (model, *((model.drafter,) if model.drafter is not None and settings.drafted else ())):
         _windows(each, rules)
@@ -221,10 +222,10 @@ def _state_groups(cache: Recurrent, settings: Settings) -> None:
         tensor.elements(settings.parallel.shard)
 
 
-def _pipeline(model: Model, settings: Settings) -> None:
-    if settings.parallel.pp > 1 and named(model, NO_PIPELINE):
+def _pipeline(model: Model, settings: Settings, release: Version) -> None:
+    if settings.parallel.pp > 1 and has(taken(model, release), UNPIPELINED, release):
         raise NotSplit(
-            f"vLLM can't split {model.origin.id} by --pp {settings.parallel.pp}",
+            f"vLLM {text(release)} can't split {model.origin.id} by --pp {settings.parallel.pp}",
             cause="Pipeline parallelism is not supported for this model",
             hint="--pp 1",
         )

@@ -68,7 +68,7 @@ LEARNED_SINKS = ("GptOssForCausalLM",)
 LONG_GRAPHS = ("GptOssForCausalLM",)
 """Classes whose CUDA graphs are captured for up to 1,024 tokens, not 512. Source: models/config.py of 0.10.1 to 0.33."""
 
-PAGED_STREAMS = ("InklingForConditionalGeneration", "InklingForCausalLM", "InklingMMForConditionalGeneration")
+PAGED_STREAMS = ("InklingForConditionalGeneration", "InklingForCausalLM")
 """Classes whose convolutions keep their last inputs in pages, as windows do. Source: vllm/models/inkling/nvidia/sconv_swa_attn.py."""
 
 NO_CHECKPOINTS = ("OlmoHybridForCausalLM",)
@@ -86,7 +86,7 @@ LISTS_INDEXERS = ("HYV4ForCausalLM",)
 """Classes that read indexer_types: a layer listed as "shared" has no indexer. Source: models/hy_v4/nvidia/attention.py of 0.29 to 0.33."""
 
 DRAFT_LIKE_FIRST = (
-    "Exaone4_5_ForConditionalGeneration", "Exaone4_5ForConditionalGeneration", "ExaoneMoeForCausalLM", "ExaoneMoEForCausalLM",
+    "Exaone4_5_ForConditionalGeneration", "ExaoneMoeForCausalLM", "ExaoneMoEForCausalLM",
 )  # fmt: skip
 """Classes whose draft layers are built like the model's first layer. Source: models/exaone4_5_mtp.py, exaone_moe.py."""
 
@@ -96,7 +96,7 @@ names no class: it dies of a field that is in the part. Those of Gemma 4 and Qwe
 
 Source: models/gemma3.py, gemma3n.py, gemma4.py, qwen3_5.py; asked of vLLM 0.33."""
 
-DRAFT_BY_ONE = ("Exaone4_5_ForConditionalGeneration", "Exaone4_5ForConditionalGeneration")
+DRAFT_BY_ONE = ("Exaone4_5_ForConditionalGeneration",)
 """Classes with one draft layer, however many the part with the language model states. Source: models/exaone4_5_mtp.py, which asks
 the whole config; asked of vLLM 0.33."""
 
@@ -105,11 +105,8 @@ NAMED_BY_VLLM: dict[str, tuple[str, Version]] = {"deepseek_vl_v2": ("DeepseekVLV
 
 Source: transformers_utils/configs/deepseek_vl2.py of 0.20 to 0.33."""
 
-FEW_SEQUENCES = {"DiffusionGemmaForBlockDiffusion": 8, "DiffusionGemmaForConditionalGeneration": 8}
+FEW_SEQUENCES = {"DiffusionGemmaForBlockDiffusion": 8}
 """Classes with a max_num_seqs of their own. Source: models/config.py."""
-
-NO_ATTENTION = ("MambaForCausalLM", "FalconMambaForCausalLM", "Mamba2ForCausalLM")
-"""Classes without attention, by name: others are taken for hybrids, whatever their layers are. Source: IsAttentionFree."""
 
 NO_FLOAT16 = {
     "gemma2": "0.9.1", "gemma3": "0.9.1", "gemma3_text": "0.10.2", "glm4": "0.9.1", "plamo2": "0.9.1-0.26.0",
@@ -130,15 +127,6 @@ BFLOAT16: tuple[int, int] = (8, 0)
 DRAFT_UNSTATED = ("qwen3_next", "qwen3_5", "deepseek_v3", "longcat_flash")
 """How the types begin that have one draft layer when the config states none. Source: models/qwen3_next_mtp.py,
 longcat_flash_mtp.py."""
-
-NO_PIPELINE = (
-    "AliceAIForCausalLM", "AriaForConditionalGeneration", "DomynEdgeForCausalLM", "DoryForCausalLM",
-    "DiffusionGemmaForBlockDiffusion", "DiffusionGemmaForConditionalGeneration", "Gemma3nForCausalLM", "Gemma3nForConditionalGeneration", "HrmTextForCausalLM", "Idefics3ForConditionalGeneration",
-    "IQuestLoopCoderForCausalLM", "Mamba2ForCausalLM", "NemotronH_Nano_VL_V2", "NemotronH_Nano_Omni_Reasoning_V3",
-    "NemotronH_Super_Omni_Reasoning_V3", "NemotronH_Omni_Reasoning_V3", "PaddleOCRVLForConditionalGeneration",
-    "Phi4MMForCausalLM", "SmolVLMForConditionalGeneration", "WhisperForConditionalGeneration", "Zamba2ForCausalLM",
-)  # fmt: skip
-"""Classes without pipeline parallelism (no SupportsPP)."""
 
 
 def in_float16(whole: str, release: Version) -> bool:
