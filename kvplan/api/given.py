@@ -168,9 +168,9 @@ def gpu(gpu: Gpu | str) -> Gpu:
 def engine(spec: str) -> Engine:
     """The engine by name."""
     check_is("engine", spec, str, example="'vllm'")
-    from kvplan.engines.registry import find
+    from kvplan.engines.registry import engine as named
 
-    return find(spec).engine
+    return named(spec)
 
 
 def kv_format(kv: KvFormat | str | None) -> KvFormat | None:

@@ -164,6 +164,11 @@ class Model:
         return next((weight.shape[0] for weight in tables if weight.split == 0), None)
 
     @property
+    def what_if(self) -> str | None:
+        """The format that its weights are asked about in (--weight-dtype); None where they are the checkpoint's."""
+        return None if self.weights is None else self.weights.asked
+
+    @property
     def query_heads(self) -> tuple[int, ...]:
         """Distinct numbers of query heads; tensor parallelism must divide each."""
         found = {cache.heads for cache, _ in self.distinct if not isinstance(cache, Recurrent)}

@@ -128,7 +128,12 @@ class Weights:
         """What the bytes are worked out from."""
         if self.files:
             return "headers"
-        return "what_if" if self.method.startswith(WHAT_IF) else "config"
+        return "config" if self.asked is None else "what_if"
+
+    @property
+    def asked(self) -> str | None:
+        """The format that they are asked about in; None where they are as published."""
+        return self.method.removeprefix(WHAT_IF) if self.method.startswith(WHAT_IF) else None
 
     @property
     def found_by(self) -> str:
@@ -345,6 +350,11 @@ class Weights:
         return tuple(ends)
 
 
+def distinct(experts: int, picked: int, tokens: int) -> float:
+    """Experts of a layer that `tokens` touch if routing is uniform: each token picks `picked` of them, by itself."""
+    return experts * (1 - (1 - picked / experts) ** tokens)
+
+
 def _counted(layers: Sequence[Block]) -> tuple[tuple[Block, int], ...]:
     """Distinct layers and how many there are of each; equal layers are one tuple, so identity tells them apart."""
     counts = Counter(map(id, layers))
@@ -358,7 +368,7 @@ def _read(weight: Weight, size: int, batch: int, parallel: Parallel, view: View)
         return rows, rows, rows
     experts, held = weight.copies, weight.on_rank(parallel, view)[1]
     tokens, one = batch * parallel.dp, size / held
-    expected = experts * (1 - (1 - weight.picked / experts) ** tokens)
+    expected = distinct(experts, weight.picked, tokens)
     ranks = parallel.ep if parallel.ep > 1 else 1
     low, high = ceil(weight.picked / ranks), min(held, weight.picked * tokens)
     return one * low, one * expected / ranks, one * high

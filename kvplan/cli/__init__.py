@@ -85,15 +85,15 @@ def _bug(error: Exception) -> KvplanError:
 def _run(words: list[str]) -> int:
     import click
 
-    from kvplan.cli.app import NAME, build
+    from kvplan.cli.app import COMPLETE, NAME, build
     from kvplan.cli.streams import WRITING, nobody_reads, unwritable
 
     commands = build()
     try:
-        if asked := os.environ.get("_KVPLAN_COMPLETE"):
+        if asked := os.environ.get(COMPLETE):
             from click.shell_completion import shell_complete
 
-            return shell_complete(commands, {}, NAME, "_KVPLAN_COMPLETE", asked)
+            return shell_complete(commands, {}, NAME, COMPLETE, asked)
         with commands.make_context(NAME, words) as context:
             code: int = commands.invoke(context)
             return code

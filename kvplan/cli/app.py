@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from kvplan.report.schema.common import Setting
 
 NAME = "kvplan"
+COMPLETE = "_KVPLAN_COMPLETE"
+"""The variable that a shell's script sets when it asks for completions."""
 
 HEAD = "What a model's KV cache costs, what fits on these GPUs, how fast it can decode."
 

@@ -9,8 +9,6 @@ from click.shell_completion import CompletionItem, get_completion_class
 from kvplan.errors import UnknownName
 
 SHELLS = ("bash", "zsh", "fish")
-VARIABLE = "_KVPLAN_COMPLETE"
-"""Set by the scripts when they ask."""
 
 
 def script(shell: str) -> str:
@@ -18,12 +16,12 @@ def script(shell: str) -> str:
 
     Raises: UnknownName.
     """
-    from kvplan.cli.app import NAME, build
+    from kvplan.cli.app import COMPLETE, NAME, build
 
     known = get_completion_class(shell) if shell in SHELLS else None
     if known is None:
         raise UnknownName(f"no completion for {shell!r}", hint="known: " + ", ".join(SHELLS))
-    return known(build(), {}, NAME, VARIABLE).source()
+    return known(build(), {}, NAME, COMPLETE).source()
 
 
 def candidates(what: str | None, word: str) -> list[CompletionItem]:

@@ -294,5 +294,4 @@ class Refusal:
     binding: Binding
     message: str
     needed_bytes: int
-    available_bytes: int
     max_context: int

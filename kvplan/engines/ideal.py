@@ -31,7 +31,10 @@ UTILIZATION = 0.9
 """Share of the memory a process sees that the formula spends; a tenth stays for contexts and other processes."""
 
 LARGE_GPU = 70 * GIB
-"""From here on engines profile with bigger batches. Source: vLLM 0.33 engine/arg_utils.py get_batch_defaults."""
+LARGE_STEP, SMALL_STEP = (1024, 8192), (256, 2048)
+"""Sequences and tokens of the step that is reserved for, on GPUs of LARGE_GPU or more and on smaller ones: the formula's own
+assumption, after vLLM's defaults from 0.8 on, which later ones left (0.9: an A100 has the small step; 0.28: 16,384 tokens from
+160 GiB)."""
 
 UNKNOWN_PARTS = 10
 """Per cent added to the high end when parts of a model (a vision tower) can't be counted from its config."""
@@ -41,7 +44,6 @@ _STEP = Range(3, 6, 8)
 _RUNTIME = Range(256 * MIB, 768 * MIB, 1536 * MIB)
 _COLLECTIVES = Range(128 * MIB, 358 * MIB, 614 * MIB)
 
-_BUDGET = "KV budget = usable memory - weights - activations - runtime"
 _ACTIVATION = (
     f"the sampler's copies of the logits ({_LOGITS.low} to {_LOGITS.high} B per row and word: vLLM 0.33 v1/sample and older "
     f"start-up logs) and the step's hidden states ({_STEP.low} to {_STEP.high} copies); range checked against public vLLM logs from 0.11 to 0.33"
@@ -133,7 +135,7 @@ class Formula:
         if found.max_sequences == 0:
             need = self.reserved()
             said = f"one sequence of {context:,} tokens needs {format_bytes(need)} on the fullest GPU"
-            return Refusal("longest_request", said, need, kv_bytes, found.max_context)
+            return Refusal("longest_request", said, need, found.max_context)
         if most is None or found.max_sequences <= most * replicas:
             return found
         return replace(found, max_sequences=most * replicas, binding="max_num_seqs")
@@ -230,7 +232,7 @@ def _overhead(model: Model, gpu: Gpu, parallel: Parallel, options: Options) -> t
     if options.overhead is not None:
         given = Term("runtime", Range.exactly(options.overhead), f"{options.overhead:,} B per GPU", _GIVEN)
         return Term("activation", Range.exactly(0), "part of the overhead given", _GIVEN), given
-    rows, tokens = (1024, 8192) if gpu.memory.value >= LARGE_GPU else (256, 2048)
+    rows, tokens = LARGE_STEP if gpu.memory.value >= LARGE_GPU else SMALL_STEP
     words = VOCABULARIES if model.vocab_size is None else Range.exactly(model.vocab_size)
     hidden = HIDDEN if model.hidden_size is None else Range.exactly(model.hidden_size)
     activation = _each(

@@ -9,6 +9,9 @@ from kvplan.errors import MissingField, UsageError
 
 Kind = Literal["vendor", "measured", "derived", "given"]
 
+Capability = tuple[int, int]
+"""NVIDIA's compute capability, as (9, 0)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
@@ -60,7 +63,7 @@ class Gpu:
     flops: tuple[tuple[str, Fact], ...] = ()
     link: Fact | None = None
     memory_type: str | None = None
-    compute_capability: tuple[int, int] | None = None
+    compute_capability: Capability | None = None
     unified: bool = False
     fp8_kv_native: bool | None = None
     segment: str | None = None

@@ -125,7 +125,7 @@ def _decided(request: Request, started: Started, budget: Budget, curves: tuple[C
         own = _past_table(request, started, kv_bytes) or started.capacity(kv_bytes)
     else:
         need = max(curve.bytes_at(context) for curve in curves)
-        own = Refusal("weights", _no_room(budget, request), need, kv_bytes, max_context=0)
+        own = Refusal("weights", _no_room(budget, request), need, max_context=0)
     batch = request.batch or _full_batch(own)
     return Plan(
         request=request,
@@ -186,7 +186,7 @@ def _past_table(request: Request, started: Started, kv_bytes: int) -> Refusal | 
         return None
     end = excess.longest
     within = request.engine.start(replace(request.setup, context=end)).capacity(kv_bytes)
-    return Refusal("longest_request", excess.said, kv_bytes, kv_bytes, min(within.max_context, end))
+    return Refusal("longest_request", excess.said, kv_bytes, min(within.max_context, end))
 
 
 def _too_much(request: Request, budget: Budget) -> NoFit | None:

@@ -40,7 +40,6 @@ class LocalGpu:
     """
 
     index: int
-    uuid: str
     name: str
     gpu: Gpu
     total: int | None
@@ -219,7 +218,6 @@ def _local(nvml: ModuleType, handle: Any, driver: str, *, wsl: bool) -> LocalGpu
     index = _asked(nvml, nvml.nvmlDeviceGetIndex, whole)
     return LocalGpu(
         index=index if isinstance(index, int) else 0,
-        uuid=_decoded(nvml.nvmlDeviceGetUUID(handle)),
         name=name,
         gpu=gpu,
         total=memory.total if memory else None,

@@ -9,10 +9,9 @@ from kvplan.arch.curve import LONGEST, Curve, StateGroup
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
-from kvplan.arch.weights import Reads, Weights
+from kvplan.arch.weights import Reads, Weights, distinct
+from kvplan.units import MIB
 from kvplan.verify.parts import AttentionPart, Blueprint, ExpertsPart, LatentPart
-
-MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class Predicted:
         for layer, count in zip(layers, touched, strict=True):
             for one in layer:
                 size = one.bytes_on_rank(self.parallel) / one.copies
-                found += size * (count - _distinct(one.copies, one.picked or 0, batch))
+                found += size * (count - distinct(one.copies, one.picked or 0, batch))
         return round(found)
 
     def weights_read_at_least(self, batch: int) -> int:
@@ -97,7 +96,7 @@ class Predicted:
         routed = next((weight for layer in layers for weight in layer if weight.picked), None)
         if routed is None or routed.picked is None:
             return None
-        return _distinct(routed.copies, routed.picked, batch)
+        return distinct(routed.copies, routed.picked, batch)
 
     def longest(self, pool: int, batch: int) -> int:
         """Largest number of tokens of which `batch` sequences fit into `pool` bytes; whole pages of them."""
@@ -121,11 +120,6 @@ class Predicted:
             return None
         tokens = self.reads_curve.tokens_that_fit(weights // batch)
         return None if tokens == LONGEST else tokens + 1
-
-
-def _distinct(experts: int, picked: int, batch: int) -> float:
-    """Experts that `batch` tokens touch, if each picks uniformly and by itself."""
-    return experts * (1 - (1 - picked / experts) ** batch)
 
 
 def _paged(group: StateGroup, tokens: int, page: int | None) -> int:

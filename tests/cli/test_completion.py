@@ -8,14 +8,14 @@ import pytest
 from cli.running import process, run
 from click.shell_completion import ShellComplete
 
-from kvplan.cli.app import NAME, Runnable, build
+from kvplan.cli.app import COMPLETE, NAME, Runnable, build
 from kvplan.cli.command import MODULES, load
-from kvplan.cli.completion import SHELLS, VARIABLE
+from kvplan.cli.completion import SHELLS
 
 
 def offered(*words: str) -> list[str]:
     *before, word = words
-    return [item.value for item in ShellComplete(build(), {}, NAME, VARIABLE).get_completions(before, word)]
+    return [item.value for item in ShellComplete(build(), {}, NAME, COMPLETE).get_completions(before, word)]
 
 
 def test_commands_and_flags_are_completed():
@@ -38,17 +38,17 @@ def test_values_are_completed():
 
 
 def test_file_names_where_nothing_known_begins_so():
-    (item,) = ShellComplete(build(), {}, NAME, VARIABLE).get_completions(["size"], "./my")
+    (item,) = ShellComplete(build(), {}, NAME, COMPLETE).get_completions(["size"], "./my")
     assert (item.value, item.type) == ("./my", "file")
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_scripts_ask_kvplan(shell: str):
-    assert f"{VARIABLE}={shell}_complete" in run("completion", shell).out
+    assert f"{COMPLETE}={shell}_complete" in run("completion", shell).out
 
 
 def test_a_shell_asks():
-    asked = process(COMP_WORDS="kvplan fit --engine vl", COMP_CWORD="3", **{VARIABLE: "bash_complete"})
+    asked = process(COMP_WORDS="kvplan fit --engine vl", COMP_CWORD="3", **{COMPLETE: "bash_complete"})
     assert asked == (0, "plain,vllm\n", "")
 
 

@@ -282,11 +282,28 @@ def test_sixteen_bits_are_auto_before_they_had_a_name():
     assert "--kv-cache-dtype bfloat16" in emit.serve(told(kv="bf16", version="0.11.0"))
 
 
-@pytest.mark.parametrize(("version", "method"), [("0.11.0", "mtp"), ("0.10.2", "deepseek_mtp")])
-def test_drafts_are_called_as_the_release_does(version, method):
-    model, options = load_model("deepseek-v3"), Options(speculative_tokens=1)
-    made = emit.launch(
-        engine(f"vllm@{version}").start(Setup(model, H100, Parallel(tp=8), None, options, 4096)),
-        Served("deepseek-ai/DeepSeek-V3"),
+def drafting(name: str, version: str) -> emit.Launch:
+    started = engine(f"vllm@{version}").start(
+        Setup(load_model(name), H100, Parallel(tp=8), None, Options(speculative_tokens=1), 4096)
     )
-    assert f'"method": "{method}"' in emit.serve(made)
+    return emit.launch(started, Served(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "method"),
+    [
+        ("deepseek-v3", "0.11.0", "mtp"), ("deepseek-v3", "0.10.2", "deepseek_mtp"), ("mimo-7b", "0.10.2", "deepseek_mtp"),
+        ("mimo-7b", "0.11.0", "mtp"),
+        ("qwen3-next-80b-a3b", "0.10.2", "qwen3_next_mtp"),
+    ],
+)  # fmt: skip
+def test_drafts_are_called_as_the_release_does(name, version, method):
+    """Source: SpeculativeConfig.__post_init__ of 0.10.2 and 0.11.0."""
+    assert f'"method": "{method}"' in emit.serve(drafting(name, version))
+
+
+@pytest.mark.parametrize(("name", "version"), [("glm-4.5", "0.10.2"), ("mimo-7b", "0.9.2")])
+def test_drafts_that_a_release_has_only_by_a_models_name_are_not_told(name, version):
+    """0.10 knows GLM-4.5's layers, but raises "num_speculative_tokens was provided without speculative model"."""
+    with pytest.raises(UsageError, match="doesn't draft by method mtp"):
+        emit.serve(drafting(name, version))

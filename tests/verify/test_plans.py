@@ -13,10 +13,11 @@ from kvplan.arch.formats import FORMATS, KvFormat
 from kvplan.arch.layers import Attention, Latent, Layer, Recurrent, StateTensor
 from kvplan.arch.model import Context, Model, Origin
 from kvplan.errors import CannotSplit, Unsupported
+from kvplan.units import MIB
 from kvplan.verify import ladder, line, mixing
 from kvplan.verify.blueprint import blueprint
 from kvplan.verify.parts import OWN, AttentionPart, DeltaPart, DensePart, ExpertsPart, LatentPart, MambaPart
-from kvplan.verify.predict import MIB, Predicted, workspace_bytes
+from kvplan.verify.predict import Predicted, workspace_bytes
 from kvplan.verify.reduce import reduced
 from kvplan.verify.sizing import choose, layer_bytes
 from kvplan.verify.verdict import Row, at_least, exact, not_run, outcome, reported, within, worst

@@ -153,15 +153,27 @@ def _unsaid(what: str, written: str, told: Launch) -> UsageError:
     )
 
 
+BEFORE_MTP: dict[str, tuple[str, Version]] = {
+    "deepseek_v3": ("deepseek_mtp", (0, 9, 0)),
+    "mimo": ("deepseek_mtp", (0, 10, 0)),
+    "ernie4_5_moe": ("ernie_mtp", (0, 10, 2)),
+    "qwen3_next": ("qwen3_next_mtp", (0, 10, 2)),
+}
+"""By type of the language model: the method where there is no `mtp` yet, and since when it needs no draft model's name.
+
+Source: SpeculativeConfig.__post_init__ of vLLM 0.9.0 to 0.10.2, config.py and config/__init__.py."""
+
+
 def _drafts(told: Launch) -> str:
-    """The method of a checkpoint's own prediction layers: `mtp`, in releases before it the one for DeepSeek's.
+    """The method of a checkpoint's own prediction layers: `mtp`, in releases before it the one of its type.
 
     Raises: UsageError.
     """
     if told.drafts != "mtp" or holds(DRAFT_METHODS["mtp"], told.release):
         return told.drafts
-    if told.setup.model.family.startswith("deepseek") and holds(DRAFT_METHODS["deepseek_mtp"], told.release):
-        return "deepseek_mtp"
+    method, since = BEFORE_MTP.get(told.setup.model.family, (None, told.release))
+    if method is not None and told.release >= since:
+        return method
     raise _unsaid("doesn't draft by method mtp", DRAFT_METHODS["mtp"], told)
 
 
@@ -215,7 +227,6 @@ def pod(told: Launch) -> str:
     words = "\n".join(f"        - {json.dumps(word)}" for word in arguments(told))
     mount = (f"{told.served.name} is a folder of this machine: mount it into the pod.",) if told.served.folder else ()
     return _comments((*told.served.remarks, *mount, *told.code)) + POD.format(
-        name="vllm",
         env=STRETCHED_ENV if told.stretched else "",
         image=f"{platform.image}:v{text(told.release)}",
         words=words,
@@ -230,10 +241,10 @@ POD = """\
 apiVersion: v1
 kind: Pod
 metadata:
-  name: {name}
+  name: vllm
 spec:
   containers:
-    - name: {name}
+    - name: vllm
       image: {image}
       command: [vllm, serve]
       args:

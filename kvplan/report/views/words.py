@@ -97,11 +97,6 @@ def size(count: int | None) -> str:
     return "unknown" if count is None else format_bytes(count)
 
 
-def tokens(count: int | None) -> str:
-    """Tokens with separators; `no limit` for None."""
-    return "no limit" if count is None else f"{count:,}"
-
-
 def seconds(value: float | None) -> str:
     """`16.23 ms`; `unknown` for None."""
     return "unknown" if value is None else format_seconds(value)

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from kvplan.units import MIB
 from kvplan.verify.live.decoder import Decoder
 from kvplan.verify.live.ledger import Ledger, bytes_of
 from kvplan.verify.live.machine import allocator_settings, resident
 from kvplan.verify.live.mixer import Caching
 from kvplan.verify.parts import DeltaPart, Kept, LatentPart, MambaPart
-from kvplan.verify.predict import MIB, Predicted
+from kvplan.verify.predict import Predicted
 from kvplan.verify.verdict import Row, exact, not_run, reported, within
 
 _BLOCK, _LARGE, _LARGE_ROUND, _SEGMENT = 512, 10 * MIB, 2 * MIB, 20 * MIB

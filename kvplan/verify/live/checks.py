@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 
-from kvplan.units import format_bytes
+from kvplan.units import MIB, format_bytes
 from kvplan.verify import ladder
 from kvplan.verify.live import check_bytes, check_capacity, check_reads, check_time, fused
 from kvplan.verify.live.check_bytes import Taken
@@ -19,7 +19,7 @@ from kvplan.verify.live.rows import Layout
 from kvplan.verify.live.standing import clean, stand
 from kvplan.verify.options import Options, Progress
 from kvplan.verify.parts import Blueprint
-from kvplan.verify.predict import MIB, workspace_bytes
+from kvplan.verify.predict import workspace_bytes
 from kvplan.verify.verdict import Row, not_run
 
 _ROUND_UP = 2 * MIB

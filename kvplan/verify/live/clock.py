@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 import torch
 
+from kvplan.units import MIB
+
 Work = Callable[[], object]
 
 _GPU_COPY, _CPU_COPY = 2**31, 2**26
@@ -78,7 +80,7 @@ def copy_bandwidth(device: torch.device, room: int) -> float:
     """Bytes per second of a large copy, read and written bytes together; uses at most `room` bytes."""
     # A GPU that was idle takes a moment to raise its clocks: dozens of copies of a millisecond each don't count.
     wanted, repeats, warm = (_GPU_COPY, 15, 60) if device.type == "cuda" else (_CPU_COPY, 5, 2)
-    size = max(2**20, min(wanted, room // 2))
+    size = max(MIB, min(wanted, room // 2))
     source = torch.ones(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     copy = functools.partial(target.copy_, source)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 
 from kvplan.errors import UsageError
+from kvplan.units import GIB
 from kvplan.verify.world import local_rank, local_size
 
 OLDEST_TORCH = (2, 7)
@@ -118,7 +119,7 @@ def _cpu() -> Machine:
         name = models[0] if models else name
     except OSError:
         pass
-    free = _container_room(facts.get("MemAvailable", 4 * 2**30)) // local_size()
+    free = _container_room(facts.get("MemAvailable", 4 * GIB)) // local_size()
     return Machine("cpu", name, facts.get("MemTotal", free), free, cores=torch.get_num_threads())
 
 

@@ -15,7 +15,7 @@ from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.errors import Unsupported, UsageError
 from kvplan.hardware.gpu import Gpu
-from kvplan.units import format_bytes
+from kvplan.units import MIB, format_bytes
 from kvplan.verify.blueprint import blueprint
 from kvplan.verify.live import check_bytes, check_recompute, fused
 from kvplan.verify.live.check_bytes import Taken
@@ -32,7 +32,7 @@ from kvplan.verify.live.readers import triton_works
 from kvplan.verify.live.rows import Layout
 from kvplan.verify.live.stored import HELD_FORMATS, stored
 from kvplan.verify.options import Options, Progress
-from kvplan.verify.predict import MIB, Predicted
+from kvplan.verify.predict import Predicted
 from kvplan.verify.reduce import read_by, reduced
 from kvplan.verify.sizing import choose
 from kvplan.verify.verdict import Row, worst

@@ -2,7 +2,7 @@
 
     blocks      = floor(cache bytes / bytes of one block)           on the pipeline stage where that is least
     concurrency = blocks / blocks one request of max_model_len may hold
-    tokens      = floor(concurrency x max_model_len)                since 0.21; before, blocks / groups x block size
+    tokens      = floor(concurrency x max_model_len)                since 0.20.1; earlier ones are in TOKEN_LINES
 
 The check that one request fits leaves out one block, which the pool keeps as its null block; the printed figures don't.
 Source: vLLM 0.33 v1/core/kv_cache_planning.py, v1/core/kv_cache_utils.py.
@@ -135,7 +135,7 @@ def _check(made: Plan, stage: int, per_block: int, available: int) -> Refusal | 
         return None
     usable = available - (per_block if made.rules.null_block else 0)
     if usable <= 0:
-        return refusals.no_memory(usable, per_block, made.rules)
+        return refusals.no_memory(per_block, made.rules)
     needed = made.needed(stage, made.settings.length)
     if needed <= usable:
         return None

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from itertools import product
 from math import lcm
 
+from kvplan.engines.vllm.blocks.cells import PER_HEAD
 from kvplan.engines.vllm.tables.versions import NEWEST, OLDEST, Version
 from kvplan.errors import UsageError, WontStart
-from kvplan.hardware.gpu import Gpu
-
-Capability = tuple[int, int]
+from kvplan.hardware.gpu import Capability, Gpu
 
 DEFAULT_BLOCK = 16
 HOPPER: Capability = (9, 0)
@@ -26,7 +25,6 @@ FP8 = WHOLE | {"fp8"}
 EITHER_FP8 = FP8 | {"fp8_e5m2"}
 EVERY_FP8, FP8_ALONE, CHECKED = frozenset({"fp8", "fp8_e5m2", "fp8_per_token_head"}), frozenset({"fp8"}), (0, 24, 0)
 """What Triton's kernels ask compute capability 8.9 for, by release. Source: v1/attention/backends/triton_attn.py."""
-SCALED = frozenset({"fp8_per_token_head", "int8_per_token_head", "int4_per_token_head"})
 TURBO = frozenset({"turboquant"})
 PACKED = frozenset({"fp8_ds_mla", "nvfp4_ds_mla"})
 
@@ -121,7 +119,7 @@ _ATTENTION = (
         even=True,
         since=(0, 32, 0),
     ),
-    Backend("TRITON_ATTN", (16,), EITHER_FP8 | SCALED, image_prefix=True, fp8_from=(8, 9), least_dim=32),
+    Backend("TRITON_ATTN", (16,), EITHER_FP8 | PER_HEAD, image_prefix=True, fp8_from=(8, 9), least_dim=32),
     Backend("FLEX_ATTENTION", (16,), WHOLE, image_prefix=True),
     Backend("TURBOQUANT", (16, 32, 64, 128), TURBO, plain=True, even=True),
 )
@@ -146,7 +144,7 @@ _SPARSE_LATENT = (
 )
 
 _UNEVEN = (
-    Backend("FLASH_ATTN_DIFFKV", (16,), FP8 | SCALED, (9,), image_prefix=True),
+    Backend("FLASH_ATTN_DIFFKV", (16,), FP8 | PER_HEAD, (9,), image_prefix=True),
     Backend("FLASH_ATTN_DIFFKV", (16,), WHOLE, (10,), image_prefix=True),
     Backend("TRITON_ATTN_DIFFKV", (16,), FP8, (7, 8, 11, 12), image_prefix=True, fp8_from=(8, 9)),
 )

@@ -43,13 +43,18 @@ def cache_name(kv: KvFormat) -> str:
 
 
 SPELLED = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-"""Cache formats that vLLM spells otherwise."""
+"""Formats that vLLM spells otherwise."""
+
+
+def spelled(format_: Format) -> str:
+    """A format as vLLM calls it."""
+    return SPELLED.get(format_.name, format_.name)
 
 
 def flag(kv: KvFormat) -> str:
     """The value of --kv-cache-dtype."""
     pair = next((name for name, formats in PAIRS.items() if formats == (kv.k.name, kv.v.name)), None)
-    return pair or SPELLED.get(kv.k.name, kv.k.name)
+    return pair or spelled(kv.k)
 
 
 def sixteen_bit(format_: Format) -> Format:

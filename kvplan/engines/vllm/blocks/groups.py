@@ -78,7 +78,7 @@ class Layout:
 def layout(layers: Sequence[Cached], rules: Rules, *, hybrid_manager: bool, packed: bool) -> Layout:
     """Group the layers as vLLM would.
 
-    Raises: UsageError when pages can't be made equal; WontStart where vLLM asserts what they aren't.
+    Raises: UsageError when pages can't be made equal, or layers be dealt out; WontStart where vLLM asserts what they aren't.
     """
     if not hybrid_manager:
         layers = promoted(layers)
@@ -195,10 +195,7 @@ def _tuples(layers: Sequence[Cached]) -> Iterable[Group]:
     run = least_padding([whole.repeats, *(pack.repeats for pack in packs)], whole.repeats)
     yield Group(tuple(full))
     for pack in packs:
-        count = -(-pack.repeats // run)
-        rows = list(zip(*pack.by_page.values(), strict=False))
-        for part in range(count):
-            yield Group(tuple(layer for row in rows[part::count] for layer in row))
+        yield from pack.cut(-(-pack.repeats // run))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +220,23 @@ class _Pack:
     def widest(self, parts: int) -> int:
         return sum(-(-len(layers) // parts) * page for page, layers in self.by_page.items())
 
+    def cut(self, parts: int) -> Iterable[Group]:
+        """Groups with equally many layers of each page size, dealt in turn.
+
+        Raises: UsageError for layers that can't be dealt so. vLLM 0.20 to 0.28 asserts that there are equally many
+        (_get_kv_cache_groups_uniform_groups), 0.33 that each is in a group (_check_exact_partition).
+        """
+        if not self.balanced:
+            counts = ", ".join(f"{len(layers)} of {page:,} B" for page, layers in self.by_page.items())
+            raise UsageError(
+                "vLLM can't deal this model's layers into groups",
+                cause=f"those that may share one have pages of several sizes, and not equally many of each: {counts}",
+                hint="--engine ideal",
+            )
+        rows = list(zip(*self.by_page.values(), strict=True))
+        for part in range(parts):
+            yield Group(tuple(layer for row in rows[part::parts] for layer in row))
+
 
 def _packed(layers: Sequence[Cached]) -> Iterable[Group]:
     """Groups whose differing pages lie side by side; a repeating pattern of pages is cut into equal runs."""
@@ -237,15 +251,9 @@ def _packed(layers: Sequence[Cached]) -> Iterable[Group]:
         for pack, count, is_loose in zip(packs, parts, loose, strict=True)
     )
     for pack, count, is_loose in zip(packs, parts, loose, strict=True):
-        if is_loose:
-            fitting = max(anchor // pack.spec.page, 1)
-            count = max(count, -(-len(pack.layers) // fitting))  # noqa: PLW2901
-        if count == 1:
-            yield Group(tuple(pack.layers))
-            continue
-        rows = list(zip(*pack.by_page.values(), strict=False))
-        for part in range(count):
-            yield Group(tuple(layer for row in rows[part::count] for layer in row))
+        fitting = max(anchor // pack.spec.page, 1) if is_loose else len(pack.layers)
+        cuts = max(count, -(-len(pack.layers) // fitting))
+        yield from (Group(tuple(pack.layers)),) if cuts == 1 else pack.cut(cuts)
 
 
 def _by_page(layers: Iterable[Cached]) -> Mapping[int, list[Cached]]:

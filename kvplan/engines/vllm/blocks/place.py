@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.blocks.backends import Capability
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.hardware.gpu import Capability
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,21 +27,25 @@ def block_sizes(model: Model, layers: Sequence[Layer], place: Place, least: int 
     same = {id(layer): layer for layer in layers}
     caches = list(dict.fromkeys(cache for layer in same.values() for cache in layer.caches))
     backends = list(dict.fromkeys(backend for cache in caches for backend in backends_of(cache, model, place)))
-    states = [cache for cache in caches if is_state(cache)]
-    asked = place.settings.block
-    block = asked or (common_block(backends) if backends else DEFAULT_BLOCK)
+    block = place.settings.block or (common_block(backends) if backends else DEFAULT_BLOCK)
     block = max(block, least)
     if any(isinstance(cache, Latent) and cache.topk is None for cache in caches):
         block = aligned(block, dict(place.rules.latent_blocks).get(place.gpu[0], 1))
-    if not states:
-        return Blocks(block, block, None)
+    if any(is_state(cache) for cache in caches):
+        return _beside_states(block, caches, backends, model, place)
+    return Blocks(block, block, None)
+
+
+def _beside_states(
+    block: int, caches: Sequence[Cache], backends: Sequence[Backend], model: Model, place: Place
+) -> Blocks:
+    """Attention's `block` made large enough for a page to hold the largest state; as it is where there is none of either."""
+    states = [cache for cache in caches if is_state(cache)]
     page = max(state_bytes(state, model, place) for state in states)
     token, latent = _attention_token(caches, place)
     if token is None or page == 0:
         return Blocks(block, block if place.settings.aligned else place.settings.length, None)
-    smallest = max(min(backends[0].sizes), block)
-    if latent:
-        smallest = max(smallest, place.rules.latent_state_block)
+    smallest = max(min(backends[0].sizes), block, place.rules.latent_state_block if latent else 1)
     if place.settings.aligned:
         smallest = lcm(smallest, checkpoint_alignment(states, model, place))
     needed = smallest * -(-page // (smallest * token))

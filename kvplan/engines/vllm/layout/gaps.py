@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-MIB = 1 << 20
+from kvplan.units import MIB
+
 OWN_SEGMENT = 10 * MIB
 """Tensors from here on are asked of the device one by one; smaller ones share segments."""
 SEGMENT = 2 * MIB

@@ -14,8 +14,8 @@ HALVED = (AWQ_SOURCE, GPTQ_SOURCE, QUARK_SOURCE)
 SMALLEST_GROUP = 32
 """Inputs of the smallest group that vLLM makes; a share that needs a smaller one is refused."""
 SCALE_BITS, BIAS_BITS, CHANNEL_SCALE_BITS = 16, 16, 32
-MARLIN_GROUPS = (0, 32, 64, 128)
-"""Groups of inputs that Marlin has, 0 being whole rows."""
+MARLIN_GROUPS = (32, 64, 128)
+"""Inputs of the groups that Marlin has, beside whole rows."""
 MARLIN_OUTPUTS = 128
 
 
@@ -38,7 +38,7 @@ def kept(weight: Weight, shard: tuple[int, ...], *, ordered: bool, marlin: bool)
 def _expert(stored: Storage, shard: tuple[int, ...], split: int, *, marlin: bool) -> Storage:
     """Groups are halved until they divide a share. GPTQ's have room for biases under Marlin, and no zero points elsewhere."""
     width, hidden = shard[split], shard[1 - split]
-    if stored.source == GPTQ_SOURCE and marlin and stored.group in MARLIN_GROUPS:
+    if stored.source == GPTQ_SOURCE and marlin and stored.group in (0, *MARLIN_GROUPS):
         whole = not stored.group or not width % stored.group
         if whole and not hidden % MARLIN_OUTPUTS:
             return replace(stored, row_bits=stored.row_bits + BIAS_BITS)

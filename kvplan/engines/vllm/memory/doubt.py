@@ -5,7 +5,7 @@
     margin = WIDTH x doubt
 
 The shares are round numbers chosen once; WIDTH is the 98th percentile of (promised too much / doubt) over rows of logs
-whose own source the rates never saw, found by bench/accuracy (docs/accuracy.md says how well that holds elsewhere).
+whose own source the rates never saw, found by bench/accuracy (docs/accuracy-method.md; how well it holds elsewhere: docs/accuracy.md).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kvplan.hardware.gpu import Gpu
 from kvplan.units import GIB
 
 WIDTH = 2.36
-"""What doubts are multiplied by. Fitted: docs/accuracy.md."""
+"""What doubts are multiplied by. Fitted: docs/accuracy-method.md."""
 
 ALWAYS = round(0.2 * GIB)
 """Of any start: contexts, libraries and fragments differ from one machine to the next."""

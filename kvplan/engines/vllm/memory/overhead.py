@@ -25,8 +25,8 @@ from kvplan.hardware.gpu import Gpu
 from kvplan.text import all_of
 from kvplan.units import MIB
 
-LOGS = "fitted on public start-up logs: docs/accuracy.md"
-COUNTED = "vLLM 0.33 v1/worker/gpu_model_runner.py profile_run, counted; rates fitted on public start-up logs: docs/accuracy.md"
+LOGS = "fitted on public start-up logs: docs/accuracy-method.md"
+COUNTED = "vLLM 0.33 v1/worker/gpu_model_runner.py profile_run, counted; rates fitted on public start-up logs: docs/accuracy-method.md"
 JOINED = (2, 4)
 """Ranks whose fused sums take room; eight fuse sums of 1 MiB at most. Source: config/compilation.py FI_ALLREDUCE_FUSION_MAX_SIZE_MB."""
 WHOLE_NODE = 8

@@ -28,7 +28,7 @@ from kvplan.arch.storage import (
     NF4,
     NVFP4,
 )
-from kvplan.arch.weights import WHAT_IF, Weights
+from kvplan.arch.weights import Weights
 from kvplan.engines.vllm.tables.capabilities import METHODS, SCHEMES
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.spans import holds, spans
@@ -147,9 +147,8 @@ def check(model: Model, rules: Rules, gpu: Gpu | None) -> None:
 
 def _needed(model: Model, release: Version) -> Iterator[tuple[Loader, ...]]:
     """Ways to load each part of the weights: all parts are needed, and one way of each."""
-    weights = model.weights
-    if weights is not None and weights.basis == "what_if":
-        asked = ways(weights.method.removeprefix(WHAT_IF))
+    if model.what_if is not None:
+        asked = ways(model.what_if)
         yield from (asked,) if asked else ()
         return
     block = model.quantized
@@ -157,7 +156,7 @@ def _needed(model: Model, release: Version) -> Iterator[tuple[Loader, ...]]:
     if method is None:
         return
     yield (Loader(method),)
-    for classes in dict.fromkeys(_classes(method, weights)) if weights is not None else ():
+    for classes in dict.fromkeys(_classes(method, model.weights)) if model.weights is not None else ():
         yield (Loader(method, classes),)
 
 
@@ -232,7 +231,4 @@ def _loaded(release: Version, capability: int | None) -> tuple[str, ...]:
 
 
 def _what(model: Model) -> str:
-    weights = model.weights
-    if weights is None or weights.basis != "what_if":
-        return model.origin.id
-    return f"{model.origin.id} in {weights.method.removeprefix(WHAT_IF)}"
+    return model.origin.id if model.what_if is None else f"{model.origin.id} in {model.what_if}"

@@ -96,7 +96,7 @@ def _packed(model: Model) -> Iterator[tuple[Weight, tuple[str, ...]]]:
 
 
 def _methods(model: Model, weights: Weights, weight: Weight) -> tuple[str, ...]:
-    if weights.basis == "what_if":
+    if model.what_if is not None:
         return WHAT_IF_METHODS if weight.stored == INT4 else ()
     method = METHODS.get((weights.method, weight.stored.source))
     if method == "awq" and _by_kernels(model):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kvplan.arch.model import Model
 from kvplan.arch.quantized import Quantized, Scheme
+from kvplan.engines.vllm.layout.packed import MARLIN_GROUPS
 from kvplan.engines.vllm.tables.flags import QUANTIZATIONS
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.spans import holds
@@ -43,7 +44,8 @@ ALGORITHMS: dict[str, Version] = {
 BESIDE = ("FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO", "NVFP4", "MIXED_PRECISION")
 """Those that may stand in hf_quant_config.json. Source: transformers_utils/model_arch_config_convertor.py."""
 
-MARLIN_GROUPS = (-1, 32, 64, 128)
+MARLIN = (-1, *MARLIN_GROUPS)
+"""Groups that Marlin has, as blocks state them: -1 for whole rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,8 @@ class Limit:
 LIMITS = (
     Limit("gptq", (0, 22, 0), lambda scheme, _: scheme.bits in (4, 8) and scheme.symmetric is not False,
           "Unsupported quantization config: bits={bits}, sym={symmetric}"),
-    Limit("gptq", (0, 22, 0), lambda scheme, _: scheme.group in MARLIN_GROUPS,
-          f"Marlin does not support group_size = {{group}}. Only group_sizes = {list(MARLIN_GROUPS)} are supported."),
+    Limit("gptq", (0, 22, 0), lambda scheme, _: scheme.group in MARLIN,
+          f"Marlin does not support group_size = {{group}}. Only group_sizes = {list(MARLIN)} are supported."),
     Limit("gptq", OLDEST, lambda scheme, _: scheme.bits in (2, 3, 4, 8),
           "Currently, only 2/3/4/8-bit weight quantization is supported for GPTQ, but got {bits} bits."),
     Limit("awq", (0, 12, 0), lambda scheme, _: scheme.bits == 4, "Unsupported num_bits = {bits}. Supported: 4."),
@@ -70,7 +72,7 @@ LIMITS = (
     Limit("compressed-tensors", OLDEST, lambda scheme, _: scheme.bits in (4, 8) and (scheme.group == -1 or scheme.group >= 32),
           "Failed to find a kernel that can implement the WNA16 linear layer: {bits} bits in groups of {group}"),
     Limit("auto-round", (0, 24, 0), lambda scheme, block: scheme.bits not in (4, 8) or "awq" in block.packing or (
-          scheme.symmetric is not False and scheme.group in MARLIN_GROUPS),
+          scheme.symmetric is not False and scheme.group in MARLIN),
           "INC quantization with bits={bits}, sym={symmetric} is not supported. Only 4-bit and 8-bit symmetric quantization is "
           "supported with Marlin kernels (groups of {group})."),
 )  # fmt: skip
@@ -83,7 +85,7 @@ def check(model: Model, rules: Rules) -> None:
     Raises: Unsupported.
     """
     block = model.quantized
-    if block is None or (model.weights is not None and model.weights.basis == "what_if"):
+    if block is None or model.what_if is not None:
         return
     if block.unnamed:
         raise Unsupported(
@@ -108,7 +110,7 @@ def check(model: Model, rules: Rules) -> None:
 def deprecated(model: Model, version: Version) -> bool:
     """Whether the checkpoint loads only with --allow-deprecated-quantization."""
     block = model.quantized
-    if block is None or (model.weights is not None and model.weights.basis == "what_if"):
+    if block is None or model.what_if is not None:
         return False
     return version >= DEPRECATED.get(block.method, (version[0] + 1, 0, 0))
 
@@ -126,6 +128,7 @@ def caches(model: Model) -> bool:
 
 
 def _refusals(block: Quantized, version: Version) -> Iterator[str]:
+    """What the release says against a block: of its method and keys, of ModelOpt's algorithm, of each scheme."""
     method = block.method
     names = AS.get(method, (method,))
     if method and not any(holds(QUANTIZATIONS[name], version) for name in names if name in QUANTIZATIONS):
@@ -133,13 +136,22 @@ def _refusals(block: Quantized, version: Version) -> Iterator[str]:
     for since, keys in KEYS.get(method, ()):
         if version >= since and not set(keys) & set(block.keys):
             yield f"Cannot find any of {list(keys)} in the model's quantization config."
-    if method == "modelopt" and block.algorithm and version < ALGORITHMS.get(block.algorithm, (version[0] + 1, 0, 0)):
+    if method == "modelopt":
+        yield from _of_modelopt(block, version)
+    yield from _of_schemes(block, version)
+
+
+def _of_modelopt(block: Quantized, version: Version) -> Iterator[str]:
+    if block.algorithm and version < ALGORITHMS.get(block.algorithm, (version[0] + 1, 0, 0)):
         known = [name for name, since in ALGORITHMS.items() if version >= since]
         yield f"ModelOpt currently only supports: {known} quantizations in vLLM, and not {block.algorithm}"
-    if method == "modelopt" and "quant_method" not in block.keys and block.algorithm not in BESIDE:
+    if "quant_method" not in block.keys and block.algorithm not in BESIDE:
         yield f"Unknown ModelOpt quant algo: {block.algorithm}"
+
+
+def _of_schemes(block: Quantized, version: Version) -> Iterator[str]:
     for limit in LIMITS:
-        if limit.method == method and version >= limit.since:
+        if limit.method == block.method and version >= limit.since:
             for scheme in block.schemes:
                 if not limit.takes(scheme, block):
                     yield limit.says.format(

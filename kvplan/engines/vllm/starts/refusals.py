@@ -8,14 +8,14 @@ from __future__ import annotations
 from bisect import bisect
 from itertools import accumulate
 
-from kvplan.arch.formats import FORMATS, PAIRS, Format, KvFormat, parse_kv_format
+from kvplan.arch.formats import FORMATS, PAIRS, KvFormat, parse_kv_format
 from kvplan.arch.layers import Attention, Latent, Recurrent
 from kvplan.arch.model import DESCRIBED, Model
 from kvplan.arch.traits import FP8_SCALES, GPTQ_ORDER, NOT_IN_16_BIT
 from kvplan.engines.base import Refusal
 from kvplan.engines.vllm.blocks.backends import capability
 from kvplan.engines.vllm.blocks.built import INTERLEAVED
-from kvplan.engines.vllm.blocks.cells import cache_name, flag, run_in
+from kvplan.engines.vllm.blocks.cells import cache_name, flag, run_in, spelled
 from kvplan.engines.vllm.memory import weight_shares
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.starts import (
@@ -55,9 +55,9 @@ from kvplan.errors import CannotSplit, NotServed, NotSplit, Unsupported, UsageEr
 from kvplan.hardware.gpu import Gpu
 
 
-def no_memory(available: int, per_block: int, rules: Rules) -> Refusal:
+def no_memory(per_block: int, rules: Rules) -> Refusal:
     """Nothing is left for the cache, not even a block."""
-    return Refusal("pool", words.wording(rules.version).cramped, per_block, available, 0)
+    return Refusal("pool", words.wording(rules.version).cramped, per_block, 0)
 
 
 def too_long(
@@ -68,7 +68,7 @@ def too_long(
     longest: what vLLM states, of the rank that refuses. accepted: what all ranks take. stored: tokens of the pool.
     """
     said = words.too_long(rules.version, length, needed, available, longest, stored)
-    return Refusal("longest_request", said, needed, available, accepted)
+    return Refusal("longest_request", said, needed, accepted)
 
 
 def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> None:
@@ -143,7 +143,7 @@ def _check_format(model: Model, kv: KvFormat, rules: Rules, device: tuple[int, i
             cause=since,
             hint=f"{newer}--kv-dtype auto; it has {', '.join(_formats(rules))}",
         )
-    runs = own_name(run_in(model.dtype, device))
+    runs = spelled(run_in(model.dtype, device))
     if {name, runs} == {"bfloat16", "float16"} and rules.version >= SAME_FLOAT:
         raise UsageError(
             f"vLLM keeps no {name} cache for {model.origin.id}",
@@ -165,16 +165,11 @@ def _check_format(model: Model, kv: KvFormat, rules: Rules, device: tuple[int, i
         )
 
 
-def own_name(dtype: Format) -> str:
-    """A format of 16 bit as vLLM calls it."""
-    return {"fp16": "float16", "bf16": "bfloat16"}.get(dtype.name, dtype.name)
-
-
 def _formats(rules: Rules) -> tuple[str, ...]:
     """Formats that the release has and --kv-dtype knows, as that is spelled."""
-    spelled = {flag(parse_kv_format(name)): name for name in (*FORMATS, *PAIRS)}
+    known = {flag(parse_kv_format(name)): name for name in (*FORMATS, *PAIRS)}
     return tuple(
-        spelled[name] for name, written in CACHE_FORMATS.items() if name in spelled and holds(written, rules.version)
+        known[name] for name, written in CACHE_FORMATS.items() if name in known and holds(written, rules.version)
     )
 
 
@@ -185,8 +180,7 @@ layers/quantization/turboquant/config.py, asked of it with Falcon-H1 and Zamba2.
 
 def _order(model: Model, rules: Rules) -> None:
     """Source: layers/quantization/utils/gptq_utils.py; the checks of 0.29 and 0.30 were read."""
-    asked = model.weights is not None and model.weights.basis == "what_if"
-    if GPTQ_ORDER in model.traits and not rules.gptq_order and not asked:
+    if GPTQ_ORDER in model.traits and not rules.gptq_order and model.what_if is None:
         raise NotServed(
             f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
             cause="GPTQ group activation ordering (desc_act=True) is no longer supported",

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvplan.engines.vllm.tables.versions import OLDEST, Version
-
-Capability = tuple[int, int]
+from kvplan.hardware.gpu import Capability
 
 
 @dataclass(frozen=True, slots=True)
