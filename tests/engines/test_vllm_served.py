@@ -18,11 +18,13 @@ from kvplan.engines.vllm.tables.changes import rules
 from kvplan.engines.vllm.tables.spans import holds
 from kvplan.engines.vllm.tables.unregistered import RUNS_IN
 from kvplan.engines.vllm.tables.versions import parse
-from kvplan.errors import NotServed, Unsupported, UsageError
+from kvplan.errors import NotServed, NotSplit, Unsupported, UsageError
 from kvplan.families import read
+from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
 
 LLAMA = load_model("llama-3-8b")
+H100 = load_gpu("h100")
 
 
 def named(*names):
@@ -56,6 +58,27 @@ def test_what_the_transformers_backend_was_seen_to_build_is_served(name):
     served.check(named(name), RUNS_IN)
     assert "runs it through its Transformers backend" in served.doubt(named(name), RUNS_IN)
     assert "unverified" in served.doubt(named(name), (0, 32, 0))
+
+
+@pytest.mark.parametrize(
+    ("name", "without", "having"),
+    [
+        ("LlamaForCausalLM", None, "0.6.0"), ("Qwen2VLForConditionalGeneration", "0.6.1", "0.6.2"),
+        ("CohereForCausalLM", "0.6.2", "0.6.3"), ("FunASRForConditionalGeneration", "0.33.0", None),
+    ],
+)  # fmt: skip
+def test_a_class_is_cut_into_stages_from_a_release_on(name, without, having):
+    """Source: _PP_SUPPORTED_MODELS of config.py to 0.6.2, SupportsPP among a class's bases since."""
+    for version, refused in ((without, True), (having, False)):
+        if version is not None:
+            own = Vllm(parse(version))
+            setup = Setup(named(name), H100, Parallel(pp=2), own.kv_format(LLAMA, None, H100), Options(), 8192)
+            try:
+                own.start(setup)
+            except NotSplit:
+                assert refused
+            else:
+                assert not refused
 
 
 @pytest.mark.parametrize(

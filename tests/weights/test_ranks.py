@@ -10,7 +10,7 @@ from weights.test_parameters import LLAMA_8B
 
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import BF16, MXFP4
-from kvplan.arch.weights import PLAIN
+from kvplan.arch.weights import PLAIN, Weight
 from kvplan.engines.vllm.layout.experts import Kernels, multiples
 from kvplan.engines.vllm.layout.gaps import Replaced, gaps
 from kvplan.engines.vllm.layout.views import view_of, vllm
@@ -142,6 +142,23 @@ def test_counts_agree_with_one_another(name):
     parts = weights.by_component()
     assert sum(count for part, count in parts.items() if part != "draft") == weights.total
     assert 0 < weights.active <= weights.total
+
+
+def test_tables_of_positions_are_kept_by_vllm_s_own_classes_alone():
+    """Seed-OSS's 524,288 rows of 128 in 16 bit; the Transformers library, which runs it since 0.32, keeps none."""
+    model = bundled("seed-oss-36b")
+    own, library = (
+        model.weights.bytes_on_rank(Parallel(tp=8), view=view_of(model, version=version))
+        for version in ((0, 31, 0), (0, 32, 0))
+    )
+    assert own - library == 524_288 * 128 * 2
+
+
+def test_what_has_no_plan_is_whole_where_the_library_runs_it():
+    """An output matrix of StarCoder's MLPs, which its plan leaves out; vLLM's own class, to 0.24, cuts it."""
+    matrix = Weight("mlp.down_proj", (6144, 24576), "mlp", split=1, linear=True)
+    library, own = (matrix.bytes_on_rank(Parallel(tp=2), vllm("gpt_bigcode", library=by)) for by in (True, False))
+    assert (library, own) == (6144 * 24576 * 2, 6144 * 24576)
 
 
 def _on_amd(name: str, where: Parallel, version: tuple[int, int, int]) -> int:
