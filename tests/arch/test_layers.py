@@ -65,6 +65,19 @@ def test_compressed_attention() -> None:
     assert bytes_at(layer, 1000) == 128 * 1024 + 250 * (1024 + 132) + 40
 
 
+def test_a_step_of_compressed_attention_reads_its_window_what_is_chosen_and_every_index_key() -> None:
+    layer = Compressed(64, 512, window=128, ratio=4, indexer=Indexer(128, FP8_INDEX), topk=512, state_elements=10)
+    # 10,000 tokens: 128 raw latents and 512 of the 2,500 compressed ones, 2,500 index keys of 132 B, and 10 fp32
+    read = sum(group.bytes_at(10_000) for group in layer.reads(WHOLE, SAME, BF16))
+    assert read == (128 + 512) * 1024 + 2500 * 132 + 40
+
+
+def test_pooled_index_keys_are_fewer_and_the_pool_that_is_filled_is_kept_raw() -> None:
+    layer = Latent(heads=128, rank=512, rope_dim=64, indexer=Indexer(128, FP8_INDEX, pool=8))
+    # 79 tokens: 9 pooled keys; keys and gates of a pool of 8, 128 elements of 2 B each
+    assert bytes_at(layer, 79) == 79 * 1152 + 9 * 132 + 8 * 2 * 128 * 2
+
+
 def test_state_is_constant_and_splits_by_heads() -> None:
     # Qwen3-Next: conv 3 x (16 x 2 x 128 + 32 x 128) in bf16, state 32 x 128 x 128 in fp32
     conv = StateTensor("conv", 3, ((16, 256), (32, 128)))

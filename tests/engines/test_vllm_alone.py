@@ -8,10 +8,14 @@ from cli.running import run
 
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Setup
+from kvplan.engines.vllm.memory.alone import alone
 from kvplan.engines.vllm.policy import Vllm
+from kvplan.engines.vllm.settings import settings
+from kvplan.engines.vllm.tables.changes import rules
 from kvplan.engines.vllm.tables.versions import parse
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
+from kvplan.units import GIB
 
 STARTED = (
     ("llama-2-7b", 1), ("deepseek-v2-lite", 1), ("gemma-2-2b", 1), ("gemma-2-9b", 1), ("gemma-2-27b", 1), ("gemma-3-4b", 1),
@@ -69,3 +73,13 @@ def test_it_stands_beside_what_is_to_be_pasted():
     assert emitted.code == 0
     assert any(line.startswith("# ") and "warming up sampler" in line for line in emitted.out.splitlines())
     assert "warming up sampler" in run(*asked).out
+
+
+@pytest.mark.parametrize(("gpu", "tp", "gib"), [("h100", 1, 0.5), ("h100", 2, 0.5 + 1.5), ("l40s", 2, 0.5 + 1.5 / 5)])
+def test_links_without_nvlink_take_a_fifth(gpu, tp, gib):
+    """Of 1 GiB among ranks, and 0.5 GiB more where experts are among them; contexts take 0.5 GiB."""
+    held, card = rules(parse("0.19.0")), load_gpu(gpu)
+    asked = Setup(load_model("gpt-oss-20b"), card, Parallel(tp=tp), None, Options(), 8192)
+    found = alone(asked.model, card, settings(asked, held), held, asked.options)
+    assert found is not None
+    assert found.before / GIB == pytest.approx(gib)

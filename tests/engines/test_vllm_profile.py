@@ -17,7 +17,7 @@ from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.layout.gaps import ends
 from kvplan.engines.vllm.layout.merged import ends_of
 from kvplan.engines.vllm.memory.doubt import WIDTH
-from kvplan.engines.vllm.memory.graphs import captured, least
+from kvplan.engines.vllm.memory.graphs import captured, least, most
 from kvplan.engines.vllm.memory.overhead import amounts
 from kvplan.engines.vllm.memory.runner import estimates_graphs, is_second, sampler
 from kvplan.engines.vllm.memory.step import steps
@@ -352,6 +352,13 @@ def test_graphs_of_compressed_caches_count_one_by_one():
     assert name not in found("0.28.0", "h100", 8, 8)  # estimates none
     likely = kv(model, "rtx-pro-5000-72", "0.22.1", 256_000, Parallel(tp=8, ep=8)).likely
     assert likely / GIB == pytest.approx(37.93, rel=0.01)
+
+
+def test_the_high_end_has_as_much_of_graphs_of_compressed_caches_as_was_printed():
+    """DeepSeek-V4-Flash on GB10: 8 graphs of 43 layers in 0.55 GiB."""
+    model = load_model("deepseek-v4-flash")
+    made = settings(Setup(model, load_gpu("dgx-spark"), Parallel(tp=2), None, Options(), 8192), rules(parse("0.21.0")))
+    assert most("graphs, compressed caches", 43 * 8, made) / GIB == pytest.approx(0.55, rel=0.03)
 
 
 def test_an_eager_start_has_neither_graphs_nor_fused_sums():

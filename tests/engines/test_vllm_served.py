@@ -15,7 +15,7 @@ from kvplan.engines.vllm.memory import adapters
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.starts import nameless, quantizers, served
 from kvplan.engines.vllm.tables.changes import rules
-from kvplan.engines.vllm.tables.spans import holds
+from kvplan.engines.vllm.tables.spans import holds, last
 from kvplan.engines.vllm.tables.unregistered import RUNS_IN
 from kvplan.engines.vllm.tables.versions import parse
 from kvplan.errors import NotServed, NotSplit, Unsupported, UsageError
@@ -261,6 +261,11 @@ def test_a_block_without_a_method_is_not_seen():
         else:
             with pytest.raises(Unsupported, match="doesn't see"):
                 quantizers.check(model, rules(parse("0.33.0")))
+
+
+def test_a_span_ends_with_the_last_of_several():
+    assert last("0.6.0-0.7.2 0.9.0-0.10.1") == parse("0.10.1")
+    assert last("0.6.0-0.7.2 0.9.0") is None
 
 
 def test_a_span_holds_its_ends_and_all_between():

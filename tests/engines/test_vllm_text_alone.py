@@ -144,3 +144,9 @@ def test_the_formula_leaves_them_out_too():
 def test_an_encoder_that_every_token_reads_stays():
     model = load_model("whisper-tiny")
     assert without_towers(model).weights.towers == model.weights.towers
+
+
+def test_towers_that_nobody_describes_are_left_out_and_nothing_else_is():
+    model = load_model("gemma-3-27b")
+    unsure = replace(model, weights=replace(model.weights, missing=("vision tower (depth)", "rwkv layers")))
+    assert without_towers(unsure).weights.missing == ("rwkv layers",)

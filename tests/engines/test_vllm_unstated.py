@@ -83,6 +83,11 @@ def test_width_of_counted_parameters_is_between_a_gate_and_none(tmp_path):
     assert (low.width, likely.width, high.width) == (0, 6510, 9766)
 
 
+def test_ranks_share_a_width_that_is_stated(tmp_path):
+    text = f"{FIVE_LINES}vocab_size: 32000\nhidden_size: 4096\nintermediate_size: 14336\n"
+    assert {ends.width for ends in dimensions(described(tmp_path, text), Parallel(tp=8))} == {14336 // 8}
+
+
 def test_experts_of_a_description_take_rooms(tmp_path):
     """An expert of 3 x 7168 x 2048 parameters, 8 picked: two ranks have 1,024 of its width, 1,536 without a gate."""
     expert = 3 * 7168 * 2048

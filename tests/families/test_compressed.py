@@ -23,6 +23,15 @@ def model(**changes: Any) -> Model:
     return read({**FLASH, "compress_ratios": RATIOS, **changes}, Origin("test", "test"))
 
 
+def test_types_and_their_rates_say_what_a_list_of_ratios_does() -> None:
+    """transformers 5.23 models/deepseek_v4: layer_types and compress_rates, in place of the checkpoint's compress_ratios."""
+    named = {0: "sliding_attention", 4: "compressed_sparse_attention", 128: "heavily_compressed_attention"}
+    types = [named[ratio] for ratio in RATIOS]
+    rates = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
+    assert model(compress_ratios=None, layer_types=types, compress_rates=rates).layers == model().layers
+    assert model(compress_ratios=None, layer_types=types).layers == model().layers  # the rates are the class's own
+
+
 @pytest.mark.parametrize("surplus", [1, 3])
 def test_ratios_of_layers_that_predict_further_tokens_are_surplus(surplus: int) -> None:
     """DeepSeek-V4-Flash-0731 states three, of DSpark's layers, beside num_nextn_predict_layers 1."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kvplan.arch.formats import parse_kv_format
-from kvplan.arch.layers import Recurrent
+from kvplan.arch.layers import Attention, CrossAttention, Recurrent
 from kvplan.arch.model import Model, Origin
 from kvplan.errors import BadField, KvplanError, MissingField, Unsupported
 from kvplan.families import read
@@ -48,6 +50,53 @@ def test_heads_listed_layer_by_layer() -> None:
     assert per_token(config) == 92 * 256 * 2
 
 
+CONV = {"use_short_conv": True, "conv_size": 4}
+
+
+@pytest.mark.parametrize(
+    ("given", "a_layer"),
+    [
+        ({}, 3 * 5120 + 5120 * 16),
+        ({"layer": "Mamba1", "d_conv": 3, "d_state": 8}, 2 * 5120 + 5120 * 8),
+        ({"layer": "Mamba2"}, 3 * (5120 + 2 * 128) + 80 * 64 * 128),
+        (
+            {"layer": "Mamba2", "expand": 3, "headdim": 128, "d_state": 64, "ngroups": 8},
+            3 * (7680 + 8 * 2 * 64) + 60 * 128 * 64,
+        ),
+    ],
+)
+def test_configs_of_the_mamba_ssm_package(given: dict[str, Any], a_layer: int) -> None:
+    """state-spaces/mamba-2.8b and mamba2-2.7b: inner size 2 x 2560; modules/mamba_simple.py, mamba2.py allocate_inference_cache."""
+    found = model({"d_model": 2560, "n_layer": 64, "vocab_size": 50277, "ssm_cfg": given})
+    assert found.curve(BF16).fixed_bytes == 64 * a_layer * 2
+    assert found.curve(BF16).bytes_at(10**6) == found.curve(BF16).fixed_bytes
+
+
+def test_attention_among_the_layers_of_the_mamba_ssm_package_is_refused() -> None:
+    with pytest.raises(Unsupported, match="attn_layer_idx"):
+        model({"d_model": 2560, "n_layer": 64, "vocab_size": 50277, "ssm_cfg": {}, "attn_layer_idx": [9, 18]})
+
+
+@pytest.mark.parametrize(
+    ("vision", "tokens"),
+    [({}, 4 * (32 * 32 + 1)), ({"image_size": 560, "patch_size": 14, "max_num_tiles": 2}, 2 * (40 * 40 + 1))],
+)
+def test_layers_that_keep_an_image(vision: dict[str, int], tokens: int) -> None:
+    """transformers 5.23 models/mllama: tiles of 448 in patches of 14, four of them, where nothing else is stated."""
+    text = {"hidden_size": 1024, "num_attention_heads": 8, "num_key_value_heads": 2, "num_hidden_layers": 10,
+            "cross_attention_layers": [3, 8]}  # fmt: skip
+    found = model({"model_type": "mllama", "text_config": text, "vision_config": vision})
+    images = {
+        number: layer.caches[0]
+        for number, layer in enumerate(found.layers)
+        if not isinstance(layer.caches[0], Attention)
+    }
+    assert {number: cache.tokens for number, cache in images.items() if isinstance(cache, CrossAttention)} == {
+        3: tokens,
+        8: tokens,
+    }
+
+
 def test_states_by_hand() -> None:
     # Mamba-2 with head count left out: 2 x 1024 / 64 = 32 heads; 24 layers of 3 x (2048 + 2 x 8 x 128) bf16 and 32 x 64 x 128
     mamba = {"model_type": "mamba2", "hidden_size": 1024, "expand": 2, "head_dim": 64, "state_size": 128, "n_groups": 8,
@@ -63,6 +112,16 @@ def test_states_by_hand() -> None:
         "num_hidden_layers": 24,
     }
     assert model(gla).curve(BF16).fixed_bytes == 24 * 4 * 128 * 256 * 4
+    # with short convolutions: 3 rows of its queries, keys and values, 4 x (2 x 128 + 256), in 16 bit
+    short = {**gla, **CONV}
+    assert model(short).curve(BF16).fixed_bytes == 24 * (4 * 128 * 256 * 4 + 3 * 2048 * 2)
+    # HGRN 2: 1024 / 128 heads of 128 x 128 in fp32; its queries, gates and inputs, 3 x 1024
+    hgrn2 = {"model_type": "hgrn2", "hidden_size": 1024, "expand_ratio": 128, "num_hidden_layers": 24, **CONV}
+    assert model(hgrn2).curve(BF16).fixed_bytes == 24 * (8 * 128 * 128 * 4 + 3 * 3072 * 2)
+    # gated delta net: 4 heads of 128 x 256 in fp32, 3 rows of queries, keys and values
+    delta = {"model_type": "gated_deltanet", "hidden_size": 1024, "num_heads": 4, "head_dim": 128, "expand_v": 2,
+             "num_hidden_layers": 24, **CONV}  # fmt: skip
+    assert model(delta).curve(BF16).fixed_bytes == 24 * (4 * 128 * 256 * 4 + 3 * 2048 * 2)
     # Zamba: two states, a hybrid, then a hybrid where i % 6 == 4 of the other 73
     zamba = {"model_type": "zamba", "hidden_size": 64, "num_hidden_layers": 76, "num_attention_heads": 4,
              "attention_head_dim": 32, "mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2}  # fmt: skip

@@ -66,6 +66,21 @@ def test_kimi_without_a_delta_layer():
     assert [type(layer.caches[0]) for layer in found.layers] == [Latent] * 4
 
 
+SPARSE = {**LONGCAT, "model_type": "deepseek_v32", "num_hidden_layers": 4, "index_head_dim": 128, "index_topk": 64}
+
+
+def test_letters_that_say_which_layers_choose_tokens_of_their_own():
+    """vLLM 0.33 models/deepseek_v2.py: a layer whose letter is S has no indexer and takes an earlier layer's choice."""
+    caches = [layer.caches[0] for layer in model(**SPARSE, index_topk_pattern="FSSF").layers]
+    assert [cache.indexer is not None for cache in caches if isinstance(cache, Latent)] == [True, False, False, True]
+
+
+@pytest.mark.parametrize("pattern", ["FSS", "FSSX"])
+def test_letters_that_say_it_of_too_few_layers_or_mean_nothing_are_refused(pattern):
+    with pytest.raises(BadField, match="index_topk_pattern"):
+        model(**SPARSE, index_topk_pattern=pattern)
+
+
 def test_a_state_s_shape_alone_says_nothing():
     with pytest.raises(KvplanError, match="no field says which layers keep one"):
         model(model_type="unheard_of", mamba_d_state=16)

@@ -6,9 +6,12 @@ from dataclasses import replace
 
 from plan.standins import GPU, GQA, WINDOW, dense, fact, model, textbook
 
+from kvplan.arch.curve import StateGroup
+from kvplan.arch.layers import Part
+from kvplan.arch.model import LayerCount
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
-from kvplan.plan.explain import explain_sequence, explain_work
+from kvplan.plan.explain import explain_group, explain_sequence, explain_work
 from kvplan.plan.explain_plan import explain_plan
 from kvplan.plan.fit import Fit, fit
 from kvplan.plan.suggest import suggest
@@ -20,6 +23,14 @@ def test_groups_add_up_to_the_sequence():
     assert tree.value == 3 * 4096 * 8192 + 5 * 4096 * 1024
     assert [child.value for child in tree.children] == [3 * 4096 * 8192, 5 * 4096 * 1024]
     assert tree.children[1].formula == "5 layers x 4,096 B x min(8,192, 1,024)"
+
+
+def test_a_formula_names_strides_and_the_ranks_that_tokens_are_dealt_to():
+    law = StateGroup(1024, stride=4, spread=8)
+    tree = explain_group(LayerCount(Part("compressed", law, "", ""), 3), 8192)
+    assert tree.value == 3 * 1024 * 8192 // 4 // 8
+    assert tree.formula == "3 layers x 1,024 B x 8,192 / 4 / 8 ranks"
+    assert dict(tree.inputs) == {"layers": 3, "tokens": 8192, "stride": 4}
 
 
 def test_the_budget_adds_up_at_the_end_that_decides():

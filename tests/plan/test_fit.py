@@ -11,7 +11,7 @@ from plan.standins import DEEPSEEK_V3, GPU, GQA, LLAMA_70B, MLA, WINDOW, dense, 
 
 from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import Weights
-from kvplan.engines.base import Capacity, Options
+from kvplan.engines.base import Capacity, Options, Range
 from kvplan.engines.ideal import Ideal
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.errors import CannotSplit, UsageError
@@ -135,6 +135,17 @@ def test_weights_are_the_models_own_when_nobody_gives_them():
     assert plan.budget.weights.bytes.likely == 80 * 2**20 * 2 // 8
 
 
+def test_each_end_of_the_cache_is_what_the_opposite_ends_leave():
+    budget = fit(textbook(8192, model=replace(LLAMA_70B, weights=dense(80 * 2**20, 80)), options=Options())).budget
+    usable, spent = (
+        budget.usable.bytes.likely,
+        [term.bytes for term in (budget.weights, budget.activation, budget.runtime)],
+    )
+    assert budget.kv.low == usable - sum(each.high for each in spent)
+    assert budget.kv.likely == usable - sum(each.likely for each in spent)
+    assert budget.kv.high == usable - sum(each.low for each in spent)
+
+
 def test_unknown_weights_are_an_error():
     with pytest.raises(UsageError, match="aren't known") as caught:
         fit(textbook(8192, options=Options()))
@@ -148,7 +159,8 @@ def test_half_a_count_of_weights_is_an_error():
         fit(textbook(8192, model=replace(LLAMA_70B, weights=part), options=Options()))
     small = replace(part, missing=("vision tower (depth)",))
     plan = fit(textbook(8192, model=replace(LLAMA_70B, weights=small), options=Options()))
-    assert plan.budget.weights.bytes.high > plan.budget.weights.bytes.likely
+    known = 80 * 1639 * 1024 * 2  # 13,107 rows a layer: 1,639 on the fullest of 8
+    assert plan.budget.weights.bytes == Range(known, known, known * 11 // 10)  # a tenth more for what isn't described
 
 
 def test_a_layout_without_pieces_names_those_that_work():

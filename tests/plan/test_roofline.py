@@ -75,6 +75,22 @@ def test_experts_are_a_range():
     assert many.step_s_low < many.step_s_likely
 
 
+def test_experts_given_by_hand_are_read_in_the_same_part_as_the_known_ones():
+    known = experts(64, 8, 4)  # 64 x 4 of 2 MiB: 512 MiB, and half of them by hand
+    request = Request(
+        replace(model(*(GQA,) * 4), weights=known), GPU, Ideal(), 8192, options=Options(weights_per_gpu=2**28)
+    )
+    assert step(request, 1).weight_bytes == (8 * 4 * 2**20,) * 3
+
+
+def test_experts_beside_weights_that_nobody_knows_may_be_read_whole():
+    unsure = replace(experts(64, 8, 4), missing=("vision encoder",))
+    request = Request(
+        replace(model(*(GQA,) * 4), weights=unsure), GPU, Ideal(), 8192, options=Options(weights_per_gpu=2**28)
+    )
+    assert step(request, 1).weight_bytes == (8 * 4 * 2**21, 2**28, 2**28)
+
+
 def test_stages_are_passed_in_turn():
     request = textbook(8192, parallel=Parallel(tp=8, pp=2), options=Options(weights_per_gpu=140 * 10**9 // 16))
     found = step(request, 162)
@@ -95,6 +111,23 @@ def test_compute_by_hand():
 def test_one_gpu_talks_to_nobody():
     assert step(textbook(8192, parallel=Parallel()), 1).communication_s == 0
     assert step(textbook(8192), 1).communication_s >= 160 * 5.3e-6
+
+
+def test_all_reduces_and_a_hand_over_by_hand():
+    """Hopper: 5.3 us among eight, 4.5 us among two. A message of 8,192 x 2 B, 2 x 7/8 of it through half of 900 GB/s."""
+    reduces = 160 * (5.3e-6 + 2 * 7 / 8 * 16384 / 450e9)
+    assert step(textbook(8192), 1).communication_s == pytest.approx(reduces)
+    staged = step(textbook(8192, parallel=Parallel(tp=8, pp=2)), 1).communication_s
+    assert staged == pytest.approx(reduces + 4.5e-6 + 16384 / 450e9)
+
+
+def test_launches_and_gaps_by_hand():
+    row = CLASSES["hopper"]
+    assert step(textbook(8192), 1).overhead_s == pytest.approx(
+        (row.step_us + 80 * (row.layer_us + 2 * row.slot_us)) * 1e-6
+    )
+    alone = replace(textbook(8192), parallel=Parallel(), model=replace(model(*(GQA,) * 4), weights=experts(64, 8, 4)))
+    assert step(alone, 1).overhead_s == pytest.approx((row.step_us + 4 * (row.layer_us + row.expert_us)) * 1e-6)
 
 
 def test_unknown_weights_have_no_time():

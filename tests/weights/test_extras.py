@@ -9,6 +9,8 @@ from weights.test_parameters import LLAMA_8B
 from kvplan.arch.extras import adapters, with_draft
 from kvplan.arch.formats import FORMATS, KvFormat
 from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Options
+from kvplan.engines.extras import beside
 from kvplan.errors import UnknownName, UsageError
 
 BF16 = KvFormat(FORMATS["bf16"], FORMATS["bf16"])
@@ -85,6 +87,14 @@ def test_prediction_layers_use_the_model_s_tables():
     assert (
         model.weights.draft_bytes_on_rank(Parallel()) < model.weights.draft_total * 1.02
     )  # fp8, no embedding, no head
+
+
+def test_weights_given_by_hand_have_the_prediction_layers_and_no_draft_model():
+    drafted = Options(weights_per_gpu=1, speculative_tokens=1)
+    assert beside(bundled("deepseek-v3"), Parallel(), drafted) == ()
+    draft = bundled("qwen3-0.6b")
+    (term,) = beside(with_draft(bundled("qwen3-32b"), draft), Parallel(), drafted)
+    assert term.bytes.likely == draft.weights.bytes_on_rank(Parallel())
 
 
 def test_a_model_without_prediction_layers_has_no_draft():

@@ -75,6 +75,50 @@ def test_bitsandbytes_counts_its_scales_once_or_quantized():
     assert twice == 2 * SIXTEEN_BIT + MATRICES // 2 + MATRICES // 64
 
 
+ROWS = 32 * (2 * 4096 + 2 * 1024 + 2 * 14336 + 4096)
+"""Outputs of the seven matrices."""
+
+
+def test_eight_bits_have_a_scale_a_row():
+    assert quantized({"quant_method": "bitsandbytes", "load_in_8bit": True}) == 2 * SIXTEEN_BIT + MATRICES + 4 * ROWS
+    assert quantized({"quant_method": "eetq"}) == 2 * SIXTEEN_BIT + MATRICES + 2 * ROWS
+
+
+def test_gptq_s_exceptions_keep_their_own_bits():
+    """GPTQModel's dynamic: a module that an expression names has these bits and this group size instead, or is left alone."""
+    gptq = {"quant_method": "gptq", "bits": 4, "group_size": 128}
+    down, index = 32 * 4096 * 14336, 32 * 4 * (6 * 4096 + 14336)
+    rest = MATRICES - down
+    usual = 2 * SIXTEEN_BIT + rest // 2 + rest // 128 * 20 // 8 + index
+    both = {"+:.*down_proj.*": {"bits": 8, "group_size": 64}}
+    assert quantized({**gptq, "dynamic": both}) == usual + down + down // 64 * 24 // 8
+    assert quantized({**gptq, "dynamic": {".*down_proj.*": {"bits": 8}}}) == usual + down + down // 128 * 24 // 8
+    finer = {".*down_proj.*": {"group_size": 64}}
+    assert quantized({**gptq, "dynamic": finer}) == usual + down // 2 + down // 64 * 20 // 8
+
+
+@pytest.mark.parametrize(("kind", "group"), [("int4_weight_only", 128), ("Int4WeightOnlyConfig(group_size=64)", 64)])
+def test_torchao_s_four_bits_have_a_scale_and_a_zero_point_a_group(kind, group):
+    found = quantized({"quant_method": "torchao", "quant_type": kind})
+    assert found == 2 * SIXTEEN_BIT + MATRICES // 2 + MATRICES // group * 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("float8_weight_only", "fp8 per channel"),
+        ("int8_weight_only", "int8 per channel"),
+        ("uintx_weight_only", "bf16"),
+    ],
+)
+def test_torchao_s_other_types(kind, name):
+    block = {"quant_method": "torchao", "quant_type": kind, "modules_to_not_convert": ["down_proj"]}
+    assert formats(block)["up_proj"] == {name}
+    assert formats(block)["down_proj"] == {"bf16"}
+    missing = described({**LLAMA_8B, "quantization_config": block}).weights.missing
+    assert missing == (("format of the weights (torchao)",) if name == "bf16" else ())
+
+
 def test_ignore_lists_by_name_by_layer_and_by_expression():
     block = {
         "quant_method": "compressed-tensors",

@@ -183,6 +183,7 @@ def test_copies_on_amd_leave_room_that_nobody_can_have():
     mib = 1 << 20
     assert _on_amd("qwen3-30b-a3b", Parallel(), (0, 18, 0)) == 48 * (48 + 64 + 320) * mib
     assert gaps([Replaced(768 * mib, 816 * mib), Replaced(384 * mib, 448 * mib)]) == 320 * mib
+    assert gaps([Replaced(768 * mib, 816 * mib), Replaced(384 * mib, 767 * mib)]) == mib  # too little to be split off
     assert gaps([Replaced(768 * mib, 816 * mib)] * 2) == 0  # the second doesn't fit in what the first left
 
 
