@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kvplan.check.diff import DRIFT
 from kvplan.check.metrics import METRICS, STARTS
 from kvplan.errors import UnknownName, UsageError
+from kvplan.manifests import said
 from kvplan.manifests.tree import WorkingTree
+from kvplan.report import findings
 from kvplan.report.blocks import Block, Facts, Heading, Note, Table
 from kvplan.report.schema.check import CheckReport
 from kvplan.sources.files import CONFIG_NAMES
@@ -26,19 +27,12 @@ ENDINGS = {".txt": "table", ".json": "json", ".md": "markdown", ".xml": "junit",
 ONE_DOCUMENT = frozenset({"json", "junit", "sarif"})
 """Formats that nothing else may stand beside."""
 
-RULES: Mapping[str, str] = {
-    STARTS: "The engine starts, with room for one sequence of its context.",
-    **{metric.rule: metric.about for metric in METRICS.values()},
-    "unanswered": "Every deployment can be planned.",
-    DRIFT: "Every deployment is as its lock has it.",
-    "gpu-name": "The file names the GPU that is planned on.",
-    "gpu-count": "A container has the GPUs that its parallel sizes need.",
-    "bad-argument": "vLLM can read every argument.",
-    "unknown-flag": "Every flag is one of vLLM's.",
-    "unread-arguments": "No argument is hidden in a variable.",
-    "not-counted": "Every flag that takes memory is counted in the plan.",
-    "not-read": "Every serve command can be read.",
-}
+RULES: Mapping[str, str] = dict((
+    (STARTS, "The engine starts, with room for one sequence of its context."),
+    *((metric.rule, metric.about) for metric in METRICS.values()),
+    *findings.RULES.items(),
+    *said.RULES.items(),
+))  # fmt: skip
 """Every rule, with a sentence for it."""
 
 
@@ -92,7 +86,7 @@ def destinations(formats: tuple[str, ...], files: tuple[str, ...]) -> tuple[Outp
 
 def rendered(report: CheckReport, name: str, canvas: Canvas) -> str:
     """The report in a format, ending with a newline where it isn't empty."""
-    from kvplan.report import data, findings, github, junit, markdown, sarif, text
+    from kvplan.report import data, github, junit, markdown, sarif, text
     from kvplan.report.views import check
 
     match name:
@@ -147,9 +141,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 
 def in_repository(file: str) -> str:
     """A file's path from the root of the repository, which is what annotations and code scanning want."""
-    from kvplan.report.findings import relative
-
-    return relative(file, str(repository()), str(Path.cwd()))
+    return findings.relative(file, str(repository()), str(Path.cwd()))
 
 
 def repository() -> Path:

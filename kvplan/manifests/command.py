@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kvplan.manifests.said import Key, Level, Place, Placed, Remark
+from kvplan.manifests.said import Key, Level, Place, Placed, Remark, Rule
 from kvplan.manifests.words import Word
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Arguments:
         """Every flag, one by one."""
         return tuple(GivenFlag(name, value.text, value.place) for name, value in self.flags.items())
 
-    def remark(self, rule: str, text: str, place: Place, level: Level = "warn", *, about: str = "") -> None:
+    def remark(self, rule: Rule, text: str, place: Place, level: Level = "warn", *, about: str = "") -> None:
         """Note something once."""
         entry = Remark(rule, text, place, level, about)
         if entry not in self.remarks:
