@@ -54,9 +54,9 @@ PLANNED: Mapping[str, FlagMeaning] = {
     "model": FlagMeaning(("model",)),
     "revision": FlagMeaning(("revision",)),
     "max-model-len": FlagMeaning(("context",), length),
-    "hf-overrides": FlagMeaning(uncounted=_OWN_CONFIG, stretches=True),
-    "hf-config-path": FlagMeaning(uncounted=_OWN_CONFIG, stretches=True),
-    "rope-scaling": FlagMeaning(uncounted=_OWN_CONFIG, stretches=True),
+    "hf-overrides": FlagMeaning(uncounted=_OWN_CONFIG, overrides=True),
+    "hf-config-path": FlagMeaning(uncounted=_OWN_CONFIG, overrides=True),
+    "rope-scaling": FlagMeaning(uncounted=_OWN_CONFIG, overrides=True),
     "language-model-only": _flag("language_model_only", "language_model_only", switch),
     "limit-mm-per-prompt": FlagMeaning(
         ("flags", "limit_mm_per_prompt"), without_media, "no_media",

@@ -15,7 +15,7 @@ from kvplan.manifests import names, parse, releases, speculative, transfer
 from kvplan.manifests.arguments import read_arguments
 from kvplan.manifests.command import CantRead, Configured
 from kvplan.manifests.harmless import HARMLESS
-from kvplan.manifests.keys import ITSELF
+from kvplan.manifests.keys import DRAFTING
 from kvplan.manifests.meaning import layer_of
 from kvplan.manifests.meanings import MEANINGS, PLANNED
 from kvplan.manifests.said import Place
@@ -74,7 +74,7 @@ def test_as_vllm_reads_them(fact: dict[str, Any]):
     if spec is not None:
         said["flags.num_speculative_tokens"] = spec["num_speculative_tokens"]
         if spec.get("method") == "mtp":
-            said[f"flags.{ITSELF}"] = "true"
+            said[DRAFTING] = "itself"
     found = in_plain_values(layer)
     if said.pop("parallel.ep", None):
         assert found.pop("parallel.ep") == -1  # over every rank
@@ -242,7 +242,7 @@ def test_what_is_said_of_the_checkpoint_is_kept_to_be_held_against_it():
 )
 def test_tokens_that_are_guessed_from_the_text_are_drafted_too(words: tuple[str, ...], tokens: int):
     layer, warned, errors = read("m", *words)
-    assert (layer["flags.num_speculative_tokens"], layer["flags.guessed"]) == (tokens, "true")
+    assert (layer["flags.num_speculative_tokens"], layer["drafting"]) == (tokens, "guessed")
     assert (warned, errors) == ([], [])
 
 
