@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from kvplan.check.formats import FORMATS, destinations
 from kvplan.cli import options as o
 from kvplan.cli.command import MODULES, Answer, Command
 from kvplan.cli.option import Argument, Option, Values, switch, words
@@ -33,14 +34,16 @@ GPU = o.GPU._replace(help="accelerator, h100, or auto for this machine's", metav
 LOCK = Option("lock", "one lock for everything, instead of one beside each budget", str, "FILE", completes="files")
 UPDATE = Option("update", "write the lock: every number, as it is now", switch, settable=False)
 BASE = Option("base", "compare with this git revision instead of the lock: origin/main", str, "REF")
-FAIL_ON = Option("fail_on", "what makes exit code 1: error, or warn as well", fail_on, "LEVEL", "error")
+FAIL_ON = Option(
+    "fail_on", "what makes exit code 1: error, or warn as well", fail_on, "LEVEL", "error", choices=("error", "warn"),
+)  # fmt: skip
 EXIT_ZERO = Option("exit_zero", "exit 0 although limits are broken; without an answer it is still 2 or 3", switch)
 ALLOW_NOTHING = Option(
     "allow_nothing", "exit 0 when no FILE has anything to check: for hooks that pass whatever changed", switch
 )
 SCHEMA = Option("schema", "print the JSON Schema of a budget file", switch, settable=False)
 FORMAT = Option(
-    "format", "table, json, markdown, github, junit, sarif; several with commas", words, "F,F", "table",
+    "format", f"{', '.join(FORMATS)}; several with commas", words, "F,F", "table", choices=FORMATS,
 )  # fmt: skip
 OUTPUT = Option(
     "output", "write there, in the format of its ending (.json .md .xml .sarif .txt) or FORMAT=FILE; - is stdout; may be repeated",
@@ -63,7 +66,7 @@ def run(values: Values) -> Answer:
     from kvplan.cli.files import write_all
     from kvplan.manifests.tree import WorkingTree
 
-    where = outputs.destinations(_formats(values), values.all(OUTPUT))
+    where = destinations(_formats(values), values.all(OUTPUT))
     asked = Asked(values.get(GPU), values.get(o.ENGINE), end(values))
     whatever, locked, debug = values.on(ALLOW_NOTHING), values.get(LOCK), values.on(o.DEBUG)
     wanted = Run(values.arguments, asked, locked, values.on(UPDATE), values.get(BASE), whatever, debug)
