@@ -12,6 +12,7 @@ from kvplan.check.flags import ADAPTERS, OF_ADAPTERS, RESIDENT, read_flag, takes
 from kvplan.check.messages import fault
 from kvplan.check.metrics import METRICS
 from kvplan.engines.base import Options
+from kvplan.engines.registry import Spec
 from kvplan.errors import KvplanError, UnknownName
 from kvplan.manifests.keys import (
     CONNECTORS,
@@ -132,7 +133,7 @@ def _release(engine: str) -> Version:
     """The release that is asked for; the newest where it can't be read, which is complained about elsewhere."""
     from kvplan.engines.vllm.tables.versions import NEWEST, parse
 
-    written = engine.partition("@")[2]
+    written = Spec.parse(engine).version
     try:
         return parse(written) if written else NEWEST
     except UnknownName:

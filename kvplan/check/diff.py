@@ -78,8 +78,7 @@ _MANAGING = (f"flags.{CONNECTORS}", f"flags.{EVENTS}")
 
 def _place(key: str, deployment: Deployment) -> At | None:
     """The line that says an input; None for one that nobody wrote."""
-    engine = deployment.question.engine.partition("@")[0]
-    names = [f"flags.{flag}" for flag, known in own_flags(engine).items() if known.option == key]
+    names = [f"flags.{flag}" for flag, known in own_flags(deployment.question.engine).items() if known.option == key]
     elsewhere = {
         "engine version": ["engine"],
         "revision": ["revision", "model"],

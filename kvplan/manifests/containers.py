@@ -248,4 +248,7 @@ def _read(container: Container, words: list[Word], *, positional: bool) -> Serve
     around.check(container, found, layer)
     said = {**around.layer(container, found), **layer}
     unknown = container.release is None and elsewhere(container.image or "")
-    return Served((Command(container.name, container.place, said, tuple(found.remarks), found.given, unknown),))
+    command = Command(
+        container.name, container.place, said, tuple(found.remarks), found.given, unknown, container.version
+    )
+    return Served((command,))

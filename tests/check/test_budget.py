@@ -90,6 +90,16 @@ def test_everything_a_deployment_can_say(folder: Path):
     assert found.places["parallel.tp"] == Place("b.yaml", 9)
 
 
+@pytest.mark.parametrize("engine", ["vllm@0.9.1", " vLLM @ 0.9.1 "])
+def test_an_engine_however_it_is_spaced(folder: Path, engine: str):
+    """vLLM before 0.20 turns the hybrid manager off where KV events are published, and 0.33 doesn't."""
+    found = only(f"""\
+        kvplan-budget: 1
+        deployments: {{a: {{model: m, gpu: h100, engine: "{engine}", flags: {{kv_events: true}}}}}}
+    """)
+    assert found.question.options.hybrid_manager is False
+
+
 def test_a_limit_may_be_given_several_times(folder: Path):
     found = only("""\
         kvplan-budget: 1
