@@ -319,6 +319,12 @@ def test_no_graphs_by_other_words():
     assert read("m", "--compilation-config", '{"cudagraph_mode": "NONE"}')[0]["flags.enforce_eager"] == "true"
 
 
+@pytest.mark.parametrize("limits", ["2", "[]", '"image"', "true", "1e999"])
+def test_limits_that_are_no_object_are_refused(limits: str):
+    layer, warned, errors = read("m", "--limit-mm-per-prompt", limits)
+    assert (layer, warned, errors) == ({"model": "m"}, [], ["bad-argument"])
+
+
 def test_hidden_values_are_not_guessed():
     hidden = Word("$LEN", 2, "$LEN")
     nothing = lambda _: None  # noqa: E731
