@@ -77,6 +77,17 @@ def test_versions_as_vllm_prints_them(spec, version, verified):
     assert (found.engine.version, found.verified, found.note is None) == (version, verified, verified)
 
 
+@pytest.mark.parametrize(
+    ("written", "spec"),
+    [
+        ("vllm", ("vllm", None)), ("vllm@0.19", ("vllm", "0.19")), (" vLLM @ 0.11.1RC1 ", ("vllm", "0.11.1rc1")),
+        ("vllm@", ("vllm", "")), ("vllm@0.19.0@3", ("vllm", "0.19.0@3")), ("", ("", None)),
+    ],
+)  # fmt: skip
+def test_an_engine_taken_apart(written, spec):
+    assert registry.Spec.parse(written) == spec
+
+
 @pytest.mark.parametrize(("spec", "near"), [("vlm", "vllm"), ("idael", "ideal")])
 def test_a_misspelt_engine_names_the_nearest(spec, near):
     with pytest.raises(UnknownName) as caught:
