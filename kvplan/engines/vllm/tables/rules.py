@@ -20,6 +20,7 @@ class Batches:
 CacheWindow = Literal["stated", "unless interleaved", "all listed"]
 TokenLine = Literal["blocks", "smallest_group", "concurrency"]
 Overlap = Literal["never", "dense", "always"]
+Stride = Literal["tuples", "slots", "overlaid"]
 Sampler = Literal["sorted in PyTorch", "sorted in Triton"]
 SecondSampler = Literal["copied to fp32", "as they are", "second runner"]
 Others = Literal["none", "dense", "all"]
@@ -112,7 +113,10 @@ class Rules:
     unbalanced: float = 0.0
     """Groups take the larger kind's number of layers when it is below this many times the smaller kind's."""
     tuples: bool = True
-    """Whether packed pages lie in equal tuples of layers."""
+    """Whether packed pages are grouped in equal tuples of layers, and the longest request is checked in whole ones."""
+    stride: Stride = "tuples"
+    """What one block of those has room for: as many tuples as any group has, or of each page size as many as any, or
+    the largest group."""
     stages_settle: bool = False
     """Whether each pipeline stage settles blocks by its own layers."""
     latent_blocks: tuple[tuple[int, int], ...] = ()
