@@ -21,6 +21,7 @@ CacheWindow = Literal["stated", "unless interleaved", "all listed"]
 TokenLine = Literal["blocks", "smallest_group", "concurrency"]
 Overlap = Literal["never", "dense", "always"]
 Stride = Literal["tuples", "slots", "overlaid"]
+Drafting = Literal["mtp", "eagle", "eagle3", "dflash", "model", "at once", "guessed"]
 Sampler = Literal["sorted in PyTorch", "sorted in Triton"]
 SecondSampler = Literal["copied to fp32", "as they are", "second runner"]
 Others = Literal["none", "dense", "all"]
@@ -71,6 +72,10 @@ class Rules:
     """Which of the other classes it serves too."""
     second_not_amd: frozenset[str] = frozenset()
     """Classes that it doesn't serve on AMD."""
+    second_drafts: frozenset[Drafting] = frozenset({"mtp", "eagle", "eagle3"})
+    """Ways of drafting that it has: of guesses, that by n-grams. With others the first runner serves."""
+    second_staged: bool = False
+    """Whether it drafts by EAGLE-3 beside pipeline stages."""
     second_logits: SecondSampler = "copied to fp32"
     """What its profile makes of logits."""
     second_encodes: bool = False
