@@ -13,6 +13,7 @@ from math import ceil
 from kvplan.arch.model import Model
 from kvplan.engines.base import Budget, Options, Range, Term
 from kvplan.engines.vllm.memory import runner
+from kvplan.engines.vllm.memory.buffers import with_buffers
 from kvplan.engines.vllm.memory.overhead import activation, runtime
 from kvplan.engines.vllm.memory.weights import weights
 from kvplan.engines.vllm.settings import Settings
@@ -36,6 +37,8 @@ def budget(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Op
         GIVEN if options.utilization is not None else "gpu_memory_utilization's default: vLLM config/cache.py",
     )
     held = weights(model, gpu, settings.parallel, options, rules.version)
+    if options.weights_per_gpu is None:
+        held = with_buffers(held, model, settings, rules)
     peak, rest = _overhead(model, gpu, settings, rules, options)
     left = Range(
         usable.bytes.low - held.bytes.high - peak.bytes.high - rest.bytes.high,

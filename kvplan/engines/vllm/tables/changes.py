@@ -129,6 +129,8 @@ CHANGES: tuple[Change, ...] = (
            "v1/core/kv_cache_utils.py, platforms/interface.py", (("first_page", False), ("latent_state_block", 128))),
     Change((0, 27, 0), "groups of packed pages lie over each other in a block, windows as large as they are",
            "v1/core/kv_cache_utils.py _get_packed_kv_cache_layout, _get_kv_cache_groups_uniform_groups", (("stride", "overlaid"),)),
+    Change((0, 27, 0), "DeepSeek-V4 keeps streams of hidden states only for a draft", "models/deepseek_v4/nvidia/model.py _mtp_hidden_buffer",
+           (("streams_kept", False),)),
     Change((0, 27, 0), "image tokens that see each other both ways are no reason for anything where text alone is served",
            "config/model.py _supports_multimodal_for_mm_prefix", (("prefix_cleared", True),)),
     Change((0, 27, 0), "what the allocator holds of a step counts as taken, and the step's peak once more", "utils/mem_utils.py memory_profiling",

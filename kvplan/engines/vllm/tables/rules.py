@@ -60,6 +60,8 @@ class Rules:
     """Whether what the allocator holds of that copy counts as taken beside it."""
     gelu_rooms: bool = False
     """Whether FlashInfer's kernels for NVFP4 experts have GELU, so that vLLM's own, which copies more, is no longer the first."""
+    streams_kept: bool = True
+    """Whether DeepSeek-V4 keeps streams of hidden states for a draft that nobody asked for."""
     items_expanded: Expanded = "not"
     """What the start-up profile blows each image's or video's embeddings up to."""
 
