@@ -344,7 +344,7 @@ def test_groups_hold_every_layer_once_and_a_block_holds_any_group(full, windows,
     specs += [Spec("state", 1, 3000, 4096, held=1)] * states
     made = layout([Cached(spec) for spec in specs], rules(parse(version)), hybrid_manager=True, packed=False)
     assert sum(len(group.layers) for group in made.groups) == len(specs)
-    assert made.bytes_per_block(0) == max(group.page(0) for group in made.groups)
+    assert made.bytes_per_block(0) == max(sum(layer.spec.page for layer in group.layers) for group in made.groups)
     assert made.bytes_per_block(0) * len(made.groups) >= len(specs) * 4096
     assert made.blocks(Demand(8192, 4096)) >= made.blocks(Demand(4096, 4096))
 

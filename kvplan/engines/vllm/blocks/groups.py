@@ -47,10 +47,6 @@ class Group:
         """Blocks that the longest request may hold in this group."""
         return max(spec.pages(demand) for spec in self.specs)
 
-    def page(self, stage: int) -> int:
-        """Bytes of one block of this group on a stage."""
-        return sum(layer.spec.page for layer in self.layers if layer.stage == stage)
-
 
 @dataclass(frozen=True, slots=True)
 class Layout:
