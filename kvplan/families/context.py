@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
 from kvplan.arch.model import Context, Rope
 from kvplan.families.fields import LARGEST, Fields
+from kvplan.families.scalings import Scaling, scalings
 
 STATED = ("model_max_length", "max_sequence_length")
 """A model's own word on its length, which some state beside a smaller or absent table size (Command-R, Kimi-Linear)."""
@@ -84,15 +84,10 @@ def _is_sentinel(value: object) -> bool:
 
 def _ropes(fields: Fields) -> tuple[Rope, ...]:
     """Every scaling the config states: one, or one for each type of layer."""
-    found = fields.shared("rope_scaling", "rope_parameters")
-    if found is None or not isinstance(found[1], Mapping):
-        return ()
-    plain = "rope_type" in found[1] or "type" in found[1]
-    nested = [] if plain else [value for value in found[1].values() if isinstance(value, Mapping) and value]
-    return tuple(dict.fromkeys(_rope(rope) for rope in nested or [found[1]]))
+    return tuple(dict.fromkeys(map(_rope, scalings(fields).values())))
 
 
-def _rope(rope: Mapping[str, Any]) -> Rope:
+def _rope(rope: Scaling) -> Rope:
     kind, factor = rope.get("rope_type", rope.get("type")), rope.get("factor")
     number = isinstance(factor, int | float) and not isinstance(factor, bool) and isfinite(factor) and factor > 0
     readable, original = number or factor is None, rope.get(ORIGINAL)

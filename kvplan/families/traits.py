@@ -10,6 +10,7 @@ from kvplan.families import numbers
 from kvplan.families.counts import DRAFT_COUNTS, draft_count
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
+from kvplan.families.scalings import Scaling, of_object, scalings
 from kvplan.families.weights import rope
 
 EMBEDDER = "gemma3_text"
@@ -93,19 +94,20 @@ def _unlisted(fields: Fields) -> bool:
     return kind in LISTS and node.get(LISTS[kind]) is None
 
 
-def _scalings(fields: Fields) -> list[Mapping[str, Any]]:
-    """What is stated of rotary positions: once, or for each type of layer."""
-    found = fields.shared("rope_scaling", "rope_parameters")
-    if found is None or not isinstance(found[1], Mapping):
-        return []
-    return [each for each in (found[1], *found[1].values()) if isinstance(each, Mapping)]
+def _scalings(fields: Fields) -> list[Scaling]:
+    """What is stated of rotary positions in any object of the config: vLLM looks at the types of all of them.
+
+    Source: vLLM 0.33 transformers_utils/config.py get_config, which calls patch_rope_parameters for each.
+    """
+    outer = (scaling for node in fields.parents for scaling in of_object(node).values())
+    return [*scalings(fields).values(), *outer]
 
 
 ONE_TYPE = frozenset({("su", "longrope"), ("mrope", "default")})
 """Pairs of an old name and a new one that are one type. Source: vLLM 0.33 transformers_utils/config.py patch_legacy_rope_type."""
 
 
-def _typed_twice(scaling: Mapping[str, Any]) -> bool:
+def _typed_twice(scaling: Scaling) -> bool:
     if not {"type", "rope_type"} <= scaling.keys():
         return False
     old, new = scaling["type"], scaling["rope_type"]

@@ -6,14 +6,15 @@ with the same rotation share one. Source: vLLM 0.33 layers/rotary_embedding.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from kvplan.arch.layers import Attention, Compressed, Latent, Layer
 from kvplan.arch.storage import FP32, Storage
 from kvplan.arch.weights import Block, Weight
 from kvplan.families.fields import LARGEST, Fields
+from kvplan.families.scalings import EVERY_LAYER, Scaling, scalings
 
 NAME = "rotary_emb.cos_sin_cache"
 POSITIONS_PER_TOKEN = 4
@@ -91,21 +92,17 @@ def _heads(layers: tuple[Layer, ...]) -> Iterable[tuple[int, bool]]:
     return found
 
 
-def _scaling(fields: Fields, local: bool) -> Mapping[str, Any]:  # noqa: FBT001 - which layers, not what to do
-    """rope_parameters or rope_scaling, those of window or of full layers where they differ."""
-    for name in ("rope_parameters", "rope_scaling"):
-        value = fields.node.get(name)
-        if isinstance(value, Mapping):
-            own = value.get("sliding_attention" if local else "full_attention")
-            return own if isinstance(own, Mapping) else value
-    return {}
+def _scaling(fields: Fields, local: bool) -> Scaling:  # noqa: FBT001 - which layers, not what to do
+    """The scaling of all layers, or of window or of full layers where they differ."""
+    found = scalings(fields)
+    return found.get("sliding_attention" if local else "full_attention", found.get(EVERY_LAYER, {}))
 
 
-def _kind(scaling: Mapping[str, Any]) -> str:
+def _kind(scaling: Scaling) -> str:
     return str(scaling.get("rope_type") or scaling.get("type") or "default")
 
 
-def _rows(fields: Fields, scaling: Mapping[str, Any], length: int, local: bool) -> int:  # noqa: FBT001
+def _rows(fields: Fields, scaling: Scaling, length: int, local: bool) -> int:  # noqa: FBT001
     kind, factor, original = _kind(scaling), scaling.get("factor"), scaling.get("original_max_position_embeddings")
     if fields.model_type in OUTRUN and scaling.get("mrope_section"):
         return length * POSITIONS_PER_TOKEN
@@ -126,7 +123,7 @@ def _sound(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < LARGEST
 
 
-def _columns(fields: Fields, scaling: Mapping[str, Any], head: int) -> int:
+def _columns(fields: Fields, scaling: Scaling, head: int) -> int:
     if head < 0:
         return -head
     stated = fields.find("rotary_dim", "qk_rope_head_dim")
