@@ -63,3 +63,28 @@ def test_scalings_of_types_of_layers_are_each_kept():
     found = model(rope_parameters={"full_attention": YARN, "sliding_attention": DEFAULT})
     assert [rope.kind for rope in found.context.ropes] == ["yarn", "default"]
     assert found.context.ropes[0] == Rope("yarn", 4.0, 32_768, tuple(sorted(YARN)))
+
+
+LARGE4 = {
+    "model_type": "mistral_large4_text", "num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 2,
+    "num_key_value_heads": 2, "intermediate_size": 128, "moe_intermediate_size": 32, "n_routed_experts": 4,
+    "num_experts_per_tok": 2, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "qk_head_dim": 16, "v_head_dim": 16,
+    "index_head_dim": 8, "index_n_heads": 2, "vocab_size": 100,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ({}, [24, 24, 24, 16]),  # a latent of 16 and a rotary key of 8; every 4th layer has the latent alone
+        ({"no_rope_layer_interval": 2}, [24, 16, 24, 16]),
+        ({"no_rope_layers": [0, 1, 1, 0]}, [16, 24, 24, 16]),
+    ],
+)
+def test_weights_and_cache_rotate_the_same_layers(stated: dict[str, Any], expected: list[int]):
+    """Source: transformers 5.23 models/mistral_large4/configuration_mistral_large4.py, whose interval is 4 where none is stated."""
+    found = read({**LARGE4, **stated}, Origin("test", "test"))
+    assert found.weights is not None
+    joined = [weight.shape[0] for layer in found.weights.layers for weight in layer if "kv_a_proj" in weight.name]
+    assert joined == expected
+    assert [16 + layer.caches[0].rope_dim for layer in found.layers] == expected
