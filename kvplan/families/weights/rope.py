@@ -35,7 +35,7 @@ TWO_BASES = frozenset(("gemma3_text", "gemma3n_text", "gemma4_text", "gemma4_uni
 
 WITHOUT = frozenset((
     "gpt2", "gpt-sw3", "gpt_neo", "openai-gpt", "opt", "bloom", "mpt", "t5", "mt5", "bart", "mbart", "whisper",
-    "jamba", "nemotron_h", "mamba", "mamba2", "falcon_mamba", "kimi_linear", "minimax_text_01_none", "biogpt", "xglm",
+    "jamba", "nemotron_h", "mamba", "mamba2", "falcon_mamba", "kimi_linear", "biogpt", "xglm",
 ))  # fmt: skip
 """Types that learn positions, bias scores by distance, or have none."""
 
