@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvplan.arch.formats import ALIASES, FORMATS, Format
+from kvplan.arch.formats import Format, find_format
 from kvplan.arch.layers import FP32, Recurrent, StateTensor
 from kvplan.errors import BadField, MissingField, Unsupported
 from kvplan.families.attention import Heads, head_dim, query_heads, width
@@ -34,9 +34,9 @@ def state_format(fields: Fields) -> Format | None:
             return None
         fields.note_default("mamba_ssm_cache_dtype", default)
         stated = default
-    if stated in ("auto", "float"):
-        return None if stated == "auto" else FP32
-    found = FORMATS.get(ALIASES.get(stated.removeprefix("torch."), stated))
+    if stated == "auto":
+        return None
+    found = find_format(stated)
     if found is None:
         raise Unsupported(f"{fields.path}mamba_ssm_dtype {stated!r} is not a known number format")
     return found

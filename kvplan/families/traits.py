@@ -11,6 +11,7 @@ from kvplan.families.counts import DRAFT_COUNTS, draft_count
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
 from kvplan.families.scalings import Scaling, of_object, scalings
+from kvplan.families.spellings import SERVED_BLOCKS
 from kvplan.families.weights import rope
 
 EMBEDDER = "gemma3_text"
@@ -132,7 +133,7 @@ def _is_unknown(fields: Fields) -> bool:
 
 
 def _quantization(fields: Fields) -> Mapping[str, Any]:
-    found = fields.shared("quantization_config", "compression_config")
+    found = fields.shared(*SERVED_BLOCKS)
     return found[1] if found is not None and isinstance(found[1], Mapping) else {}
 
 
