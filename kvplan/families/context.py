@@ -8,17 +8,7 @@ from typing import Any
 from kvplan.arch.model import Context, Rope
 from kvplan.families.fields import LARGEST, Fields
 from kvplan.families.scalings import Scaling, scalings
-
-STATED = ("model_max_length", "max_sequence_length")
-"""A model's own word on its length, which some state beside a smaller or absent table size (Command-R, Kimi-Linear)."""
-
-TABLES = (
-    "max_position_embeddings", "n_positions", "max_seq_len", "max_context_length", "max_target_positions", "seq_length",
-    "context_length", "n_ctx", "max_seq_length", "max_decoder_position_embeddings", "seq_len",
-)  # fmt: skip
-"""Sizes of the position table, in the order they are believed."""
-
-ORIGINAL = "original_max_position_embeddings"
+from kvplan.families.spellings import ORIGINAL, STATED, TABLES
 
 SCALED_BY_ORIGINAL = ("yarn", "deepseek_yarn")
 """Rope types whose reach is original_max_position_embeddings x factor."""

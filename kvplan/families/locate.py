@@ -7,17 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from kvplan.errors import MissingField, Unsupported
-from kvplan.families.attention import HEADS, WIDTH
 from kvplan.families.defaults import class_defaults, is_encoder, of_architecture
 from kvplan.families.fields import Fields, Ledger, class_names
+from kvplan.families.spellings import HEADS, LAYERS, WIDTH
 from kvplan.text import any_of
 
 NESTED = ("text_config", "llm_config", "language_config", "llm_cfg", "thinker_config", "language_model", "decoder")
 """Keys that hold the language model of a multimodal config, in the order they are tried."""
 
 LAYER_COUNTS = (
-    "num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers", "decoder_layers",
-    "num_decoder_layers", "layers_block_type", "block_configs", "hybrid_override_pattern", "ssm_cfg",
+    *LAYERS, "decoder_layers", "num_decoder_layers", "layers_block_type", "block_configs", "hybrid_override_pattern", "ssm_cfg",
 )  # fmt: skip
 """Fields that say how many layers there are: a config without any of them is not the one that counts."""
 

@@ -88,3 +88,20 @@ def test_weights_and_cache_rotate_the_same_layers(stated: dict[str, Any], expect
     joined = [weight.shape[0] for layer in found.weights.layers for weight in layer if "kv_a_proj" in weight.name]
     assert joined == expected
     assert [16 + layer.caches[0].rope_dim for layer in found.layers] == expected
+
+
+@pytest.mark.parametrize(
+    ("model_type", "stated", "expected"),
+    [
+        ("qwen2", {"max_seq_len": 512}, 32_768),  # the class doesn't read it: its own default
+        ("qwen2", {"max_seq_len": 512, "max_position_embeddings": 1024}, 1024),
+        ("codegen", {"n_positions": 512, "n_ctx": 256}, 512),
+        ("unheard_of", {"max_seq_length": 512}, 512),  # its class may read anything
+        ("unheard_of", {"max_position_embeddings": 512, "model_max_length": 1024}, 512),
+    ],
+)
+def test_rows_by_the_names_that_a_class_reads(model_type: str, stated: dict[str, int], expected: int):
+    """Source: vLLM 0.33 models, getattr(config, "max_position_embeddings", 8192) of the class that transformers 5.23 builds."""
+    silent = {name: value for name, value in QWEN2.items() if name != "max_position_embeddings"}
+    config = {**silent, "model_type": model_type, **stated}
+    assert rows(read(config, Origin("test", "test"))) == [expected]

@@ -15,6 +15,7 @@ from kvplan.arch.storage import FP32, Storage
 from kvplan.arch.weights import Block, Weight
 from kvplan.families.fields import LARGEST, Fields
 from kvplan.families.scalings import EVERY_LAYER, Scaling, scalings
+from kvplan.families.spellings import ORIGINAL, STATED, TABLES
 
 NAME = "rotary_emb.cos_sin_cache"
 POSITIONS_PER_TOKEN = 4
@@ -50,10 +51,8 @@ def tables(fields: Fields, layers: tuple[Layer, ...], dtype: Storage) -> Block:
     if fields.model_type == "granitemoehybrid" and (kind is None or kind[1] != "rope"):
         return ()
     longer = fields.find("model_max_length") if fields.model_type in ("cohere", "cohere2") else None
-    stated = longer or fields.find(
-        "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "model_max_length"
-    )
-    length = stated[1] if stated is not None else fields.defaults.value("max_position_embeddings")
+    stated = longer or fields.find(TABLES[0], *filter(fields.defaults.reads, (*TABLES[1:], *STATED)))
+    length = stated[1] if stated is not None else fields.defaults.value(TABLES[0])
     if not _sound(length):
         return ()
     if fields.model_type == "gpt_bigcode":
@@ -103,7 +102,7 @@ def _kind(scaling: Scaling) -> str:
 
 
 def _rows(fields: Fields, scaling: Scaling, length: int, local: bool) -> int:  # noqa: FBT001
-    kind, factor, original = _kind(scaling), scaling.get("factor"), scaling.get("original_max_position_embeddings")
+    kind, factor, original = _kind(scaling), scaling.get("factor"), scaling.get(ORIGINAL)
     if fields.model_type in OUTRUN and scaling.get("mrope_section"):
         return length * POSITIONS_PER_TOKEN
     if local and (fields.model_type in TWO_BASES or fields.has("rope_local_base_freq")):
@@ -113,7 +112,7 @@ def _rows(fields: Fields, scaling: Scaling, length: int, local: bool) -> int:  #
     if kind == "linear" and _sound(factor):
         return int(length * factor)
     if kind in ("longrope", "su"):
-        stated = original or fields.node.get("original_max_position_embeddings")
+        stated = original or fields.node.get(ORIGINAL)
         return length + (int(stated) if _sound(stated) else 0)
     return length
 
