@@ -12,7 +12,7 @@ from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
 from kvplan.families.scalings import Scaling, of_object, scalings
 from kvplan.families.spellings import SERVED_BLOCKS
-from kvplan.families.weights import rope
+from kvplan.families.weights.rotary_rules import rule_of
 
 EMBEDDER = "gemma3_text"
 """The type whose use_bidirectional_attention is about all tokens where the model is no part of another (PaliGemma)."""
@@ -40,7 +40,7 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (known.NO_ROPE_TYPE, any(each.get("rope_type", each.get("type", "")) is None for each in _scalings(fields))),
         (known.OTHER_STATE, _sized_apart(fields)),
         (known.UNLISTED, _unlisted(fields)),
-        (known.UNROTATED, fields.model_type in rope.WITHOUT),
+        (known.UNROTATED, not rule_of(fields.model_type).rotates),
         (known.OTHER_ACTIVATION, _other_activation(fields)),
         (known.OWN_CODE, _brings_code(fields)),
         (known.UNKNOWN_TYPE, _is_unknown(fields)),

@@ -105,3 +105,10 @@ def test_rows_by_the_names_that_a_class_reads(model_type: str, stated: dict[str,
     silent = {name: value for name, value in QWEN2.items() if name != "max_position_embeddings"}
     config = {**silent, "model_type": model_type, **stated}
     assert rows(read(config, Origin("test", "test"))) == [expected]
+
+
+@pytest.mark.parametrize("model_type", ["cohere", "cohere2", "cohere2_moe"])
+def test_command_r_s_own_word_on_its_length_is_the_tables(model_type: str):
+    """Source: vLLM 0.33 models/commandr.py and cohere2_moe.py, model_max_length or max_position_embeddings."""
+    found = read({**QWEN2, "model_type": model_type, "model_max_length": 65_536}, Origin("test", "test"))
+    assert set(rows(found)) == {65_536}

@@ -16,54 +16,45 @@ from kvplan.arch.weights import Block, Weight
 from kvplan.families.fields import LARGEST, Fields
 from kvplan.families.scalings import EVERY_LAYER, Scaling, scalings
 from kvplan.families.spellings import ORIGINAL, STATED, TABLES
+from kvplan.families.weights.rotary_rules import RotaryRule, rule_of
 
 NAME = "rotary_emb.cos_sin_cache"
 POSITIONS_PER_TOKEN = 4
 """Rows per position of models whose positions follow a video's clock (mrope), where they may outrun the tokens."""
 
-OUTRUN = frozenset((
-    "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_5_omni_text", "glm4v", "glm4v_text", "glm4v_moe_text",
-    "qwen3_asr_text", "qwen3_omni_moe_text", "keye", "paddleocr_vl", "ernie4_5_vl_moe_text",
-))  # fmt: skip
-PRECISE = frozenset(("gpt_oss", "deepseek_v4"))
-"""Types whose tables stay in fp32."""
-
 OWN_BASE = ("rope_local_base_freq", "swa_rope_theta", "compress_rope_theta")
 """Fields that give window layers a base of their own."""
-
-TWO_BASES = frozenset(("gemma3_text", "gemma3n_text", "gemma4_text", "gemma4_unified_text", "modernbert-decoder"))
-"""Types whose window layers rotate with a base of their own, by their class's defaults."""
-
-WITHOUT = frozenset((
-    "gpt2", "gpt-sw3", "gpt_neo", "openai-gpt", "opt", "bloom", "mpt", "t5", "mt5", "bart", "mbart", "whisper",
-    "jamba", "nemotron_h", "mamba", "mamba2", "falcon_mamba", "kimi_linear", "biogpt", "xglm",
-))  # fmt: skip
-"""Types that learn positions, bias scores by distance, or have none."""
 
 
 def tables(fields: Fields, layers: tuple[Layer, ...], dtype: Storage) -> Block:
     """The tables of a model; empty when it rotates nothing or states no length."""
-    if fields.model_type in WITHOUT or fields.find("alibi") == ("alibi", True):
+    rule = rule_of(fields.model_type)
+    if not rule.rotates or fields.find("alibi") == ("alibi", True):
         return ()
     kind = fields.find("position_embedding_type")
+    if rule.if_stated and (kind is None or kind[1] != "rope"):
+        return ()
     if kind is not None and kind[1] == "nope":
         return ()
-    if fields.model_type == "granitemoehybrid" and (kind is None or kind[1] != "rope"):
-        return ()
-    longer = fields.find("model_max_length") if fields.model_type in ("cohere", "cohere2") else None
-    stated = longer or fields.find(TABLES[0], *filter(fields.defaults.reads, (*TABLES[1:], *STATED)))
-    length = stated[1] if stated is not None else fields.defaults.value(TABLES[0])
+    length = _length(fields, rule)
     if not _sound(length):
         return ()
-    if fields.model_type == "gpt_bigcode":
+    if rule.mask:
         return (Weight("causal_mask", (int(length), int(length)), "norm", Storage("bool", 8)),)
     found: dict[tuple[object, ...], Weight] = {}
     for head, local in _heads(layers):
         scaling = _scaling(fields, local)
-        shape = (_rows(fields, scaling, int(length), local), _columns(fields, scaling, head))
-        apart = local and (fields.model_type in TWO_BASES or fields.has(*OWN_BASE))
-        found[shape, apart] = Weight(NAME, shape, "norm", _stored(fields, dtype))
+        shape = (_rows(fields, rule, scaling, int(length), local), _columns(fields, scaling, head))
+        apart = local and (rule.two_bases or fields.has(*OWN_BASE))
+        found[shape, apart] = Weight(NAME, shape, "norm", FP32 if rule.precise else dtype)
     return (*found.values(), *_of_indexers(fields, layers, found.values()))
+
+
+def _length(fields: Fields, rule: RotaryRule) -> object:
+    """What the config states as the number of positions, else its class."""
+    names = TABLES[0], *filter(fields.defaults.reads, (*TABLES[1:], *STATED))
+    stated = fields.find(*STATED[:1], *names) if rule.own_word else fields.find(*names)
+    return stated[1] if stated is not None else fields.defaults.value(TABLES[0])
 
 
 def _of_indexers(fields: Fields, layers: tuple[Layer, ...], main: Iterable[Weight]) -> Block:
@@ -101,11 +92,11 @@ def _kind(scaling: Scaling) -> str:
     return str(scaling.get("rope_type") or scaling.get("type") or "default")
 
 
-def _rows(fields: Fields, scaling: Scaling, length: int, local: bool) -> int:  # noqa: FBT001
+def _rows(fields: Fields, rule: RotaryRule, scaling: Scaling, length: int, local: bool) -> int:  # noqa: FBT001
     kind, factor, original = _kind(scaling), scaling.get("factor"), scaling.get(ORIGINAL)
-    if fields.model_type in OUTRUN and scaling.get("mrope_section"):
+    if rule.outruns and scaling.get("mrope_section"):
         return length * POSITIONS_PER_TOKEN
-    if local and (fields.model_type in TWO_BASES or fields.has("rope_local_base_freq")):
+    if local and (rule.two_bases or fields.has("rope_local_base_freq")):
         return length
     if kind == "yarn" and _sound(factor) and _sound(original):
         return int(original * factor)
@@ -135,7 +126,3 @@ def _columns(fields: Fields, scaling: Scaling, head: int) -> int:
         found = fields.find("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_percent")
         share = found[1] if found is not None else fields.defaults.value("partial_rotary_factor")
     return int(head * share) if _sound(share) and share <= 1 else head
-
-
-def _stored(fields: Fields, dtype: Storage) -> Storage:
-    return FP32 if fields.model_type in PRECISE else dtype
