@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import isqrt
 
 from kvplan.families.latent import rotating_layers
+from kvplan.families.patterns import MLP_LETTERS, MLP_WORDS
 from kvplan.families.weights.family import Given
 from kvplan.families.weights.pattern import feed_forwards
 from kvplan.families.weights.symbols import ConfigSymbols
@@ -49,7 +50,7 @@ def nemotron_ffn(symbols: ConfigSymbols, count: int) -> tuple[str, ...]:
     fields = symbols.fields
     found = fields.find("hybrid_override_pattern", "layers_block_type", "layer_types")
     entries = found[1] if found is not None else fields.defaults.pattern("layers_block_type", count) or ()
-    words = {"-": "dense", "E": "moe", "mlp": "dense", "moe": "moe", "dense": "dense"}
+    words = MLP_WORDS | MLP_LETTERS
     listed = tuple(words.get(entry, "") for entry in list(entries)[:count])
     return listed + ("dense",) * (count - len(listed))
 
