@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvplan.arch.layers import MOST_LAYERS
 from kvplan.errors import BadField, MissingField
 from kvplan.families.fields import Fields
 from kvplan.families.spellings import LAYERS
@@ -24,9 +25,6 @@ def layer_count(fields: Fields) -> int:
     if stated > MOST_LAYERS:
         raise BadField(fields.path + LAYERS[0], stated, f"a number of layers up to {MOST_LAYERS}")
     return stated
-
-
-MOST_LAYERS = 4096
 
 
 def _counts_its_list(fields: Fields) -> bool:
