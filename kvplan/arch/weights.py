@@ -73,36 +73,39 @@ POSITION_TABLES = ("embed_positions", "position_embeddings", "wpe")
 
 @dataclass(frozen=True)
 class Weights:
-    """Every tensor of a model.
-
-    first: before the first layer (embeddings). layers: of each layer, equal layers being one and the same tuple.
-    last: after the last layer (final norm, head). towers: vision, audio, encoder and their projectors. draft: layers
-    that only speculative decoding uses, kept apart from everything else. drafter: the model whose they are, as a server finds
-    it; None for the model's own prediction layers. borrowed: of a draft that heads a target, what it takes from the target
-    unless its checkpoint has its own (embedding, head), counted nowhere. tied: whether the head is the embedding.
-    tables: of rotary positions, which are no parameters but which some engines keep on every rank.
-    missing: components that couldn't be derived from the config, by name; then every count is a lower bound.
-    method: the quantization method, or the format that was asked about. files: checkpoint files whose headers gave the
-    bytes. formula_bytes: what the config's formula gives, when headers gave the bytes. contradicted: whether those headers
-    have other shapes than the config, whose counts aren't the files' then. rounding: parameters that a rounded count may
-    be off by, either way.
-    """
+    """Every tensor of a model."""
 
     first: Block
+    """Before the first layer: embeddings."""
     layers: tuple[Block, ...]
+    """Of each layer, equal layers being one and the same tuple."""
     last: Block
+    """After the last layer: final norm, head."""
     towers: Block = ()
+    """Vision, audio, encoder and their projectors."""
     draft: Block = ()
+    """Layers that only speculative decoding uses, kept apart from everything else."""
     borrowed: Block = ()
+    """Of a draft that heads a target, what it takes from the target unless its checkpoint has its own (embedding, head),
+    counted nowhere."""
     tables: Block = ()
+    """Of rotary positions, which are no parameters but which some engines keep on every rank."""
     tied: bool = False
+    """Whether the head is the embedding."""
     missing: tuple[str, ...] = ()
+    """Components that couldn't be derived from the config, by name; then every count is a lower bound."""
     method: str = ""
+    """The quantization method, or the format that was asked about."""
     files: int = 0
+    """Checkpoint files whose headers gave the bytes."""
     formula_bytes: int | None = None
+    """What the config's formula gives, when headers gave the bytes."""
     contradicted: bool = False
+    """Whether those headers have other shapes than the config, whose counts aren't the files' then."""
     rounding: int = 0
+    """Parameters that a rounded count may be off by, either way."""
     drafter: str | None = None
+    """The model whose the draft layers are, as a server finds it; None for the model's own prediction layers."""
 
     @property
     def positions(self) -> int | None:
@@ -192,13 +195,6 @@ class Weights:
         blocks = [*self._stage_counts(parallel, stage), (self._ends(parallel, stage, view), 1)]
         held = sum(count * sum(weight.bytes_on_rank(parallel, view) for weight in block) for block, count in blocks)
         return held if view.wasted is None else held + view.wasted(self._stage_layers(parallel, stage), parallel)
-
-    def bytes_fullest(self, parallel: Parallel, view: View = PLAIN) -> int:
-        """Bytes on the fullest GPU.
-
-        Raises: CannotSplit if there are more stages than layers.
-        """
-        return max(self.bytes_on_rank(parallel, stage, view) for stage in range(parallel.pp))
 
     def borrowed_bytes_on_rank(self, parallel: Parallel, view: View = PLAIN) -> int:
         """Bytes that a draft has beside its own layers where it borrows nothing, on one tensor rank of the last stage."""
