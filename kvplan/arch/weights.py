@@ -315,27 +315,31 @@ class Weights:
         return self.towers
 
     def _ends(self, parallel: Parallel, stage: int, view: View, *, read: bool = False) -> Block:
-        """What a stage holds, or reads, beside its layers: a tied head takes no room beside its embedding.
-
-        One that only the checkpoint can say is tied does: engines build it where the files have one.
-        Unless it is kept in another format, which engines then build it for. Source: vLLM 0.33 quantized ParallelLMHead.
-        """
+        """What a stage holds, or reads, beside its layers."""
         is_first, is_last = stage == 0, stage == parallel.pp - 1
-        embeds = is_first or ("embedding" in view.everywhere and not read)
-        heads = is_last or ("head" in view.everywhere and not read)
-        ends: list[Weight] = list(self.tables) if view.tables and not read else []
-        if embeds:
-            ends += self.first
-        if is_first and view.towers:
-            ends += self._towers(parallel, view)
-        embedded = {weight.stored for weight in self.first if weight.component == "embedding"}
-        shared = self.tied and not self.unsure_head and view.ties and embeds and not read
-        for weight in self.last:
-            if weight.name == HEAD:
-                ends += (weight,) if heads and not (shared and weight.stored in embedded) else ()
-            elif is_last:
-                ends.append(weight)
-        return tuple(ends)
+        copies = () if read else view.everywhere
+        embeds, heads = is_first or "embedding" in copies, is_last or "head" in copies
+        beside = self._tied_as(view) if embeds and not read else frozenset()
+        return (
+            *(self.tables if view.tables and not read else ()),
+            *(self.first if embeds else ()),
+            *(self._towers(parallel, view) if is_first and view.towers else ()),
+            *(
+                weight
+                for weight in self.last
+                if (heads and weight.stored not in beside if weight.name == HEAD else is_last)
+            ),
+        )
+
+    def _tied_as(self, view: View) -> frozenset[Storage]:
+        """Formats of a head that takes no room beside its embedding: those of the embedding that it is tied to.
+
+        One that only the checkpoint can say is tied takes room: engines build it where the files have one. So does one in
+        another format than its embedding's, which engines then build it for. Source: vLLM 0.33 quantized ParallelLMHead.
+        """
+        if not self.tied or self.unsure_head or not view.ties:
+            return frozenset()
+        return frozenset(weight.stored for weight in self.first if weight.component == "embedding")
 
 
 def _counted(layers: Sequence[Block]) -> tuple[tuple[Block, int], ...]:
