@@ -74,6 +74,19 @@ def test_latents_experts_and_states():
     assert replace(beside[1], kept=OWN) == MambaPart(8, 16, 2, 16, 4, norm=True, conv_bias=True)
 
 
+@pytest.mark.parametrize(
+    ("count", "tp", "share"),
+    [(8, 1, 8), (8, 2, 4), (8, 8, 1), (8, 32, 1), (6, 3, 2), (1, 5, 1), (8, 3, None), (8, 12, None), (6, 4, None)],
+)
+def test_what_a_rank_has_of_heads_groups_and_channels(count, tp, share):
+    """An equal share, or one that several ranks hold alike. Source: vLLM 0.33 config/model.py get_num_kv_heads."""
+    if share is not None:
+        assert mixing._share(count, tp, "KV heads") == share
+        return
+    with pytest.raises(CannotSplit, match=f"--tp {tp} can't split {count} KV heads"):
+        mixing._share(count, tp, "KV heads")
+
+
 def test_a_shared_cache_names_the_layer_it_reads():
     layers = blueprint(tiny.model("shared"), 1).layers
     assert [mixer.shares for layer in layers for mixer in layer.mixers if isinstance(mixer, AttentionPart)] == [
