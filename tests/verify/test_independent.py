@@ -108,9 +108,9 @@ hidden_size: 512
 @pytest.mark.parametrize(
     ("units", "verdict"),
     [
-        (lambda right, shard, count, what: right(shard, count, what), "confirmed"),
-        (lambda right, shard, count, what: right(shard, count, what) // 2, "refuted"),
-        (lambda right, shard, count, what: count, "refuted"),
+        (lambda _, share: share, "confirmed"),
+        (lambda _, share: share // 2, "refuted"),
+        (lambda whole, _: whole, "refuted"),
     ],
     ids=["right", "half", "not split"],
 )
@@ -118,7 +118,7 @@ def test_a_share_of_a_rank_that_is_wrong(units, verdict, monkeypatch, tmp_path):
     """2 sequences of 37 tokens, 6 layers, 8 / 2 heads of 32 + 32 elements of 2 B, with no inventory to be found out by."""
     (tmp_path / "mine.yaml").write_text(DESCRIBED)
     model, right = load_model(str(tmp_path / "mine.yaml")), Shard.units
-    monkeypatch.setattr(Shard, "units", lambda shard, count, what: units(right, shard, count, what))
+    monkeypatch.setattr(Shard, "units", lambda shard, count, what: units(count, right(shard, count, what)))
     report = verify(model, replace(QUICK, tp=2))
     assert report.verdict == verdict
     row = next(row for row in report.rows if row.what == "cache, full, 2 x 37 tokens")

@@ -9,14 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from verify import tiny
 
-from kvplan.arch.formats import FORMATS, KvFormat
+from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
 from kvplan.arch.layers import Attention, Latent, Layer, Recurrent, StateTensor
 from kvplan.arch.model import Context, Model, Origin
 from kvplan.errors import CannotSplit, Unsupported
 from kvplan.units import MIB
 from kvplan.verify import ladder, line, mixing
 from kvplan.verify.blueprint import blueprint
-from kvplan.verify.parts import OWN, AttentionPart, DeltaPart, DensePart, ExpertsPart, LatentPart, MambaPart
+from kvplan.verify.parts import (
+    OWN,
+    AttentionPart,
+    Blueprint,
+    DeltaPart,
+    DensePart,
+    ExpertsPart,
+    LatentPart,
+    LayerPlan,
+    MambaPart,
+)
 from kvplan.verify.predict import Predicted, workspace_bytes
 from kvplan.verify.reduce import reduced
 from kvplan.verify.sizing import choose, layer_bytes
@@ -209,6 +219,38 @@ def test_a_limit_leaves_no_room_for_one_more():
     kept = ladder.limit(Predicted(fixed, 1, BF16), blueprint(fixed, 1), room, 8)
     assert kept is not None
     assert (kept.batch, kept.tokens) == (256, 4096)
+
+
+def test_each_mixer_has_a_page_table_of_its_own_length():
+    """Of 100 tokens in pages of 16: 7 of all tokens, 3 of a window of 40, 4 of chunks of 64; none of a state, none of another's."""
+    full, latent = AttentionPart(4, 2, 16, 16), LatentPart(2, 32, 16, 16, 16)
+    window, chunk = replace(full, window=40), replace(full, chunk=64)
+    layers = (
+        LayerPlan((full, MambaPart(8, 16, 2, 16, 4))), LayerPlan((window,)), LayerPlan((chunk,)), LayerPlan((latent,)),
+        LayerPlan((DeltaPart(2, 4, 16, 16, 4),)), LayerPlan((replace(full, shares=0),)), LayerPlan((replace(latent, window=40),)),
+    )  # fmt: skip
+    plan = Blueprint(64, 0, tied=False, dtype=FORMATS["bf16"], layers=layers)
+    assert ladder.table_bytes(plan, 100, 3, 16) == 3 * 4 * (7 + 3 + 4 + 7 + 3)
+    assert ladder.table_bytes(plan, 100, 3, 1) == 3 * 4 * (100 + 40 + 64 + 100 + 40)
+    assert ladder.table_bytes(plan, 100, 3, None) == 0
+
+
+@pytest.mark.parametrize("kind", ["gqa", "sliding", "mla", "gated delta net"])
+@pytest.mark.parametrize("page", [1, 16])
+def test_page_tables_come_out_of_the_room(kind, page):
+    """Caches in pages, their tables and what a step makes are no more than there is, and nearly that."""
+    model = tiny.model(kind, num_key_value_heads=1)
+    plan, predicted = blueprint(model, 1), Predicted(model, 1, parse_kv_format("fp8"), page)
+    room = workspace_bytes(plan, 8) + 10**7
+    found = ladder.limit(predicted, plan, room, 8)
+    assert found is not None
+    taken = found.pool + ladder.table_bytes(plan, found.tokens, found.batch, page)
+    assert 0.95 * 10**7 < taken <= 10**7
+    for rung in ladder.rungs(predicted, plan, room, (4,)):
+        tables = ladder.table_bytes(plan, rung.contexts[-1], rung.batch, page)
+        assert rung.batch * predicted.cache_bytes(rung.contexts[-1]) + tables <= room - workspace_bytes(
+            plan, rung.batch
+        )
 
 
 def test_rungs_fit_and_are_whole_chunks():

@@ -296,6 +296,27 @@ def test_the_longest_sequence_is_pushed_to_its_limit(fewer, verdict, monkeypatch
     assert (row.verdict, row.predicted, row.measured) == (verdict, 341 - fewer, 341 - fewer + bool(fewer))
 
 
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("gated delta net", {"num_hidden_layers": 8, "full_attention_interval": 8}),
+        ("sliding", {"num_hidden_layers": 6, "sliding_window": 8}),
+        ("attention beside mamba2", {}),
+        ("gqa", {}),
+        ("mla", {}),
+    ],
+)
+def test_pages_of_one_token_refute_nothing(kind, changes):
+    """Their tables are long beside one KV head in eight bits: what is allowed for them must not hold another sequence."""
+    from dataclasses import replace
+
+    model = tiny.model(kind, **{"num_key_value_heads": 1, **changes})
+    report = verify(model, replace(QUICK, kv=parse_kv_format("fp8"), page=1, batches=(1,)))
+    assert report.verdict == "confirmed", [row for row in report.rows if row.verdict == "refuted"]
+    rows = [row for row in report.rows if row.check == "capacity" and "our accounting" in row.what]
+    assert [row.verdict for row in rows] == ["confirmed"]
+
+
 def test_a_step_that_has_no_room_refutes_no_capacity(monkeypatch):
     """What a reader makes and drops again is in no prediction; the caches stood."""
     from kvplan.verify.live.ledger import OutOfMemory

@@ -68,7 +68,7 @@ def capacity(
 
 
 def _grows(predicted: Predicted, tokens: int) -> bool:
-    """Whether one token more takes more, and by bytes alone: pages round up, and leave room for tables that aren't made."""
+    """Whether one token more takes more, and by bytes of cache alone: pages round up, and bring tables along."""
     return predicted.page is None and predicted.cache_bytes(tokens + 1) > predicted.cache_bytes(tokens)
 
 

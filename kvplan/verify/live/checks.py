@@ -115,7 +115,7 @@ def _tensors_of_cache(plan: Blueprint) -> int:
 def _capacity(known: Found, decoder: Decoder, most: ladder.Limit, rounding: int, deadline: float) -> Iterator[Row]:
     """Check c, with the memory cut to exactly what the plan says."""
     predicted, ledger = known.kv, decoder.build.ledger
-    tables = ladder.table_bytes(known.plan, most.tokens, most.batch + 1, predicted.page)
+    tables = ladder.table_bytes(known.plan, most.tokens, most.batch, predicted.page)
     asked = check_capacity.Plan(most.batch, most.tokens, ledger.taken() + most.pool + tables)
     ids = check_time.tokens(decoder, most.batch)
     reader = Fastest(ledger.device, triton=fused.uses_triton(), deadline=deadline)
