@@ -16,6 +16,7 @@ from kvplan.errors import UsageError
 from kvplan.verify import Options, prints, verify, world
 from kvplan.verify.live import ledger, machine, procedure
 from kvplan.verify.live.ledger import Ledger
+from kvplan.verify.live.mixer import Alone
 from kvplan.verify.live.ranks import Together
 
 pytestmark = pytest.mark.torch
@@ -30,6 +31,7 @@ def gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (100 * GIB, 140 * GIB))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 0)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: found)
     monkeypatch.setattr(torch, "zeros", lambda *_, **__: None)
     return found
@@ -42,6 +44,32 @@ def test_a_gpu_is_described(gpu):
     assert (found.capability, found.cores, found.mig) == ((9, 0), 132, False)
     gpu.name = "NVIDIA H100 80GB HBM3 MIG 3g.40gb"
     assert machine.open_device("cuda:0")[1].mig
+
+
+@pytest.mark.parametrize(
+    ("free", "own", "others"),
+    [(100, 0, 40), (139, 0, 0), (138, 0, 0), (137, 0, 3), (99, 40, 0), (60, 40, 40)],
+)
+def test_a_gpu_that_others_use_too(free, own, others, gpu, monkeypatch):
+    """Of 140 GiB: what isn't free and not torch's own; below 2 GiB it may be the context of this very process."""
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free * GIB, 140 * GIB))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: own * GIB)
+    assert machine.open_device("cuda")[1].others == others * GIB
+
+
+def test_a_busy_gpu_is_said_to_be_one():
+    busy = machine.Machine("cuda:0", "NVIDIA Test", 140 * GIB, 100 * GIB, others=40 * GIB)
+    known = procedure._prepare(tiny.model("gqa"), Options(device="cuda"), torch.device("cuda"), busy, Alone())
+    assert [note for note in known.notes if "40.00 GiB" in note and "other processes" in note]
+    full = machine.Machine("cuda:0", "NVIDIA Test", 140 * GIB, GIB // 8, others=139 * GIB)
+    for options in (Options(device="cuda"), Options(device="cuda", memory=GIB)):
+        with pytest.raises(UsageError) as refused:
+            procedure._prepare(tiny.model("gqa"), options, torch.device("cuda"), full, Alone())
+        assert "other processes hold 139.0 GiB" in str(refused.value.problem.hint)
+        assert "nvidia-smi" in str(refused.value.problem.hint)
+    idle = machine.Machine("cuda:0", "NVIDIA Test", 140 * GIB, 139 * GIB)
+    notes = procedure._prepare(tiny.model("gqa"), Options(device="cuda"), torch.device("cuda"), idle, Alone()).notes
+    assert not any("other processes" in note for note in notes)
 
 
 def test_a_gpu_that_is_too_old(gpu):
@@ -342,9 +370,9 @@ def test_segments_are_judged_where_the_rules_describe_them(backend, conf, verdic
     allocating(monkeypatch, backend)
     if conf is not None:
         monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", conf)
-    monkeypatch.setattr(Taken, "now", lambda _: Taken(100, 0, None))
+    monkeypatch.setattr(Taken, "now", lambda _: Taken(100, 2**30, 0, None))
     ledger = SimpleNamespace(device=torch.device("cuda"), accounts=(), tensors=lambda _: ())
-    row = list(allocator(ledger, Taken(0, 2**30, None), 100))[-1]  # type: ignore[arg-type]
+    row = list(allocator(ledger, Taken(0, 0, 2**30, None), 100))[-1]  # type: ignore[arg-type]
     assert (row.what, row.verdict) == ("driver", verdict)
     assert versions()["allocator"] == backend
     assert versions().get("PYTORCH_CUDA_ALLOC_CONF") == conf

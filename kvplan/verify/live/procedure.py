@@ -109,7 +109,7 @@ def _prepare(model: Model, options: Options, device: torch.device, machine: Mach
         has = "has free" if world_size() == 1 else "has free for each rank"
         raise UsageError(
             f"--memory {format_bytes(limit)} is more than the {format_bytes(free)} that {machine.name} {has}",
-            hint="another process may be using it" if cuda else None,
+            hint=machine.busy,
         )
     vocab = None if cuda else _CPU_VOCABULARY * options.tp
     whole = reduced(model, tuple(range(len(model.layers))), vocab)
@@ -119,7 +119,8 @@ def _prepare(model: Model, options: Options, device: torch.device, machine: Mach
     if budget <= 0:
         raise UsageError(
             f"{format_bytes(limit)} is too little to build anything",
-            cause=f"{format_bytes(limit - budget)} is needed besides the layers", hint="give more with --memory",
+            cause=f"{format_bytes(limit - budget)} is needed besides the layers",
+            hint=machine.busy or "give more with --memory",
         )  # fmt: skip
     sizing = choose(whole, options.tp, budget, options.layers, limit - budget)
     kept = reduced(whole, sizing.keep, vocab)
@@ -133,6 +134,8 @@ def _prepare(model: Model, options: Options, device: torch.device, machine: Mach
     )  # fmt: skip
     if vocab is not None and model.vocab_size and vocab < model.vocab_size:
         found.notes.append(f"a CPU takes {vocab:,} rows of the vocabulary, not {model.vocab_size:,}")
+    if machine.busy is not None:
+        found.notes.append(f"{machine.busy}: what they do meanwhile slows steps down and moves what the driver says")
     if options.tp > 1 and world_size() == 1:
         found.notes.append("one rank alone: no all-reduce was run or timed")
     return found
@@ -194,7 +197,7 @@ def _run(
     known.weights_bytes = ledger.taken()
     rows += check_bytes.weights(predicted, decoder)
     rows += after_weights(known, options, decoder, before, progress, deadline)
-    if device.type == "cuda":
+    if device.type == "cuda" and not known.machine.others:  # else nobody can tell whose it is
         torch.cuda.synchronize(device)
         held = known.machine.free - torch.cuda.mem_get_info(device)[0]
         known.runtime_bytes = (
