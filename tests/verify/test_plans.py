@@ -29,7 +29,7 @@ from kvplan.verify.parts import (
 )
 from kvplan.verify.predict import Predicted, workspace_bytes
 from kvplan.verify.reduce import reduced
-from kvplan.verify.sizing import choose, layer_bytes
+from kvplan.verify.sizing import bytes_of_each, choose, layer_bytes
 from kvplan.verify.verdict import Row, at_least, exact, not_run, outcome, reported, within, worst
 
 BF16 = KvFormat(FORMATS["bf16"], FORMATS["bf16"])
@@ -158,6 +158,23 @@ def test_layers_that_fit_begin_with_one_of_each_kind():
     with pytest.raises(Unsupported, match="no layer") as refused:
         choose(model, 1, each - 1, beside=2**30)
     assert "--memory 1025MiB" in str(refused.value.problem.hint)
+
+
+def test_kinds_of_layers_that_do_not_fit_are_named():
+    """Sliding, sliding, full, ... and one dense layer before those of experts."""
+    model = tiny.model("sliding", num_hidden_layers=8)
+    each = layer_bytes(model.weights, 0, 1, "bf16")
+    assert bytes_of_each(model, 1) == 2 * each
+    assert bytes_of_each(model, 1, 1) == each
+    assert choose(model, 1, each).unseen == choose(model, 1, None, limit=1).unseen == ("full, as layer 2",)
+    assert choose(model, 1, 2 * each).unseen == ()
+    experts = tiny.model("mla")
+    assert choose(experts, 1, layer_bytes(experts.weights, 0, 1, "bf16")).unseen == ("latent with experts, as layer 1",)
+    shared = tiny.model("shared")
+    assert choose(shared, 1, None, limit=2).unseen[-1] == "shared cache, as layer 5"
+    # What has no module is said elsewhere.
+    able, unable = Layer((Attention(4, 2, 16, 16),)), Layer((Attention(4, 2, 16, 16, topk=8),))
+    assert choose(plain(able, unable), 1, None).unseen == ()
 
 
 def test_a_sharing_layer_brings_the_layer_it_shares_with():

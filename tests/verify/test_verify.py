@@ -337,6 +337,49 @@ def test_a_budget_that_is_spent_still_times_what_a_line_needs():
 
     report = verify(tiny.model("gqa"), replace(QUICK, budget_s=0, contexts=(64, 128, 256, 512)))
     assert [(step.batch, step.context) for step in report.steps] == [(1, 64), (1, 128)]
+    late = [row.what for row in report.rows if row.rule.startswith("out of time")]
+    assert late == ["most sequences", "reading 1 x 512 tokens"]
+
+
+@pytest.mark.parametrize(("budget", "least", "most"), [(0, 3, 3), (600, 20, 99)])
+def test_a_slow_machine_takes_few_steps(budget, least, most, monkeypatch):
+    """One that is counted, and one for each point that a line needs, once the time is spent; else many."""
+    from dataclasses import replace
+
+    from kvplan.verify.live.decoder import Decoder
+
+    taken: list[int] = []
+    step = Decoder.step
+
+    def counted(self, ids, at):
+        taken.extend([1] * (self.build.ledger.limit is not None))
+        return step(self, ids, at)
+
+    monkeypatch.setattr(Decoder, "step", counted)
+    report = verify(tiny.model("gqa"), replace(QUICK, budget_s=budget))
+    assert report.verdict == "confirmed"
+    assert least <= len(taken) <= most
+
+
+@pytest.mark.parametrize("kind", ["gqa", "sliding", "sparse mla"])
+def test_one_reader_for_all_contexts_of_a_batch(kind, monkeypatch):
+    """Chosen at the longest: contexts of 64 to 1024 tokens would be in three classes of length."""
+    from dataclasses import replace
+
+    from kvplan.verify.live.readers import Fastest
+
+    asked: list[tuple[int, int]] = []
+    pick = Fastest._pick
+
+    def noted(self, query):
+        if self.deadline != float("inf"):
+            asked.append((query.slots, query.keys.slots))
+        return pick(self, query)
+
+    monkeypatch.setattr(check_time, "Fastest", type("Noted", (Fastest,), {"_pick": noted}))
+    verify(tiny.model(kind), replace(QUICK, batches=(2,), contexts=(64, 256, 1024)))
+    slots = [each for each, room in asked if room == 1024]
+    assert slots == {"sparse mla": [16]}.get(kind, [1024])
 
 
 def test_nothing_is_left_behind_when_it_is_interrupted():

@@ -32,7 +32,7 @@ MEMORY = Option(
     "most bytes to take on the device",
     parse_some_bytes,
     "40GiB",
-    "90 % of a GPU's free memory; a third of a CPU's, at most 1.5 GiB",
+    "90 % of a GPU's free memory; 1.5 GiB of a CPU's, or what a layer of each kind needs",
 )
 BATCHES = Option("batch", "batches to time", _numbers, "N,N", "a ladder that fits")
 CONTEXTS = Option("ctx", "contexts to time: 8k, 8k,32k or 8k..128k", parse_token_list, "TOKENS", "a ladder that fits")
