@@ -250,6 +250,23 @@ def test_wishes_that_cannot_be_granted(tmp_path, monkeypatch):
     assert "torchrun" in run("verify", config, "--device", "cpu", "--tp", "2").err
 
 
+def test_the_help_offers_what_is_taken():
+    """Every format that is named there can be held, and every one that can be held is named there or by the shell's completion."""
+    from kvplan.cli.commands.verify import KV_DTYPE
+    from kvplan.cli.completion import candidates
+    from kvplan.verify.live.stored import _KEPT
+    from kvplan.verify.options import HELD_FORMATS
+
+    able = {name for name in FORMATS if name in _KEPT}
+    offered = KV_DTYPE.help.removeprefix("cache format: ").removesuffix(", or K:V").split(", ")
+    assert len(offered) == len(able)
+    assert set(offered) == set(HELD_FORMATS) == able
+    assert {item.value for item in candidates(KV_DTYPE.completes, "fp8:")} == {
+        f"fp8:{name}" for name in (*able, "auto")
+    }
+    assert "nvfp4" not in run("verify", "--help").out
+
+
 def test_without_torch_there_is_one_clear_message(monkeypatch, tmp_path):
     from kvplan.verify import run as module
 

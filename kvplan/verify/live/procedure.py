@@ -30,8 +30,8 @@ from kvplan.verify.live.mixer import Alone, Build
 from kvplan.verify.live.ranks import Together, everybody, joined
 from kvplan.verify.live.readers import triton_works
 from kvplan.verify.live.rows import Layout
-from kvplan.verify.live.stored import HELD_FORMATS, stored
-from kvplan.verify.options import Options, Progress
+from kvplan.verify.live.stored import stored
+from kvplan.verify.options import HELD_FORMATS, Options, Progress
 from kvplan.verify.predict import Predicted
 from kvplan.verify.reduce import read_by, reduced
 from kvplan.verify.sizing import FOR_WANT_OF_MEMORY, Sizing, bytes_of_each, choose
