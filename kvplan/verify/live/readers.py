@@ -46,10 +46,12 @@ def candidates(query: Query, *, triton: bool) -> list[Named]:
     """Readers that can read this cache, the plain one last."""
     found = []
     if triton:
-        from kvplan.verify.live.triton_attend import TUNINGS, by_triton, triton_can
+        from kvplan.verify.live.triton_attend import by_triton, triton_can, tunings
 
         if triton_can(query):
-            found += [Named(f"triton {tuning}", functools.partial(by_triton, tuning=tuning)) for tuning in TUNINGS]
+            found += [
+                Named(f"triton {tuning}", functools.partial(by_triton, tuning=tuning)) for tuning in tunings(query)
+            ]
     if sdpa_can(query):
         found.append(Named(FLASH, by_sdpa))
     return [*found, Named(PLAIN, by_spans)]
