@@ -73,7 +73,7 @@ class Case:
     @property
     def logits(self) -> str:
         """Name of the rate of its logits."""
-        return f"logits {runner.sampler(self.model, self.gpu, self.held)}"
+        return f"logits {runner.sampler(self.model, self.gpu, self.flags, self.held)}"
 
     @cached_property
     def peak(self) -> Peak:

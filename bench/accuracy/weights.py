@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from bench.accuracy.overheads import Case
 from bench.accuracy.rows import Row
+from kvplan.engines.vllm.memory.buffers import with_buffers
 from kvplan.engines.vllm.memory.weights import weights
-from kvplan.engines.vllm.tables.versions import NEWEST
 from kvplan.errors import KvplanError
 from kvplan.units import GIB
 
@@ -38,7 +39,9 @@ def counted(rows: Iterable[Row]) -> list[Counted]:
             continue
         try:
             own = replace(row.options, weights_per_gpu=None)
-            ours = weights(row.model, row.gpu, row.parallel, own, row.version or NEWEST).bytes.likely
+            case = Case(row, row.model, row.gpu)
+            alone = weights(row.model, row.gpu, row.parallel, own, case.held.version)
+            ours = with_buffers(alone, row.model, case.flags, case.held).bytes.likely
         except KvplanError:
             continue
         found[key] = Counted(row, float(printed), ours / GIB)

@@ -18,6 +18,9 @@ Component = Literal[
 HEAD = "lm_head"
 """Name of the output projection, which a tied model shares with its embedding."""
 
+CLOCKED = "rotary_emb.mrope.cos_sin_cache"
+"""Name of a table of rotary positions that follow a video's clock and can't outrun the tokens; engines may make it longer all the same."""
+
 TOWERS: frozenset[Component] = frozenset(("encoder", "vision", "audio", "projector"))
 """Components that work on a request's input once, before decoding, and that no decode step reads."""
 

@@ -10,6 +10,7 @@ from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Stated
 from kvplan.errors import Problem
 from kvplan.manifests.accelerators import Device
+from kvplan.manifests.keys import Drafting
 from kvplan.manifests.said import Place, Remark, Unread
 from kvplan.report.schema.check import End, Level
 
@@ -51,10 +52,10 @@ class Question:
 
     model: what `kvplan size` takes; a path is absolute. context: the engine's longest sequence, None for the model's own.
     tokens: of the sequences that are counted, None for `context`. batch: sequences of the timed step.
-    kv_dtype: `auto` or a format. concurrency: sequences that headroom is left beside. stretched: whether the context may
-    be longer than the model's own maximum. quantization, dtype: what a serve command says of the checkpoint. draft: a model
-    that drafts for it. drafting: how, where a serve command says so. guessed: whether tokens are drafted without any layers. itself: whether by prediction layers of its own. devices: what a manifest says of its
-    accelerator. experts: whether expert parallelism is switched on, on however many ranks.
+    kv_dtype: `auto` or a format. concurrency: sequences that headroom is left beside. draft: a model that drafts for it.
+    drafting: how tokens are drafted, where a serve command says so. stretched: whether the context may be longer than the
+    model's own maximum. overridden: whether parts of the model's config are replaced. quantization, dtype: what a serve
+    command says of the checkpoint. devices: what a manifest says of its accelerator. experts: whether expert parallelism is switched on, on however many ranks.
     """
 
     model: str
@@ -70,19 +71,18 @@ class Question:
     tokens: int | None = None
     batch: int | None = None
     draft: str | None = None
-    drafting: str | None = None
+    drafting: Drafting | None = None
     stretched: bool = False
+    overridden: bool = False
     quantization: str | None = None
     dtype: str | None = None
     experts: bool = False
-    guessed: bool = False
-    itself: bool = False
     devices: tuple[Device, ...] = ()
 
     @property
     def stated(self) -> Stated:
         """What is said of the checkpoint beside its config."""
-        return Stated(self.quantization, self.dtype, self.stretched, self.itself)
+        return Stated(self.quantization, self.dtype, self.overridden, self.drafting == "itself")
 
 
 @dataclass(frozen=True, slots=True)

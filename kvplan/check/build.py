@@ -12,18 +12,19 @@ from kvplan.check.flags import ADAPTERS, OF_ADAPTERS, RESIDENT, read_flag, takes
 from kvplan.check.messages import fault
 from kvplan.check.metrics import METRICS
 from kvplan.engines.base import Options
+from kvplan.engines.registry import Spec
 from kvplan.errors import KvplanError, UnknownName
 from kvplan.manifests.keys import (
     CONNECTORS,
     DEVICES,
+    DRAFTING,
     DTYPE,
     EVENTS,
     EVERY_RANK,
-    GUESSED,
-    ITSELF,
-    METHOD,
+    OVERRIDDEN,
     QUANTIZATION,
     STRETCHED,
+    Drafting,
 )
 from kvplan.manifests.said import Given, Key, Place, Placed, Remark
 from kvplan.manifests.tree import Tree, beside, nameable
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+TOKENS = "num_speculative_tokens"
 MANAGER = "disable_hybrid_kv_cache_manager"
 
 _PATHS = (".json", ".yaml", ".yml", ".gguf")
@@ -55,8 +57,6 @@ def deployment(
     flags = _adapters({key[1]: placed for key, placed in layer.items() if key[0] == "flags"})
     flags = _managed(flags, engine)
     stretched = flags.pop(STRETCHED, None)
-    guessed, itself = flags.pop(GUESSED, None), flags.pop(ITSELF, None)
-    method = flags.pop(METHOD, None)
     stated = {name: str(flags.pop(name).value) for name in (QUANTIZATION, DTYPE) if name in flags}
     options = dict(_on(placed.place, partial(read_flag, engine, flag, placed.value)) for flag, placed in flags.items())
     question = Question(
@@ -72,13 +72,12 @@ def deployment(
         options=_on(place, lambda: Options(**options)),
         concurrency=_value(layer, "concurrency") or 1,
         draft=_model(layer[("draft",)], tree) if ("draft",) in layer else None,
-        drafting=None if method is None or ("draft",) not in layer else str(method.value),
+        drafting=_drafting(layer),
         quantization=stated.get(QUANTIZATION),
         dtype=stated.get(DTYPE),
         stretched=stretched is not None and _on(stretched.place, partial(switch, stretched.value)),
+        overridden=(OVERRIDDEN,) in layer,
         devices=_value(layer, DEVICES) or (),
-        guessed=guessed is not None and ("draft",) not in layer,
-        itself=itself is not None and ("draft",) not in layer,
     )
     return Deployment(
         name=name,
@@ -134,7 +133,7 @@ def _release(engine: str) -> Version:
     """The release that is asked for; the newest where it can't be read, which is complained about elsewhere."""
     from kvplan.engines.vllm.tables.versions import NEWEST, parse
 
-    written = engine.partition("@")[2]
+    written = Spec.parse(engine).version
     try:
         return parse(written) if written else NEWEST
     except UnknownName:
@@ -167,6 +166,15 @@ def _parallel(layer: Mapping[Key, Placed], place: Place) -> Parallel:
 def _experts(layer: Mapping[Key, Placed]) -> bool:
     placed = layer.get(("parallel", "ep"))
     return placed is not None and placed.value != 1
+
+
+def _drafting(layer: Mapping[Key, Placed]) -> Drafting | None:
+    """How tokens are drafted; None where a budget names another who drafts, or takes the tokens away."""
+    how: Drafting | None = _value(layer, DRAFTING)
+    alone = how in {"guessed", "itself"}
+    if ("draft",) in layer:
+        return None if alone else how
+    return how if alone and ("flags", TOKENS) in layer else None
 
 
 def _model(placed: Placed, tree: Tree) -> str:

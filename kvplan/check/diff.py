@@ -12,11 +12,9 @@ from kvplan.check.judge import at, unbounded
 from kvplan.check.lock import Entry, rounded
 from kvplan.check.metrics import METRICS, NUMBERS, STARTS
 from kvplan.manifests.keys import CONNECTORS, EVENTS
+from kvplan.report.findings import DRIFT
 from kvplan.report.schema.check import At, CheckRow, Moved, Result, Scalar, Subject, Three
 from kvplan.report.views.check_words import change, name
-
-DRIFT = "lock-drift"
-"""The rule that deployments are as the lock has them; it only ever warns."""
 
 MOST_TOLD = 6
 """Changes told in one sentence; the document has them all."""
@@ -80,8 +78,7 @@ _MANAGING = (f"flags.{CONNECTORS}", f"flags.{EVENTS}")
 
 def _place(key: str, deployment: Deployment) -> At | None:
     """The line that says an input; None for one that nobody wrote."""
-    engine = deployment.question.engine.partition("@")[0]
-    names = [f"flags.{flag}" for flag, known in own_flags(engine).items() if known.option == key]
+    names = [f"flags.{flag}" for flag, known in own_flags(deployment.question.engine).items() if known.option == key]
     elsewhere = {
         "engine version": ["engine"],
         "revision": ["revision", "model"],

@@ -30,11 +30,12 @@ from kvplan.units import NUMBER, parse_bytes, parse_tokens
 
 KEY = "kvplan-budget"
 """The key that makes a YAML file a budget; its value is the version of this layout."""
-VERSION = 1
 
-_SECONDS = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|us)", re.ASCII)
-_SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%", re.ASCII)
-_SCALES = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+_DECIMAL = r"[0-9]+(\.[0-9]+)?"
+_SCALES = {"ms": 1e-3, "s": 1.0, "us": 1e-6}
+_TIMES = f"({'|'.join(_SCALES)})"
+_SECONDS = re.compile(f"({_DECIMAL}) ?{_TIMES}")
+_SHARE = re.compile(f"({_DECIMAL}) ?%")
 _BYTES_PATTERN = rf"^{NUMBER} ?([kKmMgGtT][iI]?)?[bB]$"
 
 
@@ -64,7 +65,7 @@ def _seconds(value: object) -> float:
     match = _SECONDS.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise PydanticCustomError("size", "write a time like 30ms or 0.05s")
-    return float(match[1]) * _SCALES[match[2]]
+    return float(match[1]) * _SCALES[match[3]]
 
 
 def _room(value: object) -> int | str:
@@ -107,8 +108,8 @@ class Shorthand:
 _SIZE = {"type": "string", "pattern": _BYTES_PATTERN, "examples": ["24GiB", "160KiB"]}
 _LENGTH = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": rf"^{NUMBER} ?[kKmM]?$"}]}
 
-_TIME = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?(ms|s|us)$", "examples": ["30ms"]}
-_ROOM = {"type": "string", "pattern": rf"{_BYTES_PATTERN}|^[0-9]+(\.[0-9]+)? ?%$", "examples": ["10%", "4GiB"]}
+_TIME = {"type": "string", "pattern": f"^{_DECIMAL} ?{_TIMES}$", "examples": ["30ms"]}
+_ROOM = {"type": "string", "pattern": f"{_BYTES_PATTERN}|^{_DECIMAL} ?%$", "examples": ["10%", "4GiB"]}
 _COUNT = {"type": "integer", "minimum": 1}
 
 Bytes = Annotated[int, BeforeValidator(_bytes), WithJsonSchema(_SIZE)]

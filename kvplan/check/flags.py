@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from kvplan.engines.base import Options
-from kvplan.engines.registry import flags_of
+from kvplan.engines.registry import Spec, flags_of
 from kvplan.errors import KvplanError, UnknownName
 from kvplan.manifests.flag_meaning import FlagMeaning
 from kvplan.manifests.meanings import MEANINGS
@@ -53,11 +53,6 @@ ELSEWHERE: Mapping[str, Key] = {
 """Flags that a budget says by a key of its own, so that there is one place."""
 
 
-def engine_name(engine: str) -> str:
-    """`vllm` of `vllm@0.19`."""
-    return engine.partition("@")[0].strip().lower()
-
-
 def read_flag(engine: str, name: str, value: object) -> tuple[str, Any]:
     """The field of Options that a flag of an engine sets, and what it sets it to.
 
@@ -85,7 +80,7 @@ def takes_commands(engine: str) -> bool:
 
 def release_of(engine: str) -> str | None:
     """`0.19` of `vllm@0.19`; None where no release is named, and for an engine that serve commands don't start."""
-    return engine.partition("@")[2].strip() or None if takes_commands(engine) else None
+    return Spec.parse(engine).version or None if takes_commands(engine) else None
 
 
 def known_flags(engine: str) -> Mapping[str, FlagMeaning]:
@@ -101,7 +96,7 @@ def _unknown(name: str, engine: str, known: Mapping[str, FlagMeaning]) -> Unknow
             f"flags.{name} has a key of its own", hint=f"write {first}" + (f": {{{inner[0]}: N}}" if inner else "")
         )
     return UnknownName(
-        f"{engine_name(engine)} has no flag {name} that kvplan counts",
+        f"{Spec.parse(engine).name} has no flag {name} that kvplan counts",
         hint=meant(plain, known, after=" ") + "known: " + ", ".join(known),
     )
 

@@ -1,98 +1,37 @@
-"""The formats of `kvplan check`, and where each of them goes."""
+"""A check drawn in each of its formats, and what it may be written over."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kvplan.check.diff import DRIFT
 from kvplan.check.metrics import METRICS, STARTS
-from kvplan.errors import UnknownName, UsageError
+from kvplan.errors import UsageError
+from kvplan.manifests import said
 from kvplan.manifests.tree import WorkingTree
+from kvplan.report import findings
 from kvplan.report.blocks import Block, Facts, Heading, Note, Table
 from kvplan.report.schema.check import CheckReport
 from kvplan.sources.files import CONFIG_NAMES
-from kvplan.text import all_of
 
 if TYPE_CHECKING:
     from kvplan.report.canvas import Canvas
 
-FORMATS = ("table", "json", "markdown", "github", "junit", "sarif")
-ENDINGS = {".txt": "table", ".json": "json", ".md": "markdown", ".xml": "junit", ".sarif": "sarif"}
-ONE_DOCUMENT = frozenset({"json", "junit", "sarif"})
-"""Formats that nothing else may stand beside."""
-
-RULES: Mapping[str, str] = {
-    STARTS: "The engine starts, with room for one sequence of its context.",
-    **{metric.rule: metric.about for metric in METRICS.values()},
-    "unanswered": "Every deployment can be planned.",
-    DRIFT: "Every deployment is as its lock has it.",
-    "gpu-name": "The file names the GPU that is planned on.",
-    "gpu-count": "A container has the GPUs that its parallel sizes need.",
-    "bad-argument": "vLLM can read every argument.",
-    "unknown-flag": "Every flag is one of vLLM's.",
-    "unread-arguments": "No argument is hidden in a variable.",
-    "not-counted": "Every flag that takes memory is counted in the plan.",
-    "not-read": "Every serve command can be read.",
-}
+RULES: Mapping[str, str] = dict((
+    (STARTS, "The engine starts, with room for one sequence of its context."),
+    *((metric.rule, metric.about) for metric in METRICS.values()),
+    *findings.RULES.items(),
+    *said.RULES.items(),
+))  # fmt: skip
 """Every rule, with a sentence for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """A format, and the file it goes to; None for standard output."""
-
-    format: str
-    path: str | None = None
-
-
-def parse_output(text: str, formats: tuple[str, ...]) -> Output:
-    """`report.sarif` by its ending, or `sarif=FILE`; `formats` are those of --format, for an ending that says nothing.
-
-    Raises: UsageError, UnknownName.
-    """
-    name, equals, path = text.partition("=")
-    if equals and name in FORMATS:
-        if not path:
-            raise UsageError(f"-o {text} names no file", hint=f"-o {name}=FILE, or -o {name}=- for standard output")
-        return Output(name, None if path == "-" else path)
-    ending = ENDINGS.get(Path(text).suffix.lower())
-    if ending is None and len(formats) != 1:
-        raise UsageError(f"-o {text}: which format?", hint=f"end it in {', '.join(ENDINGS)}, or write FORMAT=FILE")
-    return Output(ending or formats[0], None if text == "-" else text)
-
-
-def destinations(formats: tuple[str, ...], files: tuple[str, ...]) -> tuple[Output, ...]:
-    """Where everything goes: files by -o; what --format names and no file took goes to standard output.
-
-    Raises: UsageError where two documents would share standard output, or two outputs a file; UnknownName.
-    """
-    for name in formats:
-        if name not in FORMATS:
-            raise UnknownName(f"--format: there is no format {name!r}", hint="known: " + ", ".join(FORMATS))
-    outputs = [parse_output(text, formats) for text in files]
-    taken = {output.format for output in outputs}
-    screen = [name for name in formats if name not in taken] if formats or files else ["table"]
-    screen += [output.format for output in outputs if output.path is None]
-    outputs = [output for output in outputs if output.path is not None]
-    if len(screen) > 1 and ONE_DOCUMENT.intersection(screen):
-        raise UsageError(
-            f"{all_of(screen)} can't share standard output", hint=f"send one to a file: -o {screen[-1]}=FILE"
-        )
-    paths = [os.path.realpath(str(output.path)) for output in outputs]
-    if len(set(paths)) < len(paths):
-        twice = next(path for path in paths if paths.count(path) > 1)
-        raise UsageError("two outputs would be written to one file", cause=twice, hint="give each a file of its own")
-    return (*(Output(name) for name in screen), *outputs)
 
 
 def rendered(report: CheckReport, name: str, canvas: Canvas) -> str:
     """The report in a format, ending with a newline where it isn't empty."""
-    from kvplan.report import data, findings, github, junit, markdown, sarif, text
+    from kvplan.report import data, github, junit, markdown, sarif, text
     from kvplan.report.views import check
 
     match name:
@@ -147,9 +86,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 
 def in_repository(file: str) -> str:
     """A file's path from the root of the repository, which is what annotations and code scanning want."""
-    from kvplan.report.findings import relative
-
-    return relative(file, str(repository()), str(Path.cwd()))
+    return findings.relative(file, str(repository()), str(Path.cwd()))
 
 
 def repository() -> Path:

@@ -176,7 +176,7 @@ def _as_served(model: Model, question: Question) -> Model:
     from kvplan.arch.extras import without_draft
 
     served = cast(model, question.stated)
-    return without_draft(served) if question.guessed else served
+    return without_draft(served) if question.drafting == "guessed" else served
 
 
 def _endless(request: Request) -> Request:

@@ -16,6 +16,7 @@ from kvplan.check.messages import BudgetFault, fault, faults
 from kvplan.errors import BadFile, Problem
 from kvplan.manifests import Command, Given, Served
 from kvplan.manifests import read as read_served
+from kvplan.manifests.keys import DRAFTING, OVERRIDDEN
 from kvplan.manifests.said import Key, Place, Placed
 from kvplan.manifests.tree import Tree, beside
 
@@ -157,5 +158,5 @@ def _without_foreign(layer: dict[Key, Placed]) -> dict[Key, Placed]:
     engine = layer.get(("engine",))
     if engine is None or takes_commands(str(engine.value)):
         return layer
-    own = ("flags", "draft")
+    own = {"flags", "draft", DRAFTING, OVERRIDDEN}
     return {key: placed for key, placed in layer.items() if key[0] not in own or not isinstance(placed, Given)}

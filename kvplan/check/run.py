@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
 from kvplan.check import diff, lock
 from kvplan.check.budget import Deployment
@@ -21,13 +20,11 @@ from kvplan.manifests import STDIN
 from kvplan.manifests.tree import Tree, WorkingTree, read_text
 from kvplan.report.schema.check import SCHEMA, CheckReport, Compared, NotRead, Result, Summary
 
-FailOn = Literal["error", "warn"]
-
 UNREADABLE = 2
 """Exit code of what can't be read, as of a configuration."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """What to do. files: none for the budget of the current folder. lock: one for all files, instead of one a budget.
 
@@ -88,32 +85,6 @@ def run(wanted: Run, planner: Planner, tree: Tree | None = None) -> Done:
     rest = tuple(NotRead(entry.what, entry.why, at(entry.place)) for entry in unread if not entry.found)
     locks = _locks_to_write(wanted, inputs, items, results) if wanted.update else {}
     return Done(_report(results, rest, comparisons, tuple(locks)), locks)
-
-
-def exit_code(report: CheckReport, fail_on: FailOn, *, allow_nothing: bool = False) -> int:
-    """0 all kept, 1 a limit is broken (or, failing on warnings, anything warned), 2 or 3 when there is no answer.
-
-    A definite no outweighs a missing answer. Nothing checked is 2, unless that is allowed.
-    """
-    answered = [result for result in report.results if result.error is None]
-    codes = _missing(report)
-    if not answered and (codes or not allow_nothing):
-        return 3 if 3 in codes else 2
-    summary = report.summary
-    removed = any(compared.removed for compared in report.compared if compared.kind == "lock")
-    warned = summary.warned or summary.unread or removed
-    if summary.failed or (fail_on == "warn" and warned):
-        return 1
-    return max(codes, default=0)
-
-
-def _missing(report: CheckReport) -> set[int]:
-    return {result.error.exit_code for result in report.results if result.error is not None}
-
-
-def forgiving(report: CheckReport, code: int) -> int:
-    """The exit code of a report that fails nobody: broken limits are told and pass; a missing answer stays one."""
-    return max(_missing(report), default=0) if code == 1 else code
 
 
 def _items(inputs: Iterable[Input]) -> list[Item]:

@@ -132,7 +132,7 @@ def _known_elsewhere(flag: str, path: str) -> str | None:
 
     rows = {name: load(name).options for name in MODULES}
     here = next((row for row in rows.get(path.rpartition(" ")[2], ()) if row.name == FORMAT.name), None)
-    if here is not None and flag.lstrip("-") in here.help.partition(";")[0].split(", "):
+    if here is not None and flag.lstrip("-") in here.choices:
         return f"{FORMAT.flag} {flag.lstrip('-')}"
     takers = [f"kvplan {name}" for name, options in rows.items() if any(row.flag == flag for row in options)]
     return f"{flag} is an option of {all_of(takers)}" if takers else None

@@ -179,7 +179,8 @@ class Read(click.ParamType[Any]):
         """What could stand there."""
         from kvplan.cli.completion import candidates
 
-        return candidates(self.row.completes, incomplete)
+        choices = self.row.choices if isinstance(self.row, Option) else ()
+        return candidates(self.row.completes, incomplete, choices)
 
 
 class Switch(click.types.BoolParamType):

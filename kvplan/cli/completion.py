@@ -24,9 +24,9 @@ def script(shell: str) -> str:
     return known(build(), {}, NAME, COMPLETE).source()
 
 
-def candidates(what: str | None, word: str) -> list[CompletionItem]:
-    """Words that begin so; in a list, after its last comma. A file name where none does, or nothing is known."""
-    names = VALUES.get(what or "", tuple)()
+def candidates(what: str | None, word: str, choices: Iterable[str] = ()) -> list[CompletionItem]:
+    """Words that begin so, of VALUES and choices; in a list, after its last comma. A file name where none does, or nothing is known."""
+    names = (*choices, *VALUES.get(what or "", tuple)())
     cut = max(word.rfind(","), word.rfind(":") if what == "dtypes" else -1) + 1
     found = [CompletionItem(word[:cut] + name) for name in names if name.startswith(word[cut:])]
     wants_file = what in {"files", "models"} and not found
@@ -69,10 +69,10 @@ def _forms() -> Iterable[str]:
     return forms()
 
 
-def _formats() -> Iterable[str]:
-    from kvplan.report.render import FORMATS
+def _attentions() -> Iterable[str]:
+    from kvplan.plan.shapes import KINDS
 
-    return FORMATS
+    return KINDS
 
 
 def _schemas() -> Iterable[str]:
@@ -87,10 +87,8 @@ VALUES: dict[str, Callable[[], Iterable[str]]] = {
     "dtypes": _dtypes,
     "weight_dtypes": _weight_dtypes,
     "engines": _engines,
-    "formats": _formats,
     "schemas": _schemas,
-    "attentions": lambda: ("mha", "gqa", "mqa", "mla"),
+    "attentions": _attentions,
     "forms": _forms,
-    "colours": lambda: ("auto", "always", "never"),
     "shells": lambda: SHELLS,
 }

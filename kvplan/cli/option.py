@@ -21,8 +21,8 @@ class Option(NamedTuple, Generic[T_co]):
     """A flag with a value (`metavar` says of what), or a switch (metavar None).
 
     name: as in a file; the flag is --name with dashes, the variable KVPLAN_NAME. default: in words, for the help.
-    short: one letter. repeats: may be given several times. completes: what completes its value. settable: whether the
-    environment and files may give it.
+    short: one letter. repeats: may be given several times. completes: what completes its value. choices: all values that
+    there are, or all words of a list. settable: whether the environment and files may give it.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Option(NamedTuple, Generic[T_co]):
     short: str | None = None
     repeats: bool = False
     completes: str | None = None
+    choices: tuple[str, ...] = ()
     settable: bool = True
 
     @property

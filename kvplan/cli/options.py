@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from kvplan.arch.formats import KvFormat, parse_kv_format
 from kvplan.cli.option import Option, natural, switch, words
+from kvplan.report.render import FORMATS
+from kvplan.text import any_of
 from kvplan.units import (
     parse_bandwidth,
     parse_bytes,
@@ -123,12 +125,15 @@ EMIT = Option(
 )  # fmt: skip
 EXPLAIN = Option("explain", "the tree of terms, formulas, inputs and sources", switch)
 JSON = Option("json", "one JSON document on stdout", switch)
-FORMAT = Option("format", "table, json, markdown, csv; several with commas", words, "F,F", "table", completes="formats")
+FORMAT = Option(
+    "format", f"{', '.join(FORMATS)}; several with commas", words, "F,F", "table", choices=FORMATS,
+)  # fmt: skip
 OUTPUT = Option(
     "output", "write there instead, in the format of its ending; may be repeated", str, "FILE", short="o",
     repeats=True, completes="files", settable=False,
 )  # fmt: skip
-COLOUR = Option("color", "auto, always or never", str, "WHEN", "auto", completes="colours")
+COLOURS = ("auto", "always", "never")
+COLOUR = Option("color", any_of(COLOURS), str, "WHEN", "auto", choices=COLOURS)
 DEBUG = Option("debug", "a traceback with every error", switch)
 CONFIG = Option("config", "settings from this file alone", str, "FILE", completes="files", settable=False)
 NO_CONFIG = Option("no_config", "no settings from files", switch, settable=False)

@@ -15,8 +15,6 @@ from kvplan.cli.option import Values
 from kvplan.errors import CannotWrite, KvplanError, UnknownName, UsageError
 from kvplan.report.canvas import Canvas
 
-COLOURS = ("auto", "always", "never")
-
 WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """What a stream says that can't take any more; nothing of it is a mistake of the program."""
 
@@ -42,14 +40,15 @@ def deliver(answer: Answer, values: Values) -> None:
 
 
 def colours(values: Values) -> str:
-    """When to use colours, one of COLOURS.
+    """When to use colours, one of its choices.
 
     Raises: UnknownName.
     """
     colour = values.get(options.COLOUR) or "auto"
-    if colour not in COLOURS:
+    if colour not in options.COLOUR.choices:
         raise UnknownName(
-            f"{options.COLOUR.flag} {colour}: there is no such choice", hint="known: " + ", ".join(COLOURS)
+            f"{options.COLOUR.flag} {colour}: there is no such choice",
+            hint="known: " + ", ".join(options.COLOUR.choices),
         )
     return colour
 

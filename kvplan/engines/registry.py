@@ -13,6 +13,19 @@ if TYPE_CHECKING:
     from kvplan.engines.protocol import Engine
 
 
+class Spec(NamedTuple):
+    """An engine as it is asked for. version: None where none is named."""
+
+    name: str
+    version: str | None
+
+    @classmethod
+    def parse(cls, written: str) -> Spec:
+        """`NAME` or `NAME@VERSION` taken apart, however it is spaced and capitalized."""
+        name, at, version = (part.strip() for part in written.lower().partition("@"))
+        return cls(name, version if at else None)
+
+
 class Found(NamedTuple):
     """An engine, whether its rules were read from the version asked for, and if not, why not."""
 
@@ -109,14 +122,14 @@ def find(spec: str) -> Found:
 
     Raises: UnknownName, with the nearest name.
     """
-    name, at, version = (part.strip() for part in spec.lower().partition("@"))
+    name, version = Spec.parse(spec)
     entry = _ENGINES.get(name)
     if entry is None:
         raise UnknownName(
             f"{name!r} is not an engine kvplan plans for",
             hint=meant(name, _ENGINES) or f"known: {', '.join(_ENGINES)}",
         )
-    return entry.find(version if at else None)
+    return entry.find(version)
 
 
 def engine(spec: str) -> Engine:
@@ -129,7 +142,7 @@ def engine(spec: str) -> Engine:
 
 def flags_of(spec: str) -> str | None:
     """The key of the table that an engine's own flags are read by; None for one without, and where no engine is called so."""
-    entry = _ENGINES.get(spec.partition("@")[0].strip().lower())
+    entry = _ENGINES.get(Spec.parse(spec).name)
     return None if entry is None else entry.flags
 
 

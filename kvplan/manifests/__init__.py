@@ -8,14 +8,13 @@ from functools import partial
 
 from kvplan.manifests import names
 from kvplan.manifests.arguments import read_config
-from kvplan.manifests.around import UNSAID_VERSION
 from kvplan.manifests.command import Arguments, CantRead, Command
 from kvplan.manifests.container import Served
 from kvplan.manifests.keys import ENDLESS
 from kvplan.manifests.meaning import layer_of
 from kvplan.manifests.mentions import STARTS, mentions
 from kvplan.manifests.nodes import Node, documents
-from kvplan.manifests.said import Given, Place, Unread
+from kvplan.manifests.said import UNSAID_VERSION, Given, Place, Unread
 from kvplan.manifests.tree import Tree, read_text
 from kvplan.text import on_one_line
 

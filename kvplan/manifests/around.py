@@ -13,10 +13,7 @@ from kvplan.manifests.container import Container
 from kvplan.manifests.images import DEVICES as KINDS
 from kvplan.manifests.images import image_device
 from kvplan.manifests.keys import DEVICES, STRETCHED
-from kvplan.manifests.said import Given, Key, Placed
-
-UNSAID_VERSION = "engine-version"
-"""The rule of a version that is taken for granted."""
+from kvplan.manifests.said import UNSAID_VERSION, Given, Key, Placed
 
 
 def check(container: Container, found: Arguments, layer: Mapping[Key, Placed]) -> None:

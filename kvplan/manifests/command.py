@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kvplan.manifests.said import Key, Level, Place, Placed, Remark
+from kvplan.manifests.said import Key, Level, Place, Placed, Remark, Rule
 from kvplan.manifests.words import Word
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class Command:
     name: of its container, service or line. layer: what it says, by a budget's keys. noted: remarks that are right for
     any release that has what they are about. flags: every one that was given, to be held against the release that is asked for.
     elsewhere: whether its image's tag counts in another product's releases, so that nobody knows which vLLM it holds.
+    version: the release that its own image has, as written; None where that isn't known.
     """
 
     name: str
@@ -38,17 +39,12 @@ class Command:
     noted: tuple[Remark, ...] = ()
     flags: tuple[GivenFlag, ...] = ()
     elsewhere: bool = False
+    version: str | None = None
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
         """What should be known before it is run on the release that its own image has."""
         return self.remarks_on(None)
-
-    @property
-    def version(self) -> str | None:
-        """The release that its own image has, as written; None where that isn't known."""
-        engine = self.layer.get(("engine",))
-        return str(engine.value).partition("@")[2] or None if engine is not None else None
 
     def remarks_on(self, version: str | None) -> tuple[Remark, ...]:
         """The same on another release: `0.19`; None leaves the image's."""
@@ -115,7 +111,7 @@ class Arguments:
         """Every flag, one by one."""
         return tuple(GivenFlag(name, value.text, value.place) for name, value in self.flags.items())
 
-    def remark(self, rule: str, text: str, place: Place, level: Level = "warn", *, about: str = "") -> None:
+    def remark(self, rule: Rule, text: str, place: Place, level: Level = "warn", *, about: str = "") -> None:
         """Note something once."""
         entry = Remark(rule, text, place, level, about)
         if entry not in self.remarks:

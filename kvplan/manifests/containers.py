@@ -41,14 +41,8 @@ OTHERS = {
 
 def served_by(container: Container, depth: int = 0) -> Served:
     """The serve commands of one container: none, one, or what keeps one from being read."""
-    if container.image is not None and not container.entrypoint and is_vllm_image(container.image):
-        words = list(container.words)
-        second = bool(words) and words[0].text == "serve"
-        words = words[1:] if second else words
-        if not _finds(words) and _other(words) is None:
-            found = _read(container, words, positional=True)
-            model = second and bool(words) and not words[0].text.startswith("-")
-            return _twice(found, container) if model else found
+    if (found := _by_image(container)) is not None:
+        return found
     found = Served()
     script = _simple(list(container.words), container)
     container = replace(container, release=installed(words for words, _ in script) or container.release)
@@ -56,19 +50,36 @@ def served_by(container: Container, depth: int = 0) -> Served:
     if any(gathers(words) for words, _ in script):
         container, job = replace(container, nodes=None), replace(job, nodes=None)
     for words, variables in script:
-        if program(words[0]) in _QUOTING:
-            continue
         here = srun(words, replace(job, variables={**container.variables, **variables}))
-        where = docker(words, here) or kubectl(words, here) or container
-        if (rest := serve_arguments(words)) is not None and where is container:
-            found += replace(_read(here, rest[0], positional=rest[1]), lines=frozenset({words[0].line}))
-        elif where is not container:
-            found += served_by(where, depth)
-        elif (why := _unreadable(words)) is not None:
-            found += Served(unread=(Unread(container.name, why, container.place),))
-        else:
-            found += _inside(words, container, depth)
+        found += _command(words, here, container, depth)
     return _twice(found, container) if found != Served() else _hidden(container)
+
+
+def _by_image(container: Container) -> Served | None:
+    """What an image serves that begins with vLLM itself; None for a container that begins with a program of its own."""
+    if container.image is None or container.entrypoint or not is_vllm_image(container.image):
+        return None
+    second = bool(container.words) and container.words[0].text == "serve"
+    words = list(container.words[1:] if second else container.words)
+    if _finds(words) or _other(words) is not None:
+        return None
+    found = _read(container, words, positional=True)
+    model = second and bool(words) and not words[0].text.startswith("-")
+    return _twice(found, container) if model else found
+
+
+def _command(words: Sequence[Word], here: Container, container: Container, depth: int) -> Served:
+    """What one command of a container's script serves. here: the process that it runs in."""
+    if program(words[0]) in _QUOTING:
+        return Served()
+    started = docker(words, here) or kubectl(words, here)
+    if started is not None:
+        return served_by(started, depth)
+    if (rest := serve_arguments(words)) is not None:
+        return replace(_read(here, rest[0], positional=rest[1]), lines=frozenset({words[0].line}))
+    if (why := _unreadable(words)) is not None:
+        return Served(unread=(Unread(container.name, why, container.place),))
+    return _inside(words, container, depth)
 
 
 def _twice(found: Served, container: Container) -> Served:
@@ -248,4 +259,7 @@ def _read(container: Container, words: list[Word], *, positional: bool) -> Serve
     around.check(container, found, layer)
     said = {**around.layer(container, found), **layer}
     unknown = container.release is None and elsewhere(container.image or "")
-    return Served((Command(container.name, container.place, said, tuple(found.remarks), found.given, unknown),))
+    command = Command(
+        container.name, container.place, said, tuple(found.remarks), found.given, unknown, container.version
+    )
+    return Served((command,))

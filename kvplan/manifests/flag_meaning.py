@@ -27,8 +27,8 @@ class FlagMeaning:
     key: of a budget, that the flag sets; None for one that is only remarked on, or that is a part of something else. read:
     its value from what was written (raising BadSize or UsageError), None for a value that says nothing. option: the field
     of Options that the value sets. uncounted: what a plan does instead of counting the flag. harmless: words that leave
-    memory as it is. moves: whether another value moves it. stretches: whether the flag may give a model a longer context
-    than its config does. partly: whether the key is set beside the remark, which is about the rest. careful: whether a plan
+    memory as it is. moves: whether another value moves it. overrides: whether the flag replaces parts of the
+    config, which may then say something else: a longer context too. partly: whether the key is set beside the remark, which is about the rest. careful: whether a plan
     without the flag counts more, never less.
     """
 
@@ -38,7 +38,7 @@ class FlagMeaning:
     uncounted: str | None = None
     harmless: frozenset[str] = frozenset()
     moves: Callable[[object], bool] = _always
-    stretches: bool = False
+    overrides: bool = False
     partly: bool = False
     careful: bool = False
 

@@ -122,20 +122,24 @@ _SEVERAL = re.compile(r"^\s*--?[A-Za-z]\S*\s+\S|\bvllm\s+serve\s")
 
 
 def _served(found: _Found, file: str) -> Served:
+    if kubeai.is_model(found.node):
+        return served_by(kubeai.served(found.node, found.name, file, found.node.key_line))
+    container = _container(found, file)
+    result = served_by(container) if container.entrypoint else Served()
+    return result if result.commands or result.unread else _by_settings(found, container)
+
+
+def _container(found: _Found, file: str) -> Container:
+    """The container that a chart makes of a mapping, without what it makes of its settings."""
     node = found.node
-    if kubeai.is_model(node):
-        return served_by(kubeai.served(node, found.name, file, node.key_line))
     command = _listed(node, "command")
-    words = [word for key in _ARGUMENTS if key != "command" for word in _listed(node, key)]
-    of_chart = stack.is_model(node) and not stack.spread(node)
-    extra, model = stack.settings(node) if of_chart else _settings(node), _model(found)
     kind, machine = node.said("requestGPUType") or "", node_of((*found.around, node), file, node)
     asked = of_resource(kind)
-    container = Container(
+    return Container(
         name=found.name,
         file=file,
         line=node.key_line,
-        words=(*command, *words),
+        words=(*command, *_arguments(node)),
         image=_image(found),
         entrypoint=bool(command),
         gpu=machine.gpu,
@@ -148,19 +152,34 @@ def _served(found: _Found, file: str) -> Served:
             *((asked,) if asked is not None else ()),
         ),
         nodes=None if stack.spread(node) else 1,
-        variables=stack.variables(node, found.around) if of_chart else {},
+        variables=stack.variables(node, found.around) if _of_chart(node) else {},
     )
-    result = served_by(container) if command else Served()
-    if result.commands or result.unread:
-        return result
+
+
+def _by_settings(found: _Found, container: Container) -> Served:
+    """What a chart serves that writes the command itself: by its settings, and the arguments after them."""
+    node = found.node
+    words, of_chart = _arguments(node), _of_chart(node)
+    extra = stack.settings(node) if of_chart else _settings(node)
     if not any(_flag(word) == "model" for word in words):
+        model = _model(found)
         if model is None:
             why = "its arguments name no model, and neither does anything beside them"
             return Served(unread=(Unread(found.name, why, container.place),))
         extra = [*extra, *model]
     image = container.image if container.image and is_vllm_image(container.image) else "vllm"
     result = served_by(replace(container, words=(*extra, *words), image=image, entrypoint=False))
-    return _remarked(result, stack.dropped(node, file)) if of_chart else result
+    return _remarked(result, stack.dropped(node, container.file)) if of_chart else result
+
+
+def _arguments(node: Node) -> list[Word]:
+    """Words after a command, whoever writes that."""
+    return [word for key in _ARGUMENTS if key != "command" for word in _listed(node, key)]
+
+
+def _of_chart(node: Node) -> bool:
+    """Whether it is a model of the production stack's chart, on one node."""
+    return stack.is_model(node) and not stack.spread(node)
 
 
 def _remarked(served: Served, remarks: Iterable[Remark]) -> Served:

@@ -1,27 +1,36 @@
-"""Keys and values that only serve commands give a plan: no budget writes them."""
+"""Keys and values of a layer that manifests share with whoever reads them, beside those that a budget file has by itself."""
 
 from __future__ import annotations
+
+from typing import Literal
+
+# Flags, of a budget as well as of a command
 
 STRETCHED = "allow_long_max_model_len"
 """vLLM's leave to serve more tokens than the model's config says; it takes it from the environment."""
 
-GUESSED = "guessed"
-"""That tokens are drafted by no layers that are planned: from the text itself, or by what isn't counted."""
-
-ITSELF = "itself"
-"""That the model is to draft with prediction layers of its own."""
-
-METHOD = "draft_method"
-"""How the model that is named drafts: by itself (`draft_model`), or as a head on the other's positions (`eagle`, `eagle3`)."""
-
 QUANTIZATION, DTYPE = "quantization", "dtype"
-"""What a command says of the checkpoint, to be held against it."""
+"""What is said of the checkpoint, to be held against it."""
 
 CONNECTORS, EVENTS = "kv_connector", "kv_events"
 """KV connectors by their names, and whether KV events are published: either may turn the hybrid KV cache manager off."""
 
+# Keys of commands alone: a budget has none of them, and they stand beside its flags so that it can't
+
 DEVICES = "devices"
 """What is said of the accelerator beside its name."""
+
+DRAFTING = "drafting"
+"""How tokens are drafted, a `Drafting`."""
+
+OVERRIDDEN = "overridden"
+"""That parts of the model's config are replaced, which may then say something else."""
+
+Drafting = Literal["guessed", "itself", "draft_model", "eagle", "eagle3"]
+"""How tokens are drafted: by no layers that are planned (from the text, or by what isn't counted), by prediction layers of the
+model's own, or by the model that is named - alone, or as a head on the other's positions."""
+
+# Values
 
 EVERY_RANK = -1
 """An expert parallel size that means all tensor and data ranks, as vLLM's switch does."""

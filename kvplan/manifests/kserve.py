@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kvplan.manifests.container import Container, Served
 from kvplan.manifests.nodes import Node
-from kvplan.manifests.pods import ConfigMaps, container_of, listed
-from kvplan.manifests.said import Unread
+from kvplan.manifests.pods import ConfigMaps, container_of, listed, name_of
+from kvplan.manifests.said import Place, Unread
 from kvplan.manifests.words import Word
 
 RUNTIMES = frozenset({"ServingRuntime", "ClusterServingRuntime"})
-
-
+BY_RUNTIME = frozenset({"InferenceService", "LLMInferenceService"})
+"""Kinds whose command a runtime may decide."""
 TEMPLATES = RUNTIMES | {"LLMInferenceServiceConfig", "ClusterLLMInferenceServiceConfig"}
 STORED = "/mnt/models"
 """Where KServe puts a service's model."""
 
 
-def without_model(result: Served) -> Served:
+def runtimes_of(objects: Iterable[Node]) -> dict[str, Node]:
+    """The runtimes among objects, by their names."""
+    return {name_of(item): item for item in objects if item.said("kind") in RUNTIMES}
+
+
+def as_kind(item: Node, result: Served) -> Served:
+    """What a container of an object serves, once KServe has made its own of it."""
+    if item.said("kind") in TEMPLATES:
+        return _without_model(result)
+    by_model = item.said("kind") in BY_RUNTIME and item.get("spec", "model", "uri") is not None
+    return Served() if by_model and not result.commands else result
+
+
+def undecided(item: Node, file: str) -> Served:
+    """What an object serves in which nothing was found to serve: by a runtime, whatever that says."""
+    if item.said("kind") not in BY_RUNTIME:
+        return Served()
+    why = "a runtime that isn't in this file decides the command"
+    return Served(unread=(Unread(name_of(item), why, Place(file, item.line)),))
+
+
+def _without_model(result: Served) -> Served:
     """The same, where a template's command serves whatever model a service puts in its place: that is nothing to plan."""
     empty = [command for command in result.commands if str(command.layer[("model",)].value).startswith(STORED)]
     why = f"a runtime: a service that isn't in this file puts its model at {STORED}"

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kvplan.manifests import kubeai
+from kvplan.manifests import kserve, kubeai
 from kvplan.manifests.container import Container, Served
 from kvplan.manifests.containers import served_by
-from kvplan.manifests.kserve import RUNTIMES, TEMPLATES, runtime_of, served_by_runtime, without_model
 from kvplan.manifests.nodes import Node
 from kvplan.manifests.pods import ConfigMaps, container_of, listed, name_of
-from kvplan.manifests.said import Place, Unread
 
 
 def is_manifest(document: Node) -> bool:
@@ -25,27 +23,23 @@ def served(documents: Sequence[Node], file: str) -> Served:
     maps = ConfigMaps(
         {name: item for item in objects if item.said("kind") == "ConfigMap" for name in [name_of(item)]}, file
     )
-    found = Served()
-    runtimes = {name_of(item): item for item in objects if item.said("kind") in RUNTIMES}
-    used = {name for item in objects if (name := runtime_of(item)) in runtimes}
-    for item in objects:
-        if item.said("kind") in RUNTIMES and name_of(item) in used:
-            continue
-        each = list(_containers(item, runtimes, maps, file))
-        if (item.said("apiVersion") or "").startswith("ray.io/"):  # whose operator gives these their command
-            each = [container for container in each if container.words]
-        results = [served_by(container) for container in each]
-        if item.said("kind") in TEMPLATES:
-            results = [without_model(result) for result in results]
-        if item.said("kind") in _BY_RUNTIME and item.get("spec", "model", "uri") is not None:
-            results = [result if result.commands else Served() for result in results]
-        serving = [result for result in results if result.commands or result.unread]
-        for container, result in zip(each, results, strict=True):
-            found += result if len(serving) <= 1 else _named(result, f"{name_of(item)}/{container.inner}")
-        if item.said("kind") in _BY_RUNTIME and not serving:
-            why = "a runtime that isn't in this file decides the command"
-            found += Served(unread=(Unread(name_of(item), why, Place(file, item.line)),))
-    return found
+    runtimes = kserve.runtimes_of(objects)
+    filled = {kserve.runtime_of(item) for item in objects}
+    alone = (item for item in objects if item.said("kind") not in kserve.RUNTIMES or name_of(item) not in filled)
+    return sum((_served(item, runtimes, maps, file) for item in alone), Served())
+
+
+def _served(item: Node, runtimes: Mapping[str, Node], maps: ConfigMaps, file: str) -> Served:
+    """What one object serves; commands are called by their containers where there are several."""
+    containers = list(_containers(item, runtimes, maps, file))
+    results = [kserve.as_kind(item, served_by(container)) for container in containers]
+    serving = [result for result in results if result.commands or result.unread]
+    if not serving:
+        return sum(results, kserve.undecided(item, file))
+    if len(serving) == 1:
+        return sum(results, Served())
+    named = (f"{name_of(item)}/{container.inner}" for container in containers)
+    return sum(map(_named, results, named), Served())
 
 
 def _containers(item: Node, runtimes: Mapping[str, Node], maps: ConfigMaps, file: str) -> Iterator[Container]:
@@ -55,8 +49,9 @@ def _containers(item: Node, runtimes: Mapping[str, Node], maps: ConfigMaps, file
         if spec is not None and kubeai.is_model(spec):
             yield kubeai.served(spec, name_of(item), file, item.line)
         return
-    yield from served_by_runtime(item, runtimes, maps, file, _size(item))
-    yield from _all_containers(item, maps, file)
+    yield from kserve.served_by_runtime(item, runtimes, maps, file, _size(item))
+    of_ray = (item.said("apiVersion") or "").startswith("ray.io/")  # whose operator gives these their command
+    yield from (container for container in _all_containers(item, maps, file) if container.words or not of_ray)
 
 
 def _all_containers(item: Node, maps: ConfigMaps, file: str) -> Iterator[Container]:
@@ -100,9 +95,6 @@ _SEVERAL = (
 
 _OF_CHARTS = frozenset({"Application", "HelmRelease"})
 """Kinds that hold a chart's values, which have images and arguments of their own."""
-
-
-_BY_RUNTIME = frozenset({"InferenceService", "LLMInferenceService"})
 
 
 def _named(result: Served, name: str) -> Served:

@@ -8,7 +8,7 @@ from kvplan.errors import KvplanError
 from kvplan.manifests import speculative, transfer
 from kvplan.manifests.command import Arguments, Value
 from kvplan.manifests.flag_meaning import FlagMeaning
-from kvplan.manifests.keys import ENDLESS, STRETCHED
+from kvplan.manifests.keys import ENDLESS, OVERRIDDEN, STRETCHED
 from kvplan.manifests.meanings import MEANINGS
 from kvplan.manifests.said import Given, Key, Placed
 from kvplan.text import any_of, nearest
@@ -48,8 +48,8 @@ def _say(name: str, value: Value, meaning: FlagMeaning, found: Arguments, layer:
         return
     if meaning.uncounted is not None and (value.unknown or meaning.remarked(said)):
         found.remark("not-counted", f"--{name}: {meaning.uncounted}", value.place, about=name)
-        if meaning.stretches:
-            layer[("flags", STRETCHED)] = Given("true", value.place)
+        if meaning.overrides:
+            layer[("flags", STRETCHED)] = layer[(OVERRIDDEN,)] = Given("true", value.place)
         if value.unknown or not meaning.partly:
             return
     if meaning.key is not None and (read := _read(name, value, meaning, found)) is not None:

@@ -1,7 +1,7 @@
 """What each of vLLM's flags means to a plan, one row a flag: here those that are counted, and those that stand beside one.
 
-Flags that only deserve a warning stand in kvplan.manifests.uncounted, those that leave memory as it is in
-kvplan.manifests.harmless: every flag is in one of the three. Which release has a flag, and what follows it on a command line, stands in kvplan.engines.vllm.tables.flags.
+Flags that only deserve a warning stand in kvplan.manifests.uncounted, those that leave memory as it is, and why,
+in tests/check/harmless.py: every flag is in one of the three. Which release has a flag, and what follows it on a command line, stands in kvplan.engines.vllm.tables.flags.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ PLANNED: Mapping[str, FlagMeaning] = {
     "model": FlagMeaning(("model",)),
     "revision": FlagMeaning(("revision",)),
     "max-model-len": FlagMeaning(("context",), length),
-    "hf-overrides": FlagMeaning(uncounted=_OWN_CONFIG, stretches=True),
-    "hf-config-path": FlagMeaning(uncounted=_OWN_CONFIG, stretches=True),
-    "rope-scaling": FlagMeaning(uncounted=_OWN_CONFIG, stretches=True),
+    "hf-overrides": FlagMeaning(uncounted=_OWN_CONFIG, overrides=True),
+    "hf-config-path": FlagMeaning(uncounted=_OWN_CONFIG, overrides=True),
+    "rope-scaling": FlagMeaning(uncounted=_OWN_CONFIG, overrides=True),
     "language-model-only": _flag("language_model_only", "language_model_only", switch),
     "limit-mm-per-prompt": FlagMeaning(
         ("flags", "limit_mm_per_prompt"), without_media, "no_media",

@@ -6,7 +6,8 @@ Source: https://github.com/NVIDIA/gpu-feature-discovery, and each cloud's own li
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from kvplan.errors import KvplanError
@@ -100,31 +101,38 @@ def chosen(labels: Iterable[tuple[str, str, Place]]) -> Chosen:
     labels = tuple(labels)
     sizes = [(key, value) for key, value, _ in labels if key in SIZES]
     machines = {gpu for key, value, _ in labels if key in _INSTANCES and (gpu := instance_gpu(value)) is not None}
-    named: dict[str, Given] = {}
-    unclear: list[Placed] = []
-    vague: list[Device] = []
-    for key, value, place in labels:
-        may = candidates(key, value, own=key in MAY_NAME)
-        name = _name(key, value) if not may else None
-        of_these = of_size(may or ((name,) if name is not None else ()), (size for _, size in sizes))
-        if machines & set(may):
-            continue
-        if name is not None and not of_these:
-            said = f"its node is chosen by {key}: {value} and {': '.join(sizes[0])}, and kvplan knows no such GPU"
-            unclear.append(Given(said, place))
-        elif len(of_these) == 1:
-            named.setdefault(_id(of_these[0]) or of_these[0], Given(of_these[0], place))
-        elif may:
-            vague.append(Device(f"{key}: {value}", among=of_these or may))
-        elif _says_something(key, value):
-            unclear.append(Given(f"its node is chosen by {key}: {value}, which kvplan knows no GPU by", place))
+    said = [_said(key, value, place, sizes, machines) for key, value, place in labels]
+    unclear = tuple(one for each in said for one in each.unclear)
+    devices = tuple(one for each in said for one in each.devices)
+    named: dict[str, Placed] = {}
+    for given in (each.gpu for each in said if each.gpu is not None):
+        named.setdefault(_id(given.value) or given.value, given)
     if len(named) == 1:
-        return Chosen(next(iter(named.values())), devices=tuple(vague))
+        return Chosen(next(iter(named.values())), devices=devices)
     if named:
-        several = sorted(named.values(), key=lambda given: given.place)
-        said = f"its node may have {any_of([str(given.value) for given in several])}"
-        return Chosen(unclear=(Given(said, several[0].place),))
-    return Chosen(unclear=() if vague else tuple(unclear), devices=tuple(vague))
+        several = sorted(named.values(), key=lambda each: each.place)
+        may = f"its node may have {any_of([str(each.value) for each in several])}"
+        return Chosen(unclear=(Given(may, several[0].place),))
+    return Chosen(unclear=() if devices else unclear, devices=devices)
+
+
+def _said(key: str, value: str, place: Place, sizes: Sequence[tuple[str, str]], machines: AbstractSet[str]) -> Chosen:
+    """What one label says. sizes: labels about the memory of the same node's GPUs. machines: what its machine has."""
+    may = candidates(key, value, own=key in MAY_NAME)
+    if machines & set(may):
+        return Chosen()
+    name = _name(key, value) if not may else None
+    of_these = of_size(may or ((name,) if name is not None else ()), (size for _, size in sizes))
+    if len(of_these) == 1:
+        return Chosen(Given(of_these[0], place))
+    if may:
+        return Chosen(devices=(Device(f"{key}: {value}", among=of_these or may),))
+    if name is not None:
+        why = f"its node is chosen by {key}: {value} and {': '.join(sizes[0])}, and kvplan knows no such GPU"
+        return Chosen(unclear=(Given(why, place),))
+    if _says_something(key, value):
+        return Chosen(unclear=(Given(f"its node is chosen by {key}: {value}, which kvplan knows no GPU by", place),))
+    return Chosen()
 
 
 def _name(key: str, value: str) -> str | None:

@@ -7,8 +7,27 @@ from typing import Any, Literal
 
 Level = Literal["error", "warn"]
 
-UNSEEN = "unread-arguments"
+Rule = Literal[
+    "gpu-name", "gpu-count", "bad-argument", "unknown-flag", "unread-arguments", "not-counted", "engine-version"
+]
+"""What a remark is about, for machines."""
+
+RULES: dict[Rule, str] = {
+    "gpu-name": "The file names the GPU that is planned on.",
+    "gpu-count": "A container has the GPUs that its parallel sizes need.",
+    "bad-argument": "vLLM can read every argument.",
+    "unknown-flag": "Every flag is one of vLLM's.",
+    "unread-arguments": "No argument is hidden in a variable.",
+    "not-counted": "Every flag that takes memory is counted in the plan.",
+    "engine-version": "The image says which vLLM it holds.",
+}
+"""Every rule, with a sentence for it."""
+
+UNSEEN: Rule = "unread-arguments"
 """The rule of words that may be any flags."""
+
+UNSAID_VERSION: Rule = "engine-version"
+"""The rule of a version that is taken for granted."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -24,12 +43,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something the reader of a serve command should know: `rule` names it for machines.
+    """Something the reader of a serve command should know.
 
     about: the flag that it is about, which may not be there in every release.
     """
 
-    rule: str
+    rule: Rule
     text: str
     place: Place
     level: Level = "warn"

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from kvplan.manifests.arithmetic import assigned
 from kvplan.manifests.environment import WATCHED
-from kvplan.manifests.variables import Grown, Held, Variables, opened
+from kvplan.manifests.variables import SETTER, SETTERS, Grown, Held, Variables, named, opened
 from kvplan.manifests.word import Word
 
 ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=", re.ASCII)
 KEYWORDS = frozenset({
-    "then", "do", "else", "elif", "if", "while", "until", "!", "time", "{", "}", "exec", "nohup", "command", "fi", "done",
+    "then", "do", "else", "elif", "if", "while", "until", "!", "time", "{", "}", "exec", "nohup", "command", "builtin", "fi", "done",
     "esac",
 })  # fmt: skip
 _OPENING = {"if": "branch", "while": "loop", "until": "loop", "{": "group"}
@@ -26,11 +26,9 @@ _TYPING = frozenset({"declare", "local", "typeset"})
 """Declarations whose options say what becomes of a value: `-i` calculates it, `-n` makes another name of a variable."""
 _CHANGING = frozenset("ilu")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_SETTING = frozenset({"read", "mapfile", "readarray", "getopts", "printf"})
-"""Commands whose words name variables that change in a way that isn't known."""
 _RUNNING = frozenset({"source", ".", "eval"})
 """Commands that may change any variable."""
-_SOURCING = re.compile(r"(?:^|[;&|\s])(?:source|\.|eval|read|mapfile|readarray|getopts|unset)\s")
+_SOURCING = re.compile(rf"(?:^|[;&|\s])(?:source|\.|eval|let|{SETTER})\s|\(\(")
 """Commands inside of `eval`'s text that may change variables which it doesn't name."""
 _SETS = re.compile(r"(?<![\w$-])([A-Za-z_][A-Za-z0-9_]*)\+?=", re.ASCII)
 
@@ -154,13 +152,12 @@ class Shape:
         """What a command does to variables."""
         name = words[0].text
         self.variables.call(name)
-        if name in _SETTING:
-            changed = (word.text for word in words[1:] if not word.text.startswith("-"))
-            self.variables.doubt({text.partition("[")[0] for text in changed})
+        if name == "unset":
+            self._unset(words[1:])
+        elif name in SETTERS:
+            self.variables.doubt(frozenset().union(*(named(word.text) for word in words[1:])))
         elif name == "let":
             self.variables.doubt(frozenset().union(*(assigned(word.text) for word in words[1:])))
-        elif name == "unset":
-            self._unset(words[1:])
         elif name == "shift":
             self.variables.given = None
         elif name == "eval" and all(word.unknown is None for word in words):

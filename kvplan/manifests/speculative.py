@@ -5,11 +5,12 @@ Source: vLLM 0.33 config/speculative.py __post_init__, engine/arg_utils.py creat
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kvplan.manifests.command import Arguments, CantRead, Value, tree_of
-from kvplan.manifests.keys import GUESSED, ITSELF, METHOD
+from kvplan.manifests.keys import DRAFTING, Drafting
 from kvplan.manifests.said import Given, Key, Place, Placed
 
 CONFIG = "speculative-config"
@@ -33,7 +34,8 @@ SUFFIX_DEPTH = 24
 DRAFTS = frozenset({"", "draft_model", "eagle", "eagle3"})
 """Methods whose model is loaded whole beside the other; one that isn't named is found by the model."""
 
-HEADS = frozenset({"eagle", "eagle3"})
+HEADS: Mapping[str, Drafting] = {"eagle": "eagle", "eagle3": "eagle3"}
+"""Methods whose model is a head on the other's positions."""
 
 ALONE = ("draft_tensor_parallel_size", "quantization", "revision")
 """Keys that load the draft model otherwise than the model that it drafts for."""
@@ -68,7 +70,7 @@ def read(found: Arguments, layer: dict[Key, Placed]) -> None:
         return
     own = asked.model is None or asked.model == _text(layer.get(("model",)))
     if asked.method.endswith("mtp") and own:
-        layer[("flags", ITSELF)] = Given("true", asked.place)
+        _by("itself", asked, layer)
         _tokens(asked, found, layer)
     elif asked.method in FROM_TEXT or asked.model in FROM_TEXT:
         _guesses(asked, found, layer)
@@ -90,7 +92,7 @@ def _guesses(asked: Asked, found: Arguments, layer: dict[Key, Placed]) -> None:
         text = f"vLLM refuses method {asked.method or asked.model} without num_speculative_tokens"
         found.remark("bad-argument", text, asked.place, "error")
         return
-    layer[("flags", GUESSED)] = Given("true", asked.place)
+    _by("guessed", asked, layer)
     _tokens(asked, found, layer)
 
 
@@ -119,7 +121,7 @@ def _drafts(asked: Asked, model: str, found: Arguments, layer: dict[Key, Placed]
         text = "vLLM refuses a draft model without num_speculative_tokens"
         found.remark("bad-argument", text, asked.place, "error")
     layer[("draft",)] = Given(model, asked.place)
-    layer[("flags", METHOD)] = Given(_method(asked.method, model), asked.place)
+    _by(_method(asked.method, model), asked, layer)
     _tokens(asked, found, layer)
     otherwise = [key for key in ALONE if asked.keys.get(key) is not None]
     if otherwise:
@@ -127,10 +129,14 @@ def _drafts(asked: Asked, model: str, found: Arguments, layer: dict[Key, Placed]
         found.remark("not-counted", text, asked.place)
 
 
-def _method(said: str, model: str) -> str:
+def _by(how: Drafting, asked: Asked, layer: dict[Key, Placed]) -> None:
+    layer[(DRAFTING,)] = Given(how, asked.place)
+
+
+def _method(said: str, model: str) -> Drafting:
     """How vLLM takes a draft model: as it is told of heads, else by the model's name."""
     if said in HEADS:
-        return said
+        return HEADS[said]
     named = model.lower()
     return "eagle" if "eagle-" in named else "eagle3" if "eagle3" in named else "draft_model"
 

@@ -17,7 +17,6 @@ TRANSFER, PUBLISHED = "kv-transfer-config", "kv-events-config"
 OFFLOADED, BACKEND = "kv-offloading-size", "kv-offloading-backend"
 NATIVE, BESIDE = "OffloadingConnector", "LMCacheMPConnector"
 """What --kv-offloading-size makes the connector, whatever else is said. Source: config/vllm.py _post_init_kv_transfer_config."""
-FLAGS = frozenset({TRANSFER, PUBLISHED, OFFLOADED, BACKEND})
 MULTI, UNNAMED = "MultiConnector", "(unnamed)"
 
 

@@ -139,22 +139,33 @@ def tree(value: object) -> Any:
 
 
 def limits(value: object) -> Mapping[str, object]:
-    """Limits of media by name: JSON, `image=1,video=0` as it once was written, or already taken apart."""
+    """Limits of media by name: JSON, `image=1,video=0` as it once was written, or already taken apart.
+
+    Raises: UsageError for JSON of anything but names.
+    """
     said = tree(value)
-    if said is not None:
+    if isinstance(said, dict):
         return {name: each.get("count") if isinstance(each, dict) else each for name, each in said.items()}
+    if said is not None:
+        raise UsageError(f"{str(value)[:100]} limits nothing by name", hint='write it like {"image": 1}')
     pairs = (each.partition("=") for each in str(value).split(","))
     return {name.strip(): int(count) if count.strip().isdigit() else count for name, _, count in pairs}
 
 
 def without_media(value: object) -> tuple[str, ...]:
-    """Names of media that requests may hold none of."""
+    """Names of media that requests may hold none of.
+
+    Raises: UsageError.
+    """
     return tuple(sorted(name for name, count in limits(value).items() if _is_zero(count)))
 
 
 def leaves_media(value: object) -> bool:
-    """Whether a limit is of more than none."""
-    return not all(map(_is_zero, limits(value).values()))
+    """Whether a limit is of more than none; no for what is refused."""
+    try:
+        return not all(map(_is_zero, limits(value).values()))
+    except UsageError:
+        return False
 
 
 def _is_zero(count: object) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -14,10 +15,19 @@ _SETTING = re.compile(
     r"(?<![\w$])([A-Za-z_]\w*)(?:\[[^\]\n]*\])?[ \t]*(?:(?:<<|>>|[-+*/%&^|:])?=(?!=)|\+\+|--)|(?:\+\+|--)([A-Za-z_]\w*)",
     re.ASCII,
 )
-_READING = re.compile(r"\b(?:read|mapfile|readarray|getopts|unset|printf[ \t]+-v)\b([^\n;&|]*)")
+SETTERS: Mapping[str, str] = {
+    "read": "", "mapfile": "", "readarray": "", "getopts": "", "unset": "", "printf": "v", "wait": "p",
+}  # fmt: skip
+"""Commands that set the variables which their words name: the option before the name, where it takes one."""
+
+SETTER = "|".join(
+    rf"{name}(?=(?:[ \t]+-\w*)*[ \t]+-\w*{option})" if option else name for name, option in SETTERS.items()
+)
+"""A text in which one of them may set a variable, as far as its name."""
+_READING = re.compile(rf"\b(?:{SETTER})\b([^\n;&|]*)")
 _ITSELF = re.compile(r"\b([A-Za-z_]\w*)=\"?\$\{\1:?=", re.ASCII)
 """`NAME=${NAME:=...}`, which sets it once."""
-_WORD = re.compile(r"(?<![\w$])[A-Za-z_]\w*", re.ASCII)
+_WORD = re.compile(r"(?<![\w$])-?[A-Za-z_]\w*", re.ASCII)
 """What may set a variable, wherever it stands in a script."""
 _NUMBER = re.compile(r"0|[1-9]\d*", re.ASCII)
 _REPEATED = frozenset({"loop", "function"})
@@ -26,6 +36,18 @@ _REPEATED = frozenset({"loop", "function"})
 
 _ADDING = re.compile(r"(?<![\w$])([A-Za-z_]\w*)\+=\(", re.ASCII)
 """`NAME+=(`, which adds to an array."""
+
+
+def named(word: str) -> frozenset[str]:
+    """Variables that a word of one of SETTERS may name: `NAME`, `NAME[1]`, and NAME behind options, as in `-raNAME`."""
+    plain = word.partition("[")[0]
+    if not plain.startswith("-"):
+        return frozenset({plain})
+    return frozenset(plain[at:] for at in range(2, min(len(plain), MOST_OPTIONS)))
+
+
+MOST_OPTIONS = 16
+"""Letters before a name, which is more than any of them has options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +122,7 @@ class Variables:
             script = _ITSELF.sub(r"\1=${", self.script)
             self.counted = Counter(name for pair in _SETTING.findall(script) for name in pair if name)
             for words in _READING.findall(script):
-                self.counted.update(_WORD.findall(words))
+                self.counted.update(name for word in _WORD.findall(words) for name in named(word))
         return self.counted
 
     @property

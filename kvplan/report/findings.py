@@ -23,6 +23,18 @@ class Finding:
     key: str
 
 
+Rule = Literal["unanswered", "lock-drift", "not-read"]
+
+RULES: dict[Rule, str] = {
+    "unanswered": "Every deployment can be planned.",
+    "lock-drift": "Every deployment is as its lock has it.",
+    "not-read": "Every serve command can be read.",
+}
+"""Rules of a report itself, beside those of its checks, with a sentence for each."""
+
+DRIFT: Rule = "lock-drift"
+"""The rule that deployments are as the lock has them; it only ever warns."""
+
 _SEVERITIES: dict[str, Severity] = {"fail": "error", "warn": "warning"}
 
 
@@ -34,7 +46,7 @@ def findings(report: CheckReport) -> tuple[Finding, ...]:
         for entry in report.unread
     ]
     found += [
-        Finding("lock-drift", "warning", name, f"{name} is in {compared.name} and no longer checked; kvplan check --update "
+        Finding(DRIFT, "warning", name, f"{name} is in {compared.name} and no longer checked; kvplan check --update "
                 "takes it out", At(compared.name, 1), f"{name}/removed")
         for compared in report.compared if compared.kind == "lock" for name in compared.removed
     ]  # fmt: skip

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from check.harmless import HARMLESS
 
 from kvplan.check.flags import release_of
 from kvplan.engines.vllm.tables.flags import FLAGS
@@ -14,8 +15,7 @@ from kvplan.engines.vllm.tables.versions import NEWEST, text
 from kvplan.manifests import names, parse, releases, speculative, transfer
 from kvplan.manifests.arguments import read_arguments
 from kvplan.manifests.command import CantRead, Configured
-from kvplan.manifests.harmless import HARMLESS
-from kvplan.manifests.keys import ITSELF
+from kvplan.manifests.keys import DRAFTING
 from kvplan.manifests.meaning import layer_of
 from kvplan.manifests.meanings import MEANINGS, PLANNED
 from kvplan.manifests.said import Place
@@ -74,7 +74,7 @@ def test_as_vllm_reads_them(fact: dict[str, Any]):
     if spec is not None:
         said["flags.num_speculative_tokens"] = spec["num_speculative_tokens"]
         if spec.get("method") == "mtp":
-            said[f"flags.{ITSELF}"] = "true"
+            said[DRAFTING] = "itself"
     found = in_plain_values(layer)
     if said.pop("parallel.ep", None):
         assert found.pop("parallel.ep") == -1  # over every rank
@@ -242,7 +242,7 @@ def test_what_is_said_of_the_checkpoint_is_kept_to_be_held_against_it():
 )
 def test_tokens_that_are_guessed_from_the_text_are_drafted_too(words: tuple[str, ...], tokens: int):
     layer, warned, errors = read("m", *words)
-    assert (layer["flags.num_speculative_tokens"], layer["flags.guessed"]) == (tokens, "true")
+    assert (layer["flags.num_speculative_tokens"], layer["drafting"]) == (tokens, "guessed")
     assert (warned, errors) == ([], [])
 
 
@@ -298,7 +298,14 @@ def test_a_flag_that_the_newest_release_lost_is_told_where_no_release_is_named()
 
 def test_every_flag_is_counted_told_or_harmless_for_a_reason():
     """A flag that a release brings is in none of the tables until somebody has read what it does."""
-    counted = {*MEANINGS, *speculative.FLAGS, *transfer.FLAGS}
+    counted = {
+        *MEANINGS,
+        *speculative.FLAGS,
+        transfer.TRANSFER,
+        transfer.PUBLISHED,
+        transfer.OFFLOADED,
+        transfer.BACKEND,
+    }
     every = {*FLAGS, *names.EARLIER}
     assert not every - counted - HARMLESS.keys()
     assert not counted & HARMLESS.keys()
@@ -310,6 +317,12 @@ def test_every_flag_is_counted_told_or_harmless_for_a_reason():
 def test_no_graphs_by_other_words():
     assert read("m", "-O0")[0]["flags.enforce_eager"] == "true"
     assert read("m", "--compilation-config", '{"cudagraph_mode": "NONE"}')[0]["flags.enforce_eager"] == "true"
+
+
+@pytest.mark.parametrize("limits", ["2", "[]", '"image"', "true", "1e999"])
+def test_limits_that_are_no_object_are_refused(limits: str):
+    layer, warned, errors = read("m", "--limit-mm-per-prompt", limits)
+    assert (layer, warned, errors) == ({"model": "m"}, [], ["bad-argument"])
 
 
 def test_hidden_values_are_not_guessed():

@@ -90,6 +90,16 @@ def test_everything_a_deployment_can_say(folder: Path):
     assert found.places["parallel.tp"] == Place("b.yaml", 9)
 
 
+@pytest.mark.parametrize("engine", ["vllm@0.9.1", " vLLM @ 0.9.1 "])
+def test_an_engine_however_it_is_spaced(folder: Path, engine: str):
+    """vLLM before 0.20 turns the hybrid manager off where KV events are published, and 0.33 doesn't."""
+    found = only(f"""\
+        kvplan-budget: 1
+        deployments: {{a: {{model: m, gpu: h100, engine: "{engine}", flags: {{kv_events: true}}}}}}
+    """)
+    assert found.question.options.hybrid_manager is False
+
+
 def test_a_limit_may_be_given_several_times(folder: Path):
     found = only("""\
         kvplan-budget: 1
@@ -198,6 +208,12 @@ HEAD = "kvplan-budget: 1\ndeployments:\n  a:\n    model: m\n    gpu: h100\n"
         (HEAD + "    limits: {weights: {max: 1GiB, end: high}}\n", 6, "not 'safe', 'likely' or 'ideal'", None),
         (HEAD + "    flags: {max_model_len: 8192}\n", 6, "flags.max_model_len has a key of its own", "write context"),
         (HEAD + "    flags: {max_num_seq: 8}\n", 6, "no flag max_num_seq", "did you mean max_num_seqs?"),
+        (HEAD + "    flags: {guessed: false}\n", 6, "no flag guessed", None),
+        (HEAD + "    flags: {itself: nonsense}\n", 6, "no flag itself", None),
+        (HEAD + "    flags: {draft_method: eagle}\n", 6, "no flag draft_method", None),
+        (HEAD + "    flags: {drafting: itself}\n", 6, "no flag drafting", None),
+        (HEAD + "    flags: {overridden: true}\n", 6, "no flag overridden", None),
+        (HEAD + "    drafting: itself\n", 6, "unknown key deployments.a.drafting", None),
         (HEAD + "    flags: {max_num_seqs: many}\n", 6, "flags.max_num_seqs: 'many' is not a whole number", None),
         (HEAD + "    extends: big\n", 6, "there is no template 'big'", "templates of this file: none"),
         (HEAD + "    matrix: {limits: [1]}\n", 6, "the matrix can't vary 'limits'", None),

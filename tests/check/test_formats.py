@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from xml.etree import ElementTree as ET
 
 import jsonschema
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from kvplan.check.fields import json_schema
 from kvplan.check.outputs import RULES
+from kvplan.manifests.said import Rule
 from kvplan.report import findings, github, junit, sarif
 from kvplan.report.schema.check import (
     SCHEMA,
@@ -63,6 +64,39 @@ def valid_sarif(document: dict[str, Any]) -> None:
 @pytest.fixture(scope="module")
 def xsds() -> tuple[xmlschema.XMLSchema, ...]:
     return tuple(xmlschema.XMLSchema(str(SCHEMAS / f"junit-{name}.xsd")) for name in ("ant", "jenkins"))
+
+
+RUN = "docker run --gpus 1 vllm/vllm-openai:v0.11.0 --model llama-3-8b --max-model-len 4096"
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  nodeSelector: {node.kubernetes.io/instance-type: p99.48xlarge}
+  containers: [{name: v, image: "vllm/vllm-openai:v0.11.0", args: [--model, llama-3-8b, --max-model-len, "4096"]}]
+"""
+
+REMARKED = {
+    "gpu-name": POD,
+    "gpu-count": f"{RUN} -tp 2",
+    "bad-argument": f"{RUN} --max-num-seqs many",
+    "unknown-flag": f"{RUN} --no-such-flag",
+    "unread-arguments": f"{RUN} $MORE",
+    "not-counted": f"{RUN} --cpu-offload-gb 4",
+    "engine-version": RUN.replace("vllm/vllm-openai:v0.11.0", "registry.corp.example/ml/vllm:2025-11-prod"),
+}
+"""What each rule of serve commands remarks: a script, or a pod."""
+
+
+@pytest.mark.parametrize("rule", get_args(Rule))
+def test_a_remark_of_each_rule_is_sarif(folder: Path, rule: str):
+    name = "pod.yaml" if REMARKED[rule].startswith("apiVersion") else "run.sh"
+    (folder / name).write_text(REMARKED[rule])
+    found = check(name, "--gpu", "h100", "--format", "sarif")
+    valid_sarif(found.document)
+    (run,) = found.document["runs"]
+    places = {result["ruleId"]: result["ruleIndex"] for result in run["results"]}
+    assert run["tool"]["driver"]["rules"][places[rule]]["id"] == rule
 
 
 @pytest.mark.parametrize("text", ["too much", NASTY])

@@ -12,7 +12,8 @@ from kvplan import manifests
 from kvplan.check.inputs import Asked, read_inputs
 from kvplan.check.lock import parse_lock
 from kvplan.check.reader import parse_budget
-from kvplan.check.run import Run, exit_code, run
+from kvplan.check.run import Run, run
+from kvplan.check.verdict import exit_code
 from kvplan.errors import KvplanError
 from kvplan.manifests.tree import WorkingTree
 
@@ -78,7 +79,7 @@ def test_whole_runs_of_damaged_repositories(folder: Path):
             path.parent.mkdir(exist_ok=True)
             path.write_text(mutated((EXAMPLE / name).read_text(), chance), encoding="utf-8")
         try:
-            done = run(Run((".",), Asked(gpu="h100")), StandIn())
+            done = run(Run(files=(".",), asked=Asked(gpu="h100")), StandIn())
         except KvplanError:
             continue
         assert exit_code(done.report, "error") in {0, 1, 2}

@@ -9,15 +9,23 @@ from typing import Any
 import pytest
 
 from kvplan import manifests
+from kvplan.check.outputs import RULES
 from kvplan.engines.vllm.tables.versions import NEWEST, text
 from kvplan.errors import BadFile
 from kvplan.manifests import Served
 from kvplan.manifests.keys import DEVICES
 from kvplan.manifests.tree import WorkingTree
+from kvplan.report.findings import Finding
+from kvplan.report.sarif import sarif
+from kvplan.report.schema.check import At
 
 
 def read(text: str, name: str = "f.yaml") -> Served:
-    return manifests.parse(dedent(text), name, WorkingTree())
+    served = manifests.parse(dedent(text), name, WorkingTree())
+    for remark in (remark for command in served.commands for remark in command.remarks):
+        found = Finding(remark.rule, "warning", name, remark.text, At(name, remark.place.line), name)
+        sarif([found], RULES, "0.1.0", str, complete=True)  # any remark can be drawn
+    return served
 
 
 def layers(served: Served) -> dict[str, dict[str, Any]]:

@@ -32,6 +32,35 @@ def test_what_a_command_says_of_a_checkpoint(folder, served, said):
         assert said in " ".join(found.out.split())
 
 
+MTP = '--speculative-config \'{"method": "mtp", "num_speculative_tokens": 1}\''
+
+
+@pytest.mark.parametrize(
+    ("served", "code"),
+    [
+        ("meta-llama/Llama-3.1-8B --quantization awq", 1),
+        (f"meta-llama/Llama-3.1-8B {MTP}", 1),
+        # ModelConfig applies hf_overrides before _verify_quantization reads the config
+        ("meta-llama/Llama-3.1-8B --quantization awq --hf-overrides '{}'", 1),
+        ("meta-llama/Llama-3.1-8B --quantization awq --hf-overrides '{\"rope_theta\": 1}'", 0),
+        ("meta-llama/Llama-3.1-8B --quantization awq --hf-config-path other", 0),
+        (f"meta-llama/Llama-3.1-8B {MTP} --hf-overrides '{{\"num_nextn_predict_layers\": 1}}'", 0),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 "])
+def test_leave_for_a_longer_context_replaces_nothing_of_the_config(folder, served, code, before):
+    (folder / "run.sh").write_text(f"{before}vllm serve {served} --max-model-len 4096\n")
+    assert check("run.sh", "--gpu", "h200", "--offline").code == code
+
+
+def test_nor_does_a_budget_s(folder):
+    (folder / "run.sh").write_text("vllm serve meta-llama/Llama-3.1-8B --quantization awq --max-model-len 4096\n")
+    (folder / "kvplan-budget.yaml").write_text(
+        "kvplan-budget: 1\ndeployments: {a: {from: run.sh, gpu: h200, flags: {allow_long_max_model_len: true}}}\n"
+    )
+    assert check("--offline").code == 1
+
+
 @pytest.mark.parametrize(
     "served", ["deepseek-ai/DeepSeek-V3 -tp 8 --quantization awq", "google/gemma-2-9b-it --dtype half"]
 )
@@ -130,3 +159,11 @@ def test_half_is_what_a_release_without_a_fallback_needs_before_bfloat16(folder,
     """worker/worker.py of 0.8.5: Bfloat16 is only supported on GPUs with compute capability of at least 8.0."""
     (folder / "run.sh").write_text(f"vllm serve meta-llama/Llama-3.2-1B {said} --max-model-len 4096\n")
     assert check("run.sh", "--gpu", "t4", "--engine", "vllm@0.8.5", "--offline").code == code
+
+
+def test_a_budget_that_takes_a_command_s_flags_away_takes_its_drafting_too(folder):
+    (folder / "run.sh").write_text(f"vllm serve meta-llama/Llama-3.1-8B {MTP} --max-model-len 4096\n")
+    text = "kvplan-budget: 1\ndeployments: {{a: {{from: run.sh, gpu: h200{}}}}}\n"
+    for more, code in (("", 1), (", flags: null", 0), (", flags: {num_speculative_tokens: null}", 0)):
+        (folder / "kvplan-budget.yaml").write_text(text.format(more))
+        assert check("--offline").code == code

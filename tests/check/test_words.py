@@ -81,7 +81,8 @@ CERTAIN = {
 }  # fmt: skip
 CERTAIN |= {
     "echo $((8*1024)); run $((8 * 1024))": "8192", 'N=3; run "$((N * (2+1) - -1))$(( $N % 2 ))"': "101", "run $((7 / 2))": "3",
-    ": ${T:=3}; run $T": "3", "T=; run \"${T-x}\"": "", "T=1; unset T; run ${T:-5}": "5", "T=1; : ${T:=3}; run $T": "1",
+    ": ${T:=3}; run $T": "3", "T=; run \"${T-x}\"": "", "T=1; unset T; run ${T:-5}": "5", "T=1; wait; run $T": "1",
+    "T=1; eval 'printf %s T'; run $T": "1", "T=1; for i in a; do run $T; wait $!; done": "1", "T=1; : ${T:=3}; run $T": "1",
     "((X*=2)); T=3; run $T": "3", "for ((i=0; i<3; i++)); do run 3; done": "3", "if ((3 > 2)); then run 1; fi": "1",
     "declare -i T=3; run $T": "3", "T=${T:=3}; for i in a; do run $T; done": "3", 'T="${T:=3}"; f() { run $T; }; f': "3", "T=3; let X=5; run $T": "3", "T=4; ((X == T)); run $T": "4", "((a); (b)); T=2; run $T": "2",
 }  # fmt: skip
@@ -107,6 +108,10 @@ DOUBTFUL = [
     "f() { source x; }; T=4; f; run $T", "if a; then unset T; fi; run ${T:-3}", "f() { unset T; }; T=3; f; run $T",
     "T=1; cat <<EOF\n${X:-$((T=3))} $((T*=2))\nEOF\nrun $T", "a && : ${T:=5}; run ${T:-3}", "for ((T=0; T<3; T++)); do :; done; run $T",
     "run $((X*2))", "run $((08))", "run $((2**3))", "T=1; f() { eval $1; }; T=3; f T=5; run $T", "unset $x; run ${T:-4}",
+    'T=1; eval "printf -v T %s 5"; run $T', "T=1; eval 'printf -vT 5'; run $T", "T=1; eval 'wait -n -p T'; run $T", "T=1; eval ' ((T *= 2))'; run $T",
+    "T=1; printf -vT 5; run $T", "T=1; wait -p T; run $T", "T=1; wait -np T; run $T", "T=1; wait -npT; run $T", "T=1; read -raT; run $T",
+    "T=3; while :; do run $T; printf -vT 5; done", "T=3; while :; do run $T; wait -n -p T; done", "T=1; builtin read T; run $T",
+    "f() { printf -v T 5; }; T=4; f; run $T", "f() { wait -pT; }; T=4; f; run $T",
     "T=1; printf -v T 5; run $T", "T=1; getopts a: T; run $T", "T=1; [ x ] && ((T=5)); run $T",
 
     "if a; then T=8; fi\nrun $T", "T=2\n[ x ] && T=8\nrun $T", "a || T=1\nrun $T", "a && T=1 || T=2\nrun $T",

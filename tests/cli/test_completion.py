@@ -34,7 +34,26 @@ def test_values_are_completed():
     assert offered("compare", "m", "--attention", "mha,mq") == ["mha,mqa"]
     assert offered("size", "m", "--engine=id") == ["ideal"]
     assert offered("size", "m", "--format", "table,j") == ["table,json"]
+    assert offered("check", "--format", "table,sa") == ["table,sarif"]
+    assert offered("size", "m", "--format", "sa") == []
+    assert offered("check", "--fail-on", "w") == ["warn"]
+    assert offered("size", "m", "--color", "al") == ["always"]
     assert "fit" in offered("schema", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "flag"), [(name, option.flag) for name in MODULES for option in load(name).options if option.choices]
+)
+def test_every_choice_is_in_the_help_and_offered(name: str, flag: str):
+    (option,) = (option for option in load(name).options if option.flag == flag)
+    assert all(choice in option.help for choice in option.choices)
+    assert offered(name, flag, "") == list(option.choices)
+
+
+def test_a_format_s_name_as_a_flag_says_how_it_is_asked_for():
+    assert run("check", "--sarif").err.endswith("hint: --format sarif\n")
+    assert run("size", "llama-3-8b", "--csv").err.endswith("hint: --format csv\n")
+    assert "--format" not in run("size", "llama-3-8b", "--sarif").err
 
 
 def test_file_names_where_nothing_known_begins_so():

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from kvplan.arch.extras import with_draft
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.layout.gaps import ends
 from kvplan.engines.vllm.layout.merged import ends_of
+from kvplan.engines.vllm.memory.budget import budget
 from kvplan.engines.vllm.memory.doubt import WIDTH
 from kvplan.engines.vllm.memory.graphs import captured, least, most
 from kvplan.engines.vllm.memory.overhead import amounts
@@ -233,6 +235,12 @@ def test_the_high_end_has_as_much_of_graphs_as_was_printed():
     assert few == pytest.approx(36 * 11.7 * MIB * (1 + WIDTH * 0.1), rel=0.01)
 
 
+def served_by(model, version, parallel=ONE, gpu="h100", **options):
+    """What decides which runner serves it."""
+    held, device = rules(parse(version)), load_gpu(gpu)
+    return model, device, settings(Setup(model, device, parallel, None, Options(**options), 8192), held), held
+
+
 @pytest.mark.parametrize(
     ("version", "model", "second"),
     [
@@ -251,24 +259,21 @@ def test_the_high_end_has_as_much_of_graphs_as_was_printed():
 )
 def test_which_runner_serves_a_class(version, model, second):
     """Source: vLLM config/vllm.py use_v2_model_runner of each release. Graphs are estimated by it from 0.29 on."""
-    found, held, gpu = load_model(model), rules(parse(version)), load_gpu("h100")
-    assert is_second(found, gpu, held) == second
-    assert estimates_graphs(found, gpu, held) == (not second or version == "0.29.0")
+    asked = served_by(load_model(model), version)
+    assert is_second(*asked) == second
+    assert estimates_graphs(*asked) == (not second or version == "0.29.0")
 
 
 def test_the_first_releases_serve_only_16_bit():
-    model, gpu = load_model("llama-3.1-8b"), load_gpu("h100")
-    narrow = replace(model, weights=load_model("qwen3-30b-a3b").weights)
-    assert not is_second(narrow, gpu, rules(parse("0.23.0")))
-    assert is_second(narrow, gpu, rules(parse("0.24.0")))
+    narrow = replace(load_model("llama-3.1-8b"), weights=load_model("qwen3-30b-a3b").weights)
+    assert not is_second(*served_by(narrow, "0.23.0"))
+    assert is_second(*served_by(narrow, "0.24.0"))
 
 
 def test_some_classes_keep_the_first_runner_on_amd():
     model = load_model("deepseek-v4-flash")
     on = [
-        is_second(model, load_gpu(gpu), rules(parse(v)))
-        for gpu in ("h200", "mi300x")
-        for v in ("0.28.0", "0.31.0", "0.32.0")
+        is_second(*served_by(model, v, gpu=gpu)) for gpu in ("h200", "mi300x") for v in ("0.28.0", "0.31.0", "0.32.0")
     ]
     assert on == [True, True, True, False, False, True]
 
@@ -280,7 +285,73 @@ def test_some_classes_keep_the_first_runner_on_amd():
 )  # fmt: skip
 def test_what_the_profile_makes_of_logits(version, logits):
     """Source: v1/worker/gpu/sample/sampler.py apply_sampling_params, and _dummy_sampler_run of 0.33."""
-    assert sampler(load_model("qwen2.5-7b"), load_gpu("h100"), rules(parse(version))) == logits
+    assert sampler(*served_by(load_model("qwen2.5-7b"), version)) == logits
+
+
+def head(architecture, model_type, **fields):
+    sizes = {
+        "hidden_size": 4096, "intermediate_size": 12_288, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+        "vocab_size": 151_936, "num_hidden_layers": 1, "max_position_embeddings": 40_960, "tie_word_embeddings": False,
+    }  # fmt: skip
+    config = {"architectures": [architecture], "model_type": model_type, **sizes, **fields}
+    return with_draft(load_model("qwen3-8b"), read(config, Origin("a head", "a test")))
+
+
+DRAFTED = {
+    "mtp": replace(load_model("qwen3-8b"), draft_layers=load_model("qwen3-8b").layers[:1]),
+    "n-gram": load_model("qwen3-8b"),
+    "model": with_draft(load_model("qwen3-8b"), load_model("qwen3-0.6b")),
+    "eagle3": head("LlamaForCausalLMEagle3", "llama", draft_vocab_size=32_000),
+    "at once": head("PEagleDraftModel", "llama", draft_vocab_size=32_000),
+    "dflash": head("DFlashDraftModel", "qwen3", dflash_config={"target_layer_ids": [1, 9, 17]}),
+    "dflash by name": with_draft(load_model("qwen3-8b"), load_model("qwen3-0.6b"), "a/Qwen3-DFlash"),
+    "eagle by name": with_draft(load_model("qwen3-8b"), load_model("qwen3-0.6b"), "a/EAGLE-Qwen3"),
+}
+
+
+@pytest.mark.parametrize(
+    ("draft", "stages", "since"),
+    [
+        ("mtp", 1, "0.22.0"), ("eagle3", 1, "0.22.0"), ("eagle by name", 1, "0.22.0"), ("eagle by name", 2, "0.22.0"), ("eagle3", 2, "0.30.0"),
+        ("dflash", 1, "0.24.0"), ("dflash by name", 1, "0.24.0"), ("model", 1, "0.31.0"), ("n-gram", 1, "0.32.0"), ("at once", 1, None),
+    ],
+)  # fmt: skip
+def test_which_runner_drafts(draft, stages, since):
+    """Source: config/vllm.py _get_v2_model_runner_unsupported_features of each release. Qwen3 has the second one since 0.22."""
+    parallel = Parallel(pp=stages)
+    releases = ["0.22.0", "0.23.0", "0.24.0", "0.25.0", "0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0"]
+    found = [is_second(*served_by(DRAFTED[draft], each, parallel, speculative_tokens=4)) for each in releases]
+    assert found == [since is not None and parse(each) >= parse(since) for each in releases]
+    assert is_second(*served_by(DRAFTED[draft], "0.22.0", parallel))  # nothing drafts unless it is asked for
+
+
+def test_a_draft_that_the_second_runner_has_not_takes_the_first_one_s_room():
+    """36 layers of graphs that 0.23 estimates, and 1,024 x 151,936 logits sorted at 14.4 B each. The second copies them to fp32 (6 B), which
+    is less than the embedding's copy."""
+    model, gpu = load_model("qwen3-8b"), load_gpu("h100")
+    of = {
+        tokens: Vllm(parse("0.23.0"))
+        .start(Setup(model, gpu, ONE, None, Options(speculative_tokens=tokens), 8192))
+        .budget()
+        for tokens in (0, 4)
+    }
+    assert of[4].runtime.bytes.likely - of[0].runtime.bytes.likely == pytest.approx(36 * 11.7 * MIB, abs=1)
+    words = 151_936
+    more = 1024 * words * 14.4 - max(1024 * words * 6, 2 * words * 4096)
+    assert of[4].activation.bytes.likely - of[0].activation.bytes.likely == pytest.approx(more, abs=1)
+
+
+def test_guesses_may_take_the_first_runner_s_room():
+    """0.32 guesses by n-grams with the second runner, and by suffixes with the first; nobody says by which."""
+    model, gpu = load_model("qwen3-8b"), load_gpu("h100")
+    own, options = Vllm(parse("0.32.0")), Options(speculative_tokens=4)
+    started = own.start(Setup(model, gpu, ONE, None, options, 8192))
+    found, made = started.budget(), started.made
+    first = replace(made.rules, second_others="none", second_named=frozenset())
+    fallen = budget(model, gpu, made.settings, first, options)
+    assert found.activation.bytes.likely < fallen.activation.bytes.likely
+    assert found.kv.low <= fallen.kv.low
+    assert found.activation.bytes.high == fallen.activation.bytes.high
 
 
 def test_the_second_runner_ran_no_encoder_before_0_27():

@@ -13,9 +13,11 @@ from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.engines import registry
 from kvplan.engines.base import Capacity, Options, Refusal, Setup
+from kvplan.engines.vllm.blocks.allocate import request_blocks
 from kvplan.engines.vllm.blocks.backends import Need, pick
 from kvplan.engines.vllm.blocks.groups import Cached, layout
 from kvplan.engines.vllm.blocks.specs import Demand, Spec
+from kvplan.engines.vllm.inverse import cache_bytes
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.settings import default_batches
 from kvplan.engines.vllm.settings import settings as steps
@@ -28,7 +30,7 @@ from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
 from kvplan.units import GIB
 
-H100, B200 = load_gpu("h100"), load_gpu("b200")
+H100, H200, B200 = load_gpu("h100"), load_gpu("h200"), load_gpu("b200")
 ONE = Parallel()
 
 
@@ -75,6 +77,17 @@ def test_a_newer_version_is_marked():
 def test_versions_as_vllm_prints_them(spec, version, verified):
     found = registry.find(spec)
     assert (found.engine.version, found.verified, found.note is None) == (version, verified, verified)
+
+
+@pytest.mark.parametrize(
+    ("written", "spec"),
+    [
+        ("vllm", ("vllm", None)), ("vllm@0.19", ("vllm", "0.19")), (" vLLM @ 0.11.1RC1 ", ("vllm", "0.11.1rc1")),
+        ("vllm@", ("vllm", "")), ("vllm@0.19.0@3", ("vllm", "0.19.0@3")), ("", ("", None)),
+    ],
+)  # fmt: skip
+def test_an_engine_taken_apart(written, spec):
+    assert registry.Spec.parse(written) == spec
 
 
 @pytest.mark.parametrize(("spec", "near"), [("vlm", "vllm"), ("idael", "ideal")])
@@ -234,7 +247,66 @@ def test_hybrids_cache_prefixes_by_default_since_0_28(version, kept):
     assert started.made.settings.aligned is kept
 
 
-@pytest.mark.parametrize("version", ["0.20.0", "0.23.0", "0.28.0"])
+V4_PAGES = 37_440, 8_640, 1_728
+"""Of DeepSeek-V4's entries of 4 tokens and windows, indexers' keys, and entries of 128 tokens: 64 x 584, 64 x 132 and 2 x 584 B, in
+multiples of 576."""
+
+
+@pytest.mark.parametrize(
+    ("version", "flash", "pro"),
+    [
+        ("0.22.1", (22, 22, 22), (31, 31, 31)),  # whole tuples: half of 43 and of 61 windows
+        ("0.23.0", (22, 21, 20), (31, 30, 31)),  # of each size as many as any group has
+        ("0.26.0", (22, 21, 20), (31, 30, 31)),
+        ("0.27.0", (21, 21, 20), (30, 30, 31)),  # the largest group: full-length layers
+        ("0.28.0", (21, 21, 20), (30, 30, 31)),
+        ("0.29.0", (21, 21, 20), (30, 30, 31)),
+    ],
+)
+def test_what_a_block_of_compressed_entries_has_room_for(version, flash, pro):
+    """Source: v1/core/kv_cache_utils.py of each: _get_kv_cache_config_deepseek_v4, _bucket_layers_by_page_size,
+    _get_packed_kv_cache_layout. Flash has 21 layers of 4 tokens an entry and 20 of 128, Pro 30 and 31."""
+    for name, counts in (("deepseek-v4-flash", flash), ("deepseek-v4-pro", pro)):
+        setup = Setup(load_model(name), H200, Parallel(tp=8), parse_kv_format("fp8"), Options(), 65_536)
+        made = registry.engine(f"vllm@{version}").start(setup).made
+        assert made.stages == (sum(count * page for count, page in zip(counts, V4_PAGES, strict=True)),)
+
+
+@pytest.mark.parametrize(
+    ("version", "gpu", "tp", "options", "length", "memory", "tokens"),
+    [
+        ("0.25.0", "rtx-pro-6000-server", 2,
+         Options(max_num_batched_tokens=4096, max_num_seqs=64, speculative_tokens=2), 1_048_576, 10.29, 1_993_100),
+        ("0.27.1", "jetson-agx-orin-64", 4, Options(max_num_batched_tokens=2048), 393_216, 7.61, 993_278),
+        ("0.27.1", "jetson-agx-orin-64", 4, Options(max_num_batched_tokens=2048), 262_144, 7.61, 787_108),
+    ],
+)  # fmt: skip
+def test_blocks_of_compressed_entries_are_what_logs_print(version, gpu, tp, options, length, memory, tokens):
+    """Tokens over the length, times blocks of a request, is a whole number of blocks: that many fill the memory."""
+    setup = Setup(
+        load_model("deepseek-v4-flash"), load_gpu(gpu), Parallel(tp=tp), parse_kv_format("fp8"), options, length
+    )
+    made = registry.engine(f"vllm@{version}").start(setup).made
+    held = request_blocks(made)
+    blocks = -(-tokens * held // length)
+    assert blocks * length // held == tokens
+    assert blocks * made.stages[0] / GIB == pytest.approx(memory, abs=0.006)
+
+
+@pytest.mark.parametrize("version", ["0.23.0", "0.28.0"])
+def test_the_check_counts_whole_tuples(version):
+    """_max_memory_usage_bytes_from_groups multiplies by tuples, though blocks have less: 22 of 47,808 B."""
+    setup = Setup(load_model("deepseek-v4-flash"), H200, Parallel(tp=8), parse_kv_format("fp8"), Options(), 65_536)
+    started = registry.engine(f"vllm@{version}").start(setup)
+    needed = started.made.request * 22 * sum(V4_PAGES)
+    assert isinstance(started.capacity(needed), Capacity)
+    refused = started.capacity(needed - 1)
+    assert isinstance(refused, Refusal)
+    assert refused.needed_bytes == needed
+    assert cache_bytes(started.made, 1) == needed
+
+
+@pytest.mark.parametrize("version", ["0.20.0", "0.23.0", "0.26.0"])
 def test_blocks_too_small_for_windows_of_compressed_attention(version):
     """vLLM 0.23 kv_cache_utils.py: assert max(sm_page_sizes) <= max(all_page_sizes)."""
     own, setup = (
@@ -246,6 +318,9 @@ def test_blocks_too_small_for_windows_of_compressed_attention(version):
     with pytest.raises(WontStart, match="blocks of 128 tokens are too small"):
         own.start(setup)
     assert own.start(replace(setup, options=Options())).made.block == 256
+    assert (
+        registry.engine("vllm@0.27.0").start(setup).made.block == 128
+    )  # groups lie over each other: nothing is asserted
 
 
 def test_latents_and_indexers_share_a_group():
@@ -280,7 +355,7 @@ def test_groups_hold_every_layer_once_and_a_block_holds_any_group(full, windows,
     specs += [Spec("state", 1, 3000, 4096, held=1)] * states
     made = layout([Cached(spec) for spec in specs], rules(parse(version)), hybrid_manager=True, packed=False)
     assert sum(len(group.layers) for group in made.groups) == len(specs)
-    assert made.bytes_per_block(0) == max(group.page(0) for group in made.groups)
+    assert made.bytes_per_block(0) == max(sum(layer.spec.page for layer in group.layers) for group in made.groups)
     assert made.bytes_per_block(0) * len(made.groups) >= len(specs) * 4096
     assert made.blocks(Demand(8192, 4096)) >= made.blocks(Demand(4096, 4096))
 

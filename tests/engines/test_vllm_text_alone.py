@@ -45,7 +45,7 @@ def weights(*given, **named):
         ("gemma-3-27b", 846_153_440),
         ("gemma-4-e2b", 951_459_352),
         ("qwen3.5-35b-a3b", 893_732_320),
-        ("qwen3-vl-8b", 1_153_366_496),
+        ("qwen3-vl-8b", 1_153_366_496 + 3 * 8192 * 4096 * 2),  # and what deeper layers are handed
     ],
 )
 def test_towers_are_not_built(name, left_out):

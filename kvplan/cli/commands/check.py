@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from kvplan.check.formats import FORMATS, destinations
 from kvplan.cli import options as o
 from kvplan.cli.command import MODULES, Answer, Command
 from kvplan.cli.option import Argument, Option, Values, switch, words
@@ -13,7 +14,8 @@ from kvplan.errors import UnknownName, UsageError
 from kvplan.report.canvas import Canvas
 
 if TYPE_CHECKING:
-    from kvplan.check.run import FailOn
+    from kvplan.check.job import Job
+    from kvplan.check.verdict import FailOn
 
 
 def fail_on(text: str) -> FailOn:
@@ -33,14 +35,16 @@ GPU = o.GPU._replace(help="accelerator, h100, or auto for this machine's", metav
 LOCK = Option("lock", "one lock for everything, instead of one beside each budget", str, "FILE", completes="files")
 UPDATE = Option("update", "write the lock: every number, as it is now", switch, settable=False)
 BASE = Option("base", "compare with this git revision instead of the lock: origin/main", str, "REF")
-FAIL_ON = Option("fail_on", "what makes exit code 1: error, or warn as well", fail_on, "LEVEL", "error")
+FAIL_ON = Option(
+    "fail_on", "what makes exit code 1: error, or warn as well", fail_on, "LEVEL", "error", choices=("error", "warn"),
+)  # fmt: skip
 EXIT_ZERO = Option("exit_zero", "exit 0 although limits are broken; without an answer it is still 2 or 3", switch)
 ALLOW_NOTHING = Option(
     "allow_nothing", "exit 0 when no FILE has anything to check: for hooks that pass whatever changed", switch
 )
 SCHEMA = Option("schema", "print the JSON Schema of a budget file", switch, settable=False)
 FORMAT = Option(
-    "format", "table, json, markdown, github, junit, sarif; several with commas", words, "F,F", "table",
+    "format", f"{', '.join(FORMATS)}; several with commas", words, "F,F", "table", choices=FORMATS,
 )  # fmt: skip
 OUTPUT = Option(
     "output", "write there, in the format of its ending (.json .md .xml .sarif .txt) or FORMAT=FILE; - is stdout; may be repeated",
@@ -52,32 +56,40 @@ def run(values: Values) -> Answer:
     """Check budgets and serve commands."""
     if values.on(SCHEMA):
         return Answer(text=_schema())
-    colour = colours(values)
-    from kvplan.check import outputs
-    from kvplan.check.inputs import Asked
-    from kvplan.check.lookup import Lookup
-    from kvplan.check.planner import CachingPlanner
-    from kvplan.check.run import Run, exit_code, forgiving
-    from kvplan.check.run import run as check
-    from kvplan.cli.asked import end
+    from kvplan.check.job import checked
     from kvplan.cli.files import write_all
-    from kvplan.manifests.tree import WorkingTree
 
-    where = outputs.destinations(_formats(values), values.all(OUTPUT))
-    asked = Asked(values.get(GPU), values.get(o.ENGINE), end(values))
-    whatever, locked, debug = values.on(ALLOW_NOTHING), values.get(LOCK), values.on(o.DEBUG)
-    wanted = Run(values.arguments, asked, locked, values.on(UPDATE), values.get(BASE), whatever, debug)
-    tree = WorkingTree()
-    done = check(wanted, CachingPlanner(Lookup(offline=values.on(o.OFFLINE))), tree)
-    outputs.check_targets((str(to.path) for to in where if to.path is not None), tree)
-    files = {str(to.path): outputs.rendered(done.report, to.format, Canvas()) for to in where if to.path is not None}
-    page = Canvas(sys.stdout, colour)
-    screen = [outputs.rendered(done.report, to.format, page) for to in where if to.path is None]
-    write_all({**files, **done.locks})
-    code = exit_code(done.report, values.get(FAIL_ON) or "error", allow_nothing=whatever)
-    if values.on(EXIT_ZERO):
-        code = forgiving(done.report, code)
-    return Answer(text="\n".join(part for part in screen if part), exit_code=code)
+    page = Canvas(sys.stdout, colours(values))
+    done = checked(_job(values), page)
+    write_all(done.files)
+    return Answer(text=done.screen, exit_code=done.exit_code)
+
+
+def _job(values: Values) -> Job:
+    """What the flags ask for.
+
+    Raises: UsageError, UnknownName.
+    """
+    from kvplan.check.inputs import Asked
+    from kvplan.check.job import Job
+    from kvplan.check.run import Run
+    from kvplan.cli.asked import end
+
+    return Job(
+        outputs=destinations(_formats(values), values.all(OUTPUT)),
+        run=Run(
+            files=values.arguments,
+            asked=Asked(values.get(GPU), values.get(o.ENGINE), end(values)),
+            lock=values.get(LOCK),
+            update=values.on(UPDATE),
+            base=values.get(BASE),
+            allow_nothing=values.on(ALLOW_NOTHING),
+            debug=values.on(o.DEBUG),
+        ),
+        offline=values.on(o.OFFLINE),
+        fail_on=values.get(FAIL_ON) or "error",
+        forgive=values.on(EXIT_ZERO),
+    )
 
 
 def _formats(values: Values) -> tuple[str, ...]:

@@ -22,8 +22,9 @@ STEP = 1000
 def cache_bytes(made: Plan, concurrency: int) -> int:
     """Bytes of cache on each GPU with which `concurrency` requests of the longest length fit at once, and vLLM starts."""
     blocks = concurrency * request_blocks(made)
-    first = made.layout.blocks(made.settings.demand) + made.rules.null_block
-    return max(blocks, first) * max(made.stages)
+    withheld = max(made.stages) if made.rules.null_block else 0
+    first = made.layout.blocks(made.settings.demand) * max(made.checked) + withheld
+    return max(blocks * max(made.stages), first)
 
 
 def utilization(started: Started, concurrency: int, *, likely: bool = False) -> float:

@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 
 from kvplan.arch.layers import Attention, Compressed, Latent, Layer
 from kvplan.arch.storage import FP32, Storage
+from kvplan.arch.weight import CLOCKED
 from kvplan.arch.weights import CAUSAL_MASK, Block, Weight
 from kvplan.families.fields import LARGEST, Fields
 
@@ -23,6 +24,10 @@ OUTRUN = frozenset((
     "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_5_omni_text", "glm4v", "glm4v_text", "glm4v_moe_text",
     "qwen3_asr_text", "qwen3_omni_moe_text", "keye", "paddleocr_vl", "ernie4_5_vl_moe_text",
 ))  # fmt: skip
+CLOCKS = frozenset(("qwen3_vl_text", "qwen3_vl_moe_text", "qwen3_5_text", "qwen3_5_moe_text"))
+"""Types whose positions follow that clock by their class's default, and never outrun the tokens. Source: transformers 5.23
+models/qwen3_vl and qwen3_5: config.rope_parameters.get("mrope_section", ...)."""
+
 PRECISE = frozenset(("gpt_oss", "deepseek_v4"))
 """Types whose tables stay in fp32."""
 
@@ -62,7 +67,8 @@ def tables(fields: Fields, layers: tuple[Layer, ...], dtype: Storage) -> Block:
         scaling = _scaling(fields, local)
         shape = (_rows(fields, scaling, int(length), local), _columns(fields, scaling, head))
         apart = local and (fields.model_type in TWO_BASES or fields.has(*OWN_BASE))
-        found[shape, apart] = Weight(NAME, shape, "norm", _stored(fields, dtype))
+        clocked = fields.model_type in CLOCKS or (scaling.get("mrope_section") and fields.model_type not in OUTRUN)
+        found[shape, apart] = Weight(CLOCKED if clocked else NAME, shape, "norm", _stored(fields, dtype))
     return (*found.values(), *_of_indexers(fields, layers, found.values()))
 
 

@@ -34,13 +34,15 @@ from kvplan.hardware.gpu import Gpu
 class Plan:
     """How one model's cache is laid out, before any memory is known.
 
-    layout: groups and pages. stages: bytes of one block on each pipeline stage. request: blocks that the longest request
+    layout: groups and pages. stages: bytes of one block on each pipeline stage. checked: the same, as the check of the
+    longest request takes them. request: blocks that the longest request
     may hold. settings, rules: what it was made for. block: tokens of a block of full-length layers. unpadded: each layer
     with its stage, for versions that check layer by layer.
     """
 
     layout: Layout
     stages: tuple[int, ...]
+    checked: tuple[int, ...]
     request: int
     block: int
     settings: Settings
@@ -52,7 +54,7 @@ class Plan:
         demand = replace(self.settings.demand, length=length)
         if self.rules.by_layer:
             return sum(spec.page * spec.pages(demand) for spec, holder in self.unpadded if holder == stage)
-        return self.stages[stage] * self.layout.blocks(demand)
+        return self.checked[stage] * self.layout.blocks(demand)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,16 @@ def plan(model: Model, gpu: Gpu | None, kv: KvFormat, settings: Settings, rules:
     grouped = not _chunks(cached) or (rules.chunk_groups and not _drafts_by_a_head(model, settings))
     manager = settings.hybrid_manager and rules.groups and grouped
     found = layout(cached, rules, hybrid_manager=manager, packed=packs(model, rules))
-    per_block = tuple(found.bytes_per_block(stage) for stage in range(settings.parallel.pp))
+    ranks = range(settings.parallel.pp)
     return Plan(
-        found, per_block, found.blocks(settings.demand), _block(found), settings, rules, _unpadded(cached, rules)
+        found,
+        stages=tuple(map(found.bytes_per_block, ranks)),
+        checked=tuple(map(found.checked_bytes, ranks)),
+        request=found.blocks(settings.demand),
+        block=_block(found),
+        settings=settings,
+        rules=rules,
+        unpadded=_unpadded(cached, rules),
     )
 
 

@@ -6,11 +6,14 @@ groups are cut to nearly equal numbers of layers. Source: vLLM 0.33 v1/core/kv_c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 from kvplan.engines.vllm.blocks.specs import FULL_LENGTH, WINDOWS, Demand, Kind, Spec
-from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.engines.vllm.tables.rules import Rules, Stride
 from kvplan.errors import UsageError, WontStart
 
 
@@ -44,35 +47,58 @@ class Group:
         """Blocks that the longest request may hold in this group."""
         return max(spec.pages(demand) for spec in self.specs)
 
-    def page(self, stage: int) -> int:
-        """Bytes of one block of this group on a stage."""
-        return sum(layer.spec.page for layer in self.layers if layer.stage == stage)
-
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Groups, and how their pages lie: side by side within a block where they may differ in size."""
+    """Groups, and how their pages lie: side by side within a block where they may differ in size.
+
+    tuples: whether the check of the longest request counts whole tuples, whatever a block has.
+    """
 
     groups: tuple[Group, ...]
     tuples: bool = False
+    stride: Stride = "overlaid"
 
     def bytes_per_block(self, stage: int) -> int:
-        """Bytes of one block of the pool on one stage: the largest group's, or as many tuples of pages as it has."""
-        if self.tuples:
-            return self._tuple_bytes(stage)
-        return max((group.page(stage) for group in self.groups), default=0)
+        """Bytes of one block of the pool on one stage."""
+        return STRIDES[self.stride](self._pages(stage))
+
+    def checked_bytes(self, stage: int) -> int:
+        """The same, as the check of the longest request takes it.
+
+        Source: vLLM 0.23 to 0.28 v1/core/kv_cache_utils.py _max_memory_usage_bytes_from_groups.
+        """
+        return _tuple_bytes(self._pages(stage)) if self.tuples else self.bytes_per_block(stage)
 
     def blocks(self, demand: Demand) -> int:
         """Blocks of the pool that the longest request may hold."""
         return sum(group.pages(demand) for group in self.groups)
 
-    def _tuple_bytes(self, stage: int) -> int:
-        pages = {layer.spec.page for layer in self.groups[0].layers}
-        return sum(pages) * max(
-            sum(layer.spec.page == page for layer in group.layers if layer.stage == stage)
-            for group in self.groups
-            for page in pages
-        )
+    def _pages(self, stage: int) -> list[Counter[int]]:
+        """How many pages of each size a block of each group has on one stage."""
+        return [Counter(layer.spec.page for layer in group.layers if layer.stage == stage) for group in self.groups]
+
+
+def _tuple_bytes(groups: Sequence[Counter[int]]) -> int:
+    """One page of each size that full-length layers have, as often as any group has pages of one size."""
+    return sum(groups[0]) * max((count for pages in groups for count in pages.values()), default=0)
+
+
+def _slot_bytes(groups: Sequence[Counter[int]]) -> int:
+    """Of each size as many pages as any group has."""
+    return _page_bytes(reduce(or_, groups))  # the larger count of both
+
+
+def _page_bytes(pages: Counter[int]) -> int:
+    return sum(page * count for page, count in pages.items())
+
+
+STRIDES: Mapping[Stride, Callable[[Sequence[Counter[int]]], int]] = {
+    "tuples": _tuple_bytes,
+    "slots": _slot_bytes,
+    "overlaid": lambda groups: max(map(_page_bytes, groups), default=0),
+}
+"""Bytes of one block, from the pages of each group."""
 
 
 def layout(layers: Sequence[Cached], rules: Rules, *, hybrid_manager: bool, packed: bool) -> Layout:
@@ -88,7 +114,8 @@ def layout(layers: Sequence[Cached], rules: Rules, *, hybrid_manager: bool, pack
         return Layout((Group(tuple(layers)),))
     if packed and len({layer.spec.page for layer in layers}) > 1:
         if rules.tuples:
-            return Layout(tuple(_tuples(layers)), tuples=True)
+            padded = rules.stride != "overlaid"
+            return Layout(tuple(_tuples(layers, padded=padded)), tuples=True, stride=rules.stride)
         return Layout(tuple(_packed(layers)))
     return Layout(tuple(_cut(_equal_pages(layers), rules.unbalanced)))
 
@@ -168,16 +195,33 @@ def _buckets(layers: Iterable[Cached], key: Callable[[Spec], Hashable]) -> Mappi
 # Packed pages
 
 
-def _tuples(layers: Sequence[Cached]) -> Iterable[Group]:
-    """The older way: full-length layers set the page sizes, windows are padded to them and cut into as many layers.
+def _tuples(layers: Sequence[Cached], *, padded: bool) -> Iterable[Group]:
+    """The older way: windows are cut into as many layers as full-length layers have pages of one size.
 
-    Source: vLLM 0.20 to 0.28 v1/core/kv_cache_utils.py _get_kv_cache_groups_uniform_groups.
+    padded: whether windows are padded to the page sizes of full-length layers. Source: vLLM 0.20 to 0.28
+    v1/core/kv_cache_utils.py _get_kv_cache_groups_uniform_groups.
 
     Raises: WontStart for windows that no page is large enough for.
     """
     full = [layer for layer in layers if layer.spec.kind in FULL_LENGTH]
+    windows = [layer for layer in layers if layer.spec.kind in WINDOWS]
+    if padded:
+        windows = _padded(windows, full)
+    packs = [_Pack(_by_page(bucket), bucket[0].spec) for bucket in _buckets(windows, lambda spec: spec.family).values()]
+    whole = _Pack(_by_page(full), full[0].spec)
+    run = least_padding([whole.repeats, *(pack.repeats for pack in packs)], whole.repeats)
+    yield Group(tuple(full))
+    for pack in packs:
+        yield from pack.cut(-(-pack.repeats // run))
+
+
+def _padded(windows: Sequence[Cached], full: Sequence[Cached]) -> list[Cached]:
+    """Windows padded to the least page of full-length layers that holds theirs.
+
+    Raises: WontStart.
+    """
     pages = sorted({layer.spec.page for layer in full})
-    widest = max((layer.spec.page for layer in layers if layer.spec.kind in WINDOWS), default=0)
+    widest = max((layer.spec.page for layer in windows), default=0)
     if widest > pages[-1]:
         raise WontStart(
             f"blocks of {full[0].spec.block} tokens are too small for the model's windows",
@@ -185,17 +229,10 @@ def _tuples(layers: Sequence[Cached]) -> Iterable[Group]:
             "windows have none larger",
             hint="leave --block-size out",
         )
-    windows = [
+    return [
         Cached(layer.spec.padded(min(page for page in pages if page >= layer.spec.page)), layer.stage)
-        for layer in layers
-        if layer.spec.kind in WINDOWS
+        for layer in windows
     ]
-    packs = [_Pack(_by_page(bucket), bucket[0].spec) for bucket in _buckets(windows, lambda spec: spec.family).values()]
-    whole = _Pack(_by_page(full), full[0].spec)
-    run = least_padding([whole.repeats, *(pack.repeats for pack in packs)], whole.repeats)
-    yield Group(tuple(full))
-    for pack in packs:
-        yield from pack.cut(-(-pack.repeats // run))
 
 
 @dataclass(frozen=True, slots=True)

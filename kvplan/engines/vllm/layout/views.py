@@ -17,6 +17,7 @@ from kvplan.arch.storage import (
     Storage,
 )
 from kvplan.arch.traits import GPTQ_ORDER, OTHER_ACTIVATION
+from kvplan.arch.weight import CLOCKED
 from kvplan.arch.weights import CAUSAL_MASK, Component, View, Weight
 from kvplan.engines.vllm.blocks.specs import aligned
 from kvplan.engines.vllm.layout import packed
@@ -43,6 +44,12 @@ HYPER = ("attn_hc.", "ffn_hc.", "hc_head.")
 
 FUSED_KEYS = "indexer.wk"
 """End of the name of an indexer's key projection, which vLLM 0.33 keeps in 16 bit. Source: models/deepseek_v2.py wk_weights_proj."""
+
+OUTRUNNING, OUTRUN_BEFORE = 4, (0, 32, 0)
+"""Times that tables of positions which follow a video's clock are longer, and the first release that makes those which can't outrun the
+tokens no longer than it must.
+
+Source: layers/rotary_embedding/mrope.py of 0.8 to 0.33, mrope_positions_factor of qwen3_vl.py in 0.32."""
 
 BOTH = ".also_v"
 """End of the name of a key projection that gives the values too, which vLLM 0.33 stores twice (gemma4)."""
@@ -104,8 +111,8 @@ def vllm(
             return tuple(aligned(size, block if dim == weight.split else 1) for dim, size in enumerate(shard))
         if library and weight.name in WHOLE_MATRICES.get(family, ()):
             return weight.shape
-        if weight.name.endswith(BOTH):
-            return (2 * shard[0], *shard[1:])
+        if times := _longer(weight, version):
+            return (times * shard[0], *shard[1:])
         return moved(weight, shard)
 
     def store(weight: Weight, shard: tuple[int, ...]) -> Storage:
@@ -125,6 +132,13 @@ def vllm(
         VOCABULARY_MULTIPLE, everywhere=everywhere, ties=family not in OWN_HEAD, whole_towers=True, tables=lambda weight: (weight.name == CAUSAL_MASK) == library,
         shape=shape, store=store, wasted=(lambda layers, parallel: wasted(layers, parallel, version)) if amd else None,
     )  # fmt: skip
+
+
+def _longer(weight: Weight, version: Version) -> int:
+    """How many times its rows a parameter or a table has; 0 where it has its own."""
+    if weight.name == CLOCKED and version < OUTRUN_BEFORE:
+        return OUTRUNNING
+    return 2 if weight.name.endswith(BOTH) else 0
 
 
 def _own_format(weight: Weight, family: str) -> Storage | None:

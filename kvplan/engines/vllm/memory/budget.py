@@ -7,10 +7,13 @@ Source: vLLM 0.33 v1/worker/gpu_worker.py determine_available_memory, v1/worker/
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
 from kvplan.arch.model import Model
 from kvplan.engines.base import Budget, Options, Range, Term
+from kvplan.engines.vllm.memory import runner
+from kvplan.engines.vllm.memory.buffers import with_buffers
 from kvplan.engines.vllm.memory.overhead import activation, runtime
 from kvplan.engines.vllm.memory.weights import weights
 from kvplan.engines.vllm.settings import Settings
@@ -34,6 +37,8 @@ def budget(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Op
         GIVEN if options.utilization is not None else "gpu_memory_utilization's default: vLLM config/cache.py",
     )
     held = weights(model, gpu, settings.parallel, options, rules.version)
+    if options.weights_per_gpu is None:
+        held = with_buffers(held, model, settings, rules)
     peak, rest = _overhead(model, gpu, settings, rules, options)
     left = Range(
         usable.bytes.low - held.bytes.high - peak.bytes.high - rest.bytes.high,
@@ -56,4 +61,18 @@ def _overhead(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options:
     if options.overhead is not None:
         given = Term("runtime", Range.exactly(options.overhead), f"{options.overhead:,} B per GPU", GIVEN)
         return Term("activation", Range.exactly(0), "part of the overhead given", GIVEN), given
-    return activation(model, gpu, settings, rules, options), runtime(model, gpu, settings, rules, options)
+    peak, rest = activation(model, gpu, settings, rules, options), runtime(model, gpu, settings, rules, options)
+    if not runner.is_unsure(model, gpu, settings, rules):
+        return peak, rest
+    first = runner.first_alone(rules)
+    return (
+        _or_first(peak, activation(model, gpu, settings, first, options)),
+        _or_first(rest, runtime(model, gpu, settings, first, options)),
+    )
+
+
+def _or_first(term: Term, first: Term) -> Term:
+    """A term whose ends allow for the first model runner too."""
+    ends, other = term.bytes, first.bytes
+    around = Range(min(ends.low, other.low), ends.likely, max(ends.high, other.high))
+    return replace(term, bytes=around, formula=f"{term.formula}; the ends allow for the first model runner's")

@@ -87,7 +87,7 @@ def _of(
     towers = model.weights.towers if model.weights is not None else ()
     tower = _tower(towers, settings.parallel) or USUAL
     patches = items * tokens * item.patches
-    width = hidden * (1 + _levels(towers))
+    width = hidden * (1 + levels(towers))
     pixels = HALF * patches * tower.pixels
     own = HALF * width * items * tokens
     held = HALF * width * items * {"not": tokens, "to the budget": budget, "to the item": counted}[rules.items_expanded]
@@ -127,6 +127,6 @@ def _outputs(weight: Weight, parallel: Parallel, *, whole: bool) -> int:
     return weight.shape[0] if whole else weight.on_rank(parallel)[0][0]
 
 
-def _levels(towers: Block) -> int:
+def levels(towers: Block) -> int:
     """Layers of the text model that are given embeddings of their own."""
     return max((each.copies for each in towers if each.name.startswith("deepstack.")), default=0)

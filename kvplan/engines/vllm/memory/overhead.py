@@ -74,9 +74,9 @@ def amounts(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: O
     capability = (gpu.compute_capability or (0, 0))[0]
     joined = parallel.tp in JOINED and parallel.pp == parallel.dp == 1 and options.graphs  # by a pass of the compiler
     linked = "ranks" if "nvlink" in (gpu.link_name or "").lower() else "ranks without NVLink"
-    layers = len(model.layers) if options.graphs and runner.estimates_graphs(model, gpu, rules) else 0
+    layers = len(model.layers) if options.graphs and runner.estimates_graphs(model, gpu, settings, rules) else 0
     estimated = graphs.COMPRESSED if compresses(model) else graphs.PLAIN
-    if runner.is_second(model, gpu, rules):
+    if runner.is_second(model, gpu, settings, rules):
         estimated += graphs.SECOND
     each = graphs.of(settings) if estimated == graphs.COMPRESSED else 1
     own = "libraries, AMD" if amd else "libraries, larger" if rules.libraries else "libraries"
@@ -105,7 +105,7 @@ class Peak:
 def activation(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Options) -> Term:
     """The peak of the profiled step above what stays."""
     low, found, high = steps(model, gpu, settings, rules, options)
-    cost = COSTS[f"logits {runner.sampler(model, gpu, rules)}"]
+    cost = COSTS[f"logits {runner.sampler(model, gpu, settings, rules)}"]
     formula = (
         f"max({found.words:,} logits x {cost.likely:g} B, {widest_layer(found, gpu, rules):,} B of the widest layer, "
         f"{found.table:,} B of the embedding's copy that compiling takes) + "

@@ -1,12 +1,16 @@
 """Which of vLLM's two model runners serves a model where nobody says: their start-up profiles take different room.
 
-Source: vLLM 0.22 to 0.33 config/vllm.py use_v2_model_runner, v1/worker/gpu/model_runner.py.
+Source: vLLM 0.22 to 0.33 config/vllm.py use_v2_model_runner, _get_v2_model_runner_unsupported_features, v1/worker/gpu/model_runner.py.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kvplan.arch.layers import Recurrent
 from kvplan.arch.model import Model
+from kvplan.engines.vllm.memory.drafting import drafting
+from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.architectures import classes, is_pooling
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.hardware.gpu import Gpu
@@ -15,8 +19,30 @@ UNQUANTIZED = 16
 """Bits of an element."""
 
 
-def is_second(model: Model, gpu: Gpu, rules: Rules) -> bool:
+def is_second(model: Model, gpu: Gpu, settings: Settings, rules: Rules) -> bool:
     """Whether the second runner serves it; VLLM_USE_V2_MODEL_RUNNER would decide otherwise."""
+    return _serves(model, gpu, rules) and (not settings.drafted or _drafts(model, settings, rules))
+
+
+def is_unsure(model: Model, gpu: Gpu, settings: Settings, rules: Rules) -> bool:
+    """Whether the first may serve it after all, as nobody says how tokens are guessed."""
+    return settings.drafted > 0 and drafting(model) == "guessed" and is_second(model, gpu, settings, rules)
+
+
+def first_alone(rules: Rules) -> Rules:
+    """The rules of a start that the first runner serves."""
+    return replace(rules, second_named=frozenset(), second_others="none")
+
+
+def _drafts(model: Model, settings: Settings, rules: Rules) -> bool:
+    """Whether the second runner has the way that tokens are drafted."""
+    method = drafting(model)
+    staged = method == "eagle3" and settings.parallel.pp > 1
+    return method in rules.second_drafts and (rules.second_staged or not staged)
+
+
+def _serves(model: Model, gpu: Gpu, rules: Rules) -> bool:
+    """Whether the second runner serves the class."""
     names = frozenset(classes(model))
     if gpu.vendor == "amd" and rules.second_not_amd & names:
         return False
@@ -30,14 +56,14 @@ def is_second(model: Model, gpu: Gpu, rules: Rules) -> bool:
     return listed or (rules.second_others == "dense" and not _mixes(model) and not model.has(Recurrent))
 
 
-def estimates_graphs(model: Model, gpu: Gpu, rules: Rules) -> bool:
+def estimates_graphs(model: Model, gpu: Gpu, settings: Settings, rules: Rules) -> bool:
     """Whether CUDA graphs are taken off the cache's memory."""
-    return rules.graphs_counted and (rules.second_graphs or not is_second(model, gpu, rules))
+    return rules.graphs_counted and (rules.second_graphs or not is_second(model, gpu, settings, rules))
 
 
-def sampler(model: Model, gpu: Gpu, rules: Rules) -> str:
+def sampler(model: Model, gpu: Gpu, settings: Settings, rules: Rules) -> str:
     """What picks tokens from logits in the profile, by the room it takes: the name of a cost without `logits`."""
-    return rules.second_logits if is_second(model, gpu, rules) else rules.sampler
+    return rules.second_logits if is_second(model, gpu, settings, rules) else rules.sampler
 
 
 def _mixes(model: Model) -> bool:

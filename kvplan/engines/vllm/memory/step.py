@@ -95,7 +95,7 @@ def steps(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Opt
 
 
 def _step(sizes: Dimensions, model: Model, gpu: Gpu, settings: Settings, rules: Rules, *, most: bool) -> Step:
-    second = is_second(model, gpu, rules)
+    second = is_second(model, gpu, settings, rules)
     memory = gpu.memory.value
     images = (
         encoded(model, sizes.hidden, memory, settings, rules, second=second, most=most) if sizes.towers else NOTHING

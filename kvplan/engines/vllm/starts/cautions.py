@@ -66,7 +66,7 @@ def _crowded(setup: Setup, settings: Settings, rules: Rules) -> str | None:
 def _guesses(model: Model, settings: Settings) -> str | None:
     if not settings.drafted or has_drafts(model) or UNDRAFTED in model.traits:
         return None
-    cost = "a state for each of them" if has_state(model) else "no memory"
+    cost = "a state for each of them" if has_state(model) else "no memory of its own"
     return (
         f"{model.origin.id} has no prediction layers and no draft model was given: tokens are guessed by n-grams of the text, "
         f"which takes {cost}; a draft model guesses better"

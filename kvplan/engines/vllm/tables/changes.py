@@ -31,6 +31,8 @@ FIRST_SERVED = frozenset({"DeepseekV2ForCausalLM", "GraniteMoeForCausalLM", "Qwe
 NEXT_SERVED = FIRST_SERVED | {"InklingForCausalLM", "InklingForConditionalGeneration", "LongcatFlashNgramForCausalLM"}
 """The same in 0.26."""
 
+_HEADS = frozenset({"mtp", "eagle", "eagle3", "dflash"})
+
 CHANGES: tuple[Change, ...] = (
     Change((0, 7, 0), "long prompts are cut into steps of 2,048", "config.py", (("long_prompt_steps", 2048),), sure=False),
     Change((0, 8, 0), "one engine (V1): steps of 8,192 tokens and 1,024 sequences from 70 GiB, prompts always cut into steps",
@@ -104,8 +106,12 @@ CHANGES: tuple[Change, ...] = (
            (("second_named", frozenset({"Qwen3ForCausalLM"})), ("second_plain", True))),
     Change((0, 23, 0), "the second model runner serves Llama and Mistral in 16 bit too", "config/vllm.py",
            (("second_named", frozenset({"Qwen3ForCausalLM", "LlamaForCausalLM", "MistralForCausalLM"})),)),
+    Change((0, 23, 0), "a block of packed pages has of each size as many as any group has, and no whole tuples",
+           "v1/core/kv_cache_utils.py _bucket_layers_by_page_size", (("stride", "slots"),)),
     Change((0, 24, 0), "the second model runner serves six classes, in any format", "config/vllm.py",
            (("second_named", FIRST_SERVED | {"Qwen3ForCausalLM", "LlamaForCausalLM", "MistralForCausalLM"}), ("second_plain", False))),
+    Change((0, 24, 0), "the second model runner drafts by DFlash", "config/vllm.py _get_v2_model_runner_unsupported_features",
+           (("second_drafts", _HEADS),)),
     Change((0, 24, 0), "FlashInfer's kernels for NVFP4 experts have GELU", "fused_moe/experts/flashinfer_cutlass_moe.py _supports_activation",
            (("gelu_rooms", True),)),
     Change((0, 24, 0), "Marlin pads inputs to its tiles; compressed-tensors' experts refuse ranks that cut groups of scales",
@@ -121,6 +127,10 @@ CHANGES: tuple[Change, ...] = (
            (("prefill_sizes", True),)),
     Change((0, 27, 0), "concurrency counts each group's own pages; blocks of latents beside states are multiples of 128",
            "v1/core/kv_cache_utils.py, platforms/interface.py", (("first_page", False), ("latent_state_block", 128))),
+    Change((0, 27, 0), "groups of packed pages lie over each other in a block, windows as large as they are",
+           "v1/core/kv_cache_utils.py _get_packed_kv_cache_layout, _get_kv_cache_groups_uniform_groups", (("stride", "overlaid"),)),
+    Change((0, 27, 0), "DeepSeek-V4 keeps streams of hidden states only for a draft", "models/deepseek_v4/nvidia/model.py _mtp_hidden_buffer",
+           (("streams_kept", False),)),
     Change((0, 27, 0), "image tokens that see each other both ways are no reason for anything where text alone is served",
            "config/model.py _supports_multimodal_for_mm_prefix", (("prefix_cleared", True),)),
     Change((0, 27, 0), "what the allocator holds of a step counts as taken, and the step's peak once more", "utils/mem_utils.py memory_profiling",
@@ -151,10 +161,16 @@ CHANGES: tuple[Change, ...] = (
            "layers/fused_moe/oracle/fp8.py refine_fp8_moe_block_shape", (("refined_blocks", True),)),
     Change((0, 30, 0), "yarn's factor is taken to be in the stated length already", "config/model.py",
            (("yarn_stretches", False),)),
+    Change((0, 30, 0), "the second model runner drafts by EAGLE-3 beside pipeline stages", "config/vllm.py _get_v2_model_runner_unsupported_features",
+           (("second_staged", True),)),
     Change((0, 30, 0), "GLM-5 has the first model runner on AMD", "config/vllm.py",
            (("second_not_amd", frozenset({"DeepseekV32ForCausalLM", "DeepseekV4ForCausalLM", "GlmMoeDsaForCausalLM"})),)),
     Change((0, 30, 0), "GPTQ weights in the order of activations (desc_act) are refused",
            "layers/quantization/utils/gptq_utils.py", (("gptq_order", False),)),
+    Change((0, 31, 0), "the second model runner drafts by a model", "config/vllm.py _get_v2_model_runner_unsupported_features",
+           (("second_drafts", _HEADS | {"model"}),)),
+    Change((0, 32, 0), "the second model runner drafts by n-grams", "config/vllm.py _get_v2_model_runner_unsupported_features",
+           (("second_drafts", _HEADS | {"model", "guessed"}),)),
     Change((0, 32, 0), "an indexer has room for 16 times the keys of a request above 262,144 tokens, not 40 times",
            "config/vllm.py sparse_mla_prefill_workspace_factor", (("long_gathered", 16),)),
     Change((0, 32, 0), "the second model runner serves every class on AMD too", "config/vllm.py", (("second_not_amd", frozenset()),)),

@@ -20,6 +20,8 @@ class Batches:
 CacheWindow = Literal["stated", "unless interleaved", "all listed"]
 TokenLine = Literal["blocks", "smallest_group", "concurrency"]
 Overlap = Literal["never", "dense", "always"]
+Stride = Literal["tuples", "slots", "overlaid"]
+Drafting = Literal["mtp", "eagle", "eagle3", "dflash", "model", "at once", "guessed"]
 Sampler = Literal["sorted in PyTorch", "sorted in Triton"]
 SecondSampler = Literal["copied to fp32", "as they are", "second runner"]
 Others = Literal["none", "dense", "all"]
@@ -58,6 +60,8 @@ class Rules:
     """Whether what the allocator holds of that copy counts as taken beside it."""
     gelu_rooms: bool = False
     """Whether FlashInfer's kernels for NVFP4 experts have GELU, so that vLLM's own, which copies more, is no longer the first."""
+    streams_kept: bool = True
+    """Whether DeepSeek-V4 keeps streams of hidden states for a draft that nobody asked for."""
     items_expanded: Expanded = "not"
     """What the start-up profile blows each image's or video's embeddings up to."""
 
@@ -70,6 +74,10 @@ class Rules:
     """Which of the other classes it serves too."""
     second_not_amd: frozenset[str] = frozenset()
     """Classes that it doesn't serve on AMD."""
+    second_drafts: frozenset[Drafting] = frozenset({"mtp", "eagle", "eagle3"})
+    """Ways of drafting that it has: of guesses, that by n-grams. With others the first runner serves."""
+    second_staged: bool = False
+    """Whether it drafts by EAGLE-3 beside pipeline stages."""
     second_logits: SecondSampler = "copied to fp32"
     """What its profile makes of logits."""
     second_encodes: bool = False
@@ -112,7 +120,10 @@ class Rules:
     unbalanced: float = 0.0
     """Groups take the larger kind's number of layers when it is below this many times the smaller kind's."""
     tuples: bool = True
-    """Whether packed pages lie in equal tuples of layers."""
+    """Whether packed pages are grouped in equal tuples of layers, and the longest request is checked in whole ones."""
+    stride: Stride = "tuples"
+    """What one block of those has room for: as many tuples as any group has, or of each page size as many as any, or
+    the largest group."""
     stages_settle: bool = False
     """Whether each pipeline stage settles blocks by its own layers."""
     latent_blocks: tuple[tuple[int, int], ...] = ()
