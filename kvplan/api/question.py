@@ -27,32 +27,38 @@ DRAFTED = 3
 
 @dataclass(frozen=True, slots=True)
 class FitQuestion:
-    """What `fit` and `fit_all` ask besides model and GPU.
-
-    context: tokens of one sequence, None for the model's own maximum. kv_dtype: None for auto. engine: a name, or
-    `vllm@0.33`; None for vLLM. weights: bytes of the whole model instead of the computed ones. weight_dtype: the format
-    they would be kept in, None for the checkpoint's own. concurrency: sequences that must be admitted. batch: sequences of the decode step that is timed. end: what decides when it is uncertain.
-    calibration: a receipt of `kvplan verify` on such a GPU, or its file: its measurements make the likely time of a step.
-    emit: "vllm" or "k8s" for what to paste when it fits. called: what the model was called, which says which of its
-    repositories is served; None for the first. draft: a model that drafts for it, draft_called: what it was called, where
-    it isn't named here; adapters are among the options.
-    """
+    """What `fit` and `fit_all` ask besides model and GPU."""
 
     context: int | None = None
+    """Tokens of one sequence, None for the model's own maximum."""
     parallel: Parallel = ONE_GPU
+    """How many GPUs share the model, and how."""
     kv_dtype: KvFormat | str | None = None
+    """Format of the cache, None for auto."""
     engine: str | None = None
+    """A name, or `vllm@0.33`; None for vLLM."""
     options: Options = NO_FLAGS
+    """The engine's own flags, adapters among them."""
     weights: int | None = None
+    """Bytes of the whole model instead of the computed ones."""
     weight_dtype: Kept | str | None = None
+    """The format they would be kept in, None for the checkpoint's own."""
     concurrency: int | None = None
+    """Sequences that must be admitted."""
     batch: int | None = None
+    """Sequences of the decode step that is timed."""
     end: End = "safe"
+    """What decides when it is uncertain."""
     calibration: Calibration | str | None = None
+    """A receipt of `kvplan verify` on such a GPU, or its file: its measurements make the likely time of a step."""
     emit: str | None = None
+    """"vllm" or "k8s" for what to paste when it fits."""
     called: str | None = None
+    """What the model was called, which says which of its repositories is served; None for the first."""
     draft: Model | str | None = None
+    """A model that drafts for it."""
     draft_called: str | None = None
+    """What that was called, where it isn't named here."""
 
     def __post_init__(self) -> None:
         """Raises: BadSize, UnknownName, naming the field."""

@@ -82,10 +82,14 @@ FORMATS: dict[str, Format] = {
     )
 }  # fmt: skip
 
+DTYPE_ALIASES = {
+    "float32": "fp32", "f32": "fp32", "float": "fp32", "bfloat16": "bf16", "float16": "fp16", "f16": "fp16", "half": "fp16",
+    "fp8_e4m3": "fp8",
+}  # fmt: skip
+"""Other spellings of dtypes, of a cache and of weights alike."""
+
 ALIASES = {
-    "float32": "fp32", "f32": "fp32", "float": "fp32", "bfloat16": "bf16", "float16": "fp16", "f16": "fp16",
-    "half": "fp16", "fp8_e4m3": "fp8", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8_e5m2", "e4m3": "fp8",
-    "e5m2": "fp8_e5m2",
+    **DTYPE_ALIASES, "float8_e4m3fn": "fp8", "float8_e5m2": "fp8_e5m2", "e4m3": "fp8", "e5m2": "fp8_e5m2",
 }  # fmt: skip
 
 
@@ -119,8 +123,13 @@ PAIRS: dict[str, tuple[str, str]] = {
 """Cache formats that an engine names once but that store keys and values differently."""
 
 
+def find_format(name: str) -> Format | None:
+    """The format of that name, `torch.bfloat16` and other spellings included; None where there is none."""
+    return _known(name, FORMATS, ALIASES)
+
+
 def format_named(name: str) -> Format:
-    """The format of that name, `torch.bfloat16` and other spellings included.
+    """As `find_format`, of a name that must be one.
 
     Raises: UnknownName.
     """
@@ -132,11 +141,15 @@ def spelled(name: str, known: Mapping[str, T], aliases: Mapping[str, str], what:
 
     Raises: UnknownName.
     """
-    key = name.strip().lower().removeprefix("torch.").replace("-", "_")
-    found = known.get(aliases.get(key, key))
+    found = _known(name, known, aliases)
     if found is None:
         raise UnknownName(f"{name!r} is not {what}", hint="known: " + ", ".join(known))
     return found
+
+
+def _known(name: str, known: Mapping[str, T], aliases: Mapping[str, str]) -> T | None:
+    key = name.strip().lower().removeprefix("torch.").replace("-", "_")
+    return known.get(aliases.get(key, key))
 
 
 def parse_kv_format(text: str) -> KvFormat:

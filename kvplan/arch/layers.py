@@ -15,6 +15,9 @@ from kvplan.arch.curve import StateGroup
 from kvplan.arch.formats import FORMATS, Format, KvFormat
 from kvplan.arch.parallel import Shard
 
+MOST_LAYERS = 4096
+"""Layers past which a number is a mistake: no published model has a tenth of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kvplan.arch.formats import DTYPE_ALIASES
+
 if TYPE_CHECKING:
     from kvplan.arch.weights import Weight, Weights
 
@@ -116,6 +118,6 @@ NAMED: dict[str, Storage] = {
 """Formats that --weight-dtype knows, llama.cpp's mixes aside."""
 
 ALIASES = {
-    "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32", "f32": "fp32", "f16": "fp16", "gptq": "int4",
-    "awq": "int4", "w4a16": "int4", "w8a8": "int8", "w8a16": "int8", "fp8_e4m3": "fp8", "fp4": "nvfp4", "int4_awq": "int4",
+    **DTYPE_ALIASES, "gptq": "int4", "awq": "int4", "w4a16": "int4", "w8a8": "int8", "w8a16": "int8", "fp4": "nvfp4",
+    "int4_awq": "int4",
 }  # fmt: skip

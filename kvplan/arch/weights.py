@@ -76,36 +76,39 @@ CAUSAL_MASK = "causal_mask"
 
 @dataclass(frozen=True)
 class Weights:
-    """Every tensor of a model.
-
-    first: before the first layer (embeddings). layers: of each layer, equal layers being one and the same tuple.
-    last: after the last layer (final norm, head). towers: vision, audio, encoder and their projectors. draft: layers
-    that only speculative decoding uses, kept apart from everything else. drafter: the model whose they are, as a server finds
-    it; None for the model's own prediction layers. borrowed: of a draft that heads a target, what it takes from the target
-    unless its checkpoint has its own (embedding, head), counted nowhere. tied: whether the head is the embedding.
-    tables: of rotary positions and masks, which are no parameters but which some engines keep on every rank.
-    missing: components that couldn't be derived from the config, by name; then every count is a lower bound.
-    method: the quantization method, or the format that was asked about. files: checkpoint files whose headers gave the
-    bytes. formula_bytes: what the config's formula gives, when headers gave the bytes. contradicted: whether those headers
-    have other shapes than the config, whose counts aren't the files' then. rounding: parameters that a rounded count may
-    be off by, either way.
-    """
+    """Every tensor of a model."""
 
     first: Block
+    """Before the first layer: embeddings."""
     layers: tuple[Block, ...]
+    """Of each layer, equal layers being one and the same tuple."""
     last: Block
+    """After the last layer: final norm, head."""
     towers: Block = ()
+    """Vision, audio, encoder and their projectors."""
     draft: Block = ()
+    """Layers that only speculative decoding uses, kept apart from everything else."""
     borrowed: Block = ()
+    """Of a draft that heads a target, what it takes from the target unless its checkpoint has its own (embedding, head),
+    counted nowhere."""
     tables: Block = ()
+    """Of rotary positions and masks, which are no parameters but which some engines keep on every rank."""
     tied: bool = False
+    """Whether the head is the embedding."""
     missing: tuple[str, ...] = ()
+    """Components that couldn't be derived from the config, by name; then every count is a lower bound."""
     method: str = ""
+    """The quantization method, or the format that was asked about."""
     files: int = 0
+    """Checkpoint files whose headers gave the bytes."""
     formula_bytes: int | None = None
+    """What the config's formula gives, when headers gave the bytes."""
     contradicted: bool = False
+    """Whether those headers have other shapes than the config, whose counts aren't the files' then."""
     rounding: int = 0
+    """Parameters that a rounded count may be off by, either way."""
     drafter: str | None = None
+    """The model whose the draft layers are, as a server finds it; None for the model's own prediction layers."""
 
     @property
     def positions(self) -> int | None:
@@ -200,13 +203,6 @@ class Weights:
         blocks = [*self._stage_counts(parallel, stage), (self._ends(parallel, stage, view), 1)]
         held = sum(count * sum(weight.bytes_on_rank(parallel, view) for weight in block) for block, count in blocks)
         return held if view.wasted is None else held + view.wasted(self._stage_layers(parallel, stage), parallel)
-
-    def bytes_fullest(self, parallel: Parallel, view: View = PLAIN) -> int:
-        """Bytes on the fullest GPU.
-
-        Raises: CannotSplit if there are more stages than layers.
-        """
-        return max(self.bytes_on_rank(parallel, stage, view) for stage in range(parallel.pp))
 
     def borrowed_bytes_on_rank(self, parallel: Parallel, view: View = PLAIN) -> int:
         """Bytes that a draft has beside its own layers where it borrows nothing, on one tensor rank of the last stage."""
@@ -327,27 +323,31 @@ class Weights:
         return self.towers
 
     def _ends(self, parallel: Parallel, stage: int, view: View, *, read: bool = False) -> Block:
-        """What a stage holds, or reads, beside its layers: a tied head takes no room beside its embedding.
-
-        One that only the checkpoint can say is tied does: engines build it where the files have one.
-        Unless it is kept in another format, which engines then build it for. Source: vLLM 0.33 quantized ParallelLMHead.
-        """
+        """What a stage holds, or reads, beside its layers."""
         is_first, is_last = stage == 0, stage == parallel.pp - 1
-        embeds = is_first or ("embedding" in view.everywhere and not read)
-        heads = is_last or ("head" in view.everywhere and not read)
-        ends = [] if view.tables is None or read else [*filter(view.tables, self.tables)]
-        if embeds:
-            ends += self.first
-        if is_first and view.towers:
-            ends += self._towers(parallel, view)
-        embedded = {weight.stored for weight in self.first if weight.component == "embedding"}
-        shared = self.tied and not self.unsure_head and view.ties and embeds and not read
-        for weight in self.last:
-            if weight.name == HEAD:
-                ends += (weight,) if heads and not (shared and weight.stored in embedded) else ()
-            elif is_last:
-                ends.append(weight)
-        return tuple(ends)
+        copies = () if read else view.everywhere
+        embeds, heads = is_first or "embedding" in copies, is_last or "head" in copies
+        beside = self._tied_as(view) if embeds and not read else frozenset()
+        return (
+            *(filter(view.tables, self.tables) if view.tables is not None and not read else ()),
+            *(self.first if embeds else ()),
+            *(self._towers(parallel, view) if is_first and view.towers else ()),
+            *(
+                weight
+                for weight in self.last
+                if (heads and weight.stored not in beside if weight.name == HEAD else is_last)
+            ),
+        )
+
+    def _tied_as(self, view: View) -> frozenset[Storage]:
+        """Formats of a head that takes no room beside its embedding: those of the embedding that it is tied to.
+
+        One that only the checkpoint can say is tied takes room: engines build it where the files have one. So does one in
+        another format than its embedding's, which engines then build it for. Source: vLLM 0.33 quantized ParallelLMHead.
+        """
+        if not self.tied or self.unsure_head or not view.ties:
+            return frozenset()
+        return frozenset(weight.stored for weight in self.first if weight.component == "embedding")
 
 
 def distinct(experts: int, picked: int, tokens: int) -> float:

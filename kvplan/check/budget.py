@@ -48,36 +48,48 @@ class Starts:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Everything that a plan depends on, as written: names not yet looked up.
-
-    model: what `kvplan size` takes; a path is absolute. context: the engine's longest sequence, None for the model's own.
-    tokens: of the sequences that are counted, None for `context`. batch: sequences of the timed step.
-    kv_dtype: `auto` or a format. concurrency: sequences that headroom is left beside. draft: a model that drafts for it.
-    drafting: how tokens are drafted, where a serve command says so. stretched: whether the context may be longer than the
-    model's own maximum. overridden: whether parts of the model's config are replaced. quantization, dtype: what a serve
-    command says of the checkpoint. devices: what a manifest says of its accelerator. experts: whether expert parallelism is switched on, on however many ranks.
-    """
+    """Everything that a plan depends on, as written: names not yet looked up."""
 
     model: str
+    """What `kvplan size` takes; a path is absolute."""
     gpu: str
+    """A GPU's name, or a path of its description."""
     engine: str = "vllm"
+    """A name, or `vllm@0.33`."""
     revision: str | None = None
+    """Of the model's repository on the Hub, None for its main branch."""
     gpu_memory: int | None = None
+    """Bytes of the GPU instead of its own."""
     parallel: Parallel = field(default_factory=Parallel)
+    """How many GPUs share the model, and how."""
     context: int | None = None
+    """Tokens of the engine's longest sequence, None for the model's own."""
     kv_dtype: str = "auto"
+    """`auto` or a format."""
     options: Options = field(default_factory=Options)
+    """The engine's own flags."""
     concurrency: int = 1
+    """Sequences that headroom is left beside."""
     tokens: int | None = None
+    """Tokens of the sequences that are counted, None for `context`."""
     batch: int | None = None
+    """Sequences of the timed step."""
     draft: str | None = None
+    """A model that drafts for it."""
     drafting: Drafting | None = None
+    """How tokens are drafted, where a serve command says so."""
     stretched: bool = False
+    """Whether the context may be longer than the model's own maximum."""
     overridden: bool = False
+    """Whether parts of the model's config are replaced."""
     quantization: str | None = None
+    """What a serve command says of how the checkpoint is quantized."""
     dtype: str | None = None
+    """What a serve command says of the checkpoint's dtype."""
     experts: bool = False
+    """Whether expert parallelism is switched on, on however many ranks."""
     devices: tuple[Device, ...] = ()
+    """What a manifest says of its accelerator."""
 
     @property
     def stated(self) -> Stated:

@@ -8,7 +8,7 @@ from typing import Any
 from kvplan.arch.layers import Layer
 from kvplan.arch.model import Model, Origin
 from kvplan.families import context, guard, numbers, standard, weights
-from kvplan.families.attention import HEADS, width
+from kvplan.families.attention import width
 from kvplan.families.drafts import draft_layers, kept
 from kvplan.families.fields import Fields, class_names
 from kvplan.families.locate import refuse_encoder, text_fields
@@ -16,6 +16,7 @@ from kvplan.families.own import encoders, heads, refusals, states
 from kvplan.families.own.glm import glm_traits
 from kvplan.families.own.windows import window_traits
 from kvplan.families.quantization import quantized
+from kvplan.families.spellings import HEADS
 from kvplan.families.traits import traits
 from kvplan.families.windows import windows
 

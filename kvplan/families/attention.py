@@ -8,14 +8,8 @@ from kvplan.arch.formats import FORMATS
 from kvplan.arch.layers import Attention, CrossAttention, Indexer
 from kvplan.errors import BadField, MissingField
 from kvplan.families.fields import Fields
+from kvplan.families.spellings import HEAD_DIM, HEADS, KV_HEADS, WIDTH
 from kvplan.text import any_of
-
-HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
-KV_HEADS = (
-    "num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "attn_config.kv_n_heads", "num_attention_groups",
-)  # fmt: skip
-HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels")
-WIDTH = ("hidden_size", "n_embd", "d_model", "model_dim", "n_embed")
 
 
 @dataclass(frozen=True, slots=True)

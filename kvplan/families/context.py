@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
 from kvplan.arch.model import Context, Rope
 from kvplan.families.fields import LARGEST, Fields
-
-STATED = ("model_max_length", "max_sequence_length")
-"""A model's own word on its length, which some state beside a smaller or absent table size (Command-R, Kimi-Linear)."""
-
-TABLES = (
-    "max_position_embeddings", "n_positions", "max_seq_len", "max_context_length", "max_target_positions", "seq_length",
-    "context_length", "n_ctx", "max_seq_length", "max_decoder_position_embeddings", "seq_len",
-)  # fmt: skip
-"""Sizes of the position table, in the order they are believed."""
-
-ORIGINAL = "original_max_position_embeddings"
+from kvplan.families.scalings import Scaling, scalings
+from kvplan.families.spellings import ORIGINAL, STATED, TABLES
 
 SCALED_BY_ORIGINAL = ("yarn", "deepseek_yarn")
 """Rope types whose reach is original_max_position_embeddings x factor."""
@@ -84,15 +74,10 @@ def _is_sentinel(value: object) -> bool:
 
 def _ropes(fields: Fields) -> tuple[Rope, ...]:
     """Every scaling the config states: one, or one for each type of layer."""
-    found = fields.shared("rope_scaling", "rope_parameters")
-    if found is None or not isinstance(found[1], Mapping):
-        return ()
-    plain = "rope_type" in found[1] or "type" in found[1]
-    nested = [] if plain else [value for value in found[1].values() if isinstance(value, Mapping) and value]
-    return tuple(dict.fromkeys(_rope(rope) for rope in nested or [found[1]]))
+    return tuple(dict.fromkeys(map(_rope, scalings(fields).values())))
 
 
-def _rope(rope: Mapping[str, Any]) -> Rope:
+def _rope(rope: Scaling) -> Rope:
     kind, factor = rope.get("rope_type", rope.get("type")), rope.get("factor")
     number = isinstance(factor, int | float) and not isinstance(factor, bool) and isfinite(factor) and factor > 0
     readable, original = number or factor is None, rope.get(ORIGINAL)

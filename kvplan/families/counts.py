@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from kvplan.arch.layers import MOST_LAYERS
 from kvplan.errors import BadField, MissingField
 from kvplan.families.fields import Fields
+from kvplan.families.spellings import LAYERS
 from kvplan.text import any_of
 
 
@@ -12,21 +14,17 @@ def layer_count(fields: Fields) -> int:
 
     Raises: MissingField, BadField.
     """
-    names = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers")
     stated = None
-    if _counts_its_list(fields) or (fields.of_class(*names) is None and fields.unread(*names) is None):
+    if _counts_its_list(fields) or (fields.of_class(*LAYERS) is None and fields.unread(*LAYERS) is None):
         listed = fields.items("layers_block_type", "layer_types", "block_configs")
         stated = len(listed or override(fields) or ()) or None
     _note_uncounted(fields, stated)
-    stated = stated or fields.core(*names)
+    stated = stated or fields.core(*LAYERS)
     if stated is None:
-        raise MissingField(any_of(fields.path + name for name in names[:3]))
+        raise MissingField(any_of(fields.path + name for name in LAYERS[:3]))
     if stated > MOST_LAYERS:
-        raise BadField(fields.path + names[0], stated, f"a number of layers up to {MOST_LAYERS}")
+        raise BadField(fields.path + LAYERS[0], stated, f"a number of layers up to {MOST_LAYERS}")
     return stated
-
-
-MOST_LAYERS = 4096
 
 
 def _counts_its_list(fields: Fields) -> bool:

@@ -7,17 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from kvplan.errors import MissingField, Unsupported
-from kvplan.families.attention import HEADS, WIDTH
 from kvplan.families.defaults import class_defaults, is_encoder, of_architecture
 from kvplan.families.fields import Fields, Ledger, class_names
+from kvplan.families.spellings import HEADS, LAYERS, WIDTH
 from kvplan.text import any_of
 
 NESTED = ("text_config", "llm_config", "language_config", "llm_cfg", "thinker_config", "language_model", "decoder")
 """Keys that hold the language model of a multimodal config, in the order they are tried."""
 
 LAYER_COUNTS = (
-    "num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers", "decoder_layers",
-    "num_decoder_layers", "layers_block_type", "block_configs", "hybrid_override_pattern", "ssm_cfg",
+    *LAYERS, "decoder_layers", "num_decoder_layers", "layers_block_type", "block_configs", "hybrid_override_pattern", "ssm_cfg",
 )  # fmt: skip
 """Fields that say how many layers there are: a config without any of them is not the one that counts."""
 
@@ -41,34 +40,50 @@ def _descend(
 ) -> Fields:
     stated = node.get("model_type")
     model_type = stated if isinstance(stated, str) else inherited
-    defaults = class_defaults(model_type)
-    here = Fields(node, path, defaults, ledger, parents)
-    nested = [(key, node[key]) for key in NESTED if isinstance(node.get(key), Mapping)]
-    for key, inner in nested:
-        if _has_layers(inner) or any(isinstance(inner.get(deeper), Mapping) for deeper in NESTED):
-            return _descend(inner, f"{path}{key}.", defaults.nested_type(key), (node, *parents), ledger)
-    if _has_layers(node) and (defaults.text_key is None or parents or _of_other_code(node)):
+    here = Fields(node, path, class_defaults(model_type), ledger, parents)
+    nested = tuple(key for key in NESTED if isinstance(node.get(key), Mapping))
+    deeper = next((key for key in nested if _leads_to_layers(node[key])), None)
+    if deeper is not None:
+        return _into(here, deeper, here.defaults.nested_type(deeper))
+    if _has_layers(node) and (here.defaults.text_key is None or parents or _of_other_code(node)):
         return _flat(here)
-    for key, inner in nested:
-        inner_type = inner.get("model_type") or defaults.nested_type(key)
-        if inner and class_defaults(inner_type).known:
+    return _by_class(here, nested)
+
+
+def _into(here: Fields, key: str, model_type: str | None) -> Fields:
+    return _descend(here.node[key], f"{here.path}{key}.", model_type, (here.node, *here.parents), here.ledger)
+
+
+def _leads_to_layers(inner: Mapping[str, Any]) -> bool:
+    return _has_layers(inner) or any(isinstance(inner.get(deeper), Mapping) for deeper in NESTED)
+
+
+def _by_class(here: Fields, nested: tuple[str, ...]) -> Fields:
+    """The object whose class knows its dimensions, where none states a layer count where its class looks.
+
+    Raises: MissingField where there is no such class.
+    """
+    for key in nested:
+        inner_type = here.node[key].get("model_type") or here.defaults.nested_type(key)
+        if here.node[key] and class_defaults(inner_type).known:
             flat = here.unread(*LAYER_COUNTS)
             if flat is not None:
-                here.note(f"{path}{flat} at the top is ignored: the class of {model_type} looks into {key} alone.")
-            return _descend(inner, f"{path}{key}.", inner_type, (node, *parents), ledger)
-    if defaults.text_key is not None and not nested:
-        return _unsaid(here, defaults.text_key)
-    if parents and defaults.known:
+                here.note(
+                    f"{here.path}{flat} at the top is ignored: the class of {here.model_type} looks into {key} alone."
+                )
+            return _into(here, key, inner_type)
+    if here.defaults.text_key is not None and not nested:
+        return _unsaid(here, here.defaults.text_key)
+    if here.parents and here.defaults.known:
         return here
     if nested:
-        key = nested[0][0]
         raise MissingField(
-            f"{path}{key}.num_hidden_layers",
-            cause=f"{path}{key} doesn't state its dimensions and its model type documents no defaults",
+            f"{here.path}{nested[0]}.num_hidden_layers",
+            cause=f"{here.path}{nested[0]} doesn't state its dimensions and its model type documents no defaults",
             hint="the language model's own config.json may sit in a sub-folder: pass that file",
         )
     raise MissingField(
-        any_of(path + name for name in LAYER_COUNTS[:4]),
+        any_of(here.path + name for name in LAYER_COUNTS[:4]),
         cause="no layer count at the top level or in " + ", ".join(NESTED[:5]),
         hint="is this the config.json of a language model? an adapter, tokenizer or vision config has no KV cache",
     )

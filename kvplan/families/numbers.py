@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.arch.formats import ALIASES, FORMATS, Format, KvFormat
+from kvplan.arch.formats import FORMATS, Format, KvFormat, find_format
 from kvplan.errors import BadField, Unsupported
 from kvplan.families.fields import Fields
+from kvplan.families.spellings import SERVED_BLOCKS
 
 SIXTEEN_BIT = {"bf16", "fp16"}
 DTYPES = ("dtype", "torch_dtype", "model_dtype")
@@ -30,8 +31,7 @@ def dtype(fields: Fields) -> Format:
     name, value = found
     if not isinstance(value, str):
         raise BadField(fields.path + name, value, "a dtype such as bfloat16")
-    key = value.removeprefix("torch.").lower()
-    known = FORMATS.get(ALIASES.get(key, key))
+    known = find_format(value)
     if known is not None and known.name not in SIXTEEN_BIT:
         fields.note(f"The config's {name} is {value}, and bf16 is planned: {_ENGINES}.")
         return FORMATS["bf16"]
@@ -51,8 +51,7 @@ def is_wide(fields: Fields) -> bool:
     beside = [images[name] for name in DTYPES if images.get(name)] if isinstance(images, Mapping) else []
     found = fields.shared(*DTYPES)
     said = found[1] if found is not None else next(iter(beside), "float32")
-    key = str(said).removeprefix("torch.").lower()
-    return ALIASES.get(key, key) == "fp32"
+    return find_format(str(said)) == FORMATS["fp32"]
 
 
 def _refuse_auto(fields: Fields) -> None:
@@ -76,7 +75,7 @@ def kv_hint(fields: Fields, companions: Mapping[str, Mapping[str, Any]]) -> KvFo
 
     Raises: Unsupported for a scheme kvplan can't price.
     """
-    found = fields.shared("quantization_config", "compression_config")
+    found = fields.shared(*SERVED_BLOCKS)
     scheme = found[1].get("kv_cache_scheme") if found is not None and isinstance(found[1], Mapping) else None
     if isinstance(scheme, Mapping):
         return None if _is_dynamic_modelopt(found, scheme) else _by_bits(scheme)

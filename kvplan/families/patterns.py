@@ -11,6 +11,9 @@ from kvplan.families.fields import Fields
 FULL, SLIDING, CHUNKED, STATE, NONE = "full", "sliding", "chunked", "state", "none"
 BOTH, BOTH_SLIDING = "full and state", "sliding and state"
 
+MLP_WORDS, MLP_LETTERS = {"mlp": "dense", "dense": "dense", "moe": "moe"}, {"-": "dense", "E": "moe"}
+"""Layers that cache nothing, and what they are: an MLP or experts."""
+
 WORDS = {
     "full_attention": FULL, "attention": FULL, "full": FULL, "global": FULL, "global_attention": FULL,
     "indexed_attention": FULL, "deepseek_sparse_attention": FULL, "minimax_m3_sparse": FULL, "sparse": FULL,
@@ -19,11 +22,11 @@ WORDS = {
     "linear_attention": STATE, "mamba": STATE, "mamba2": STATE, "conv": STATE, "recurrent": STATE, "gated_delta_net": STATE,
     "hybrid": BOTH, "parallel_hybrid": BOTH, "hybrid_sliding": BOTH_SLIDING,
     "qwen_sparse_attention": FULL,
-    "moe": NONE, "mlp": NONE, "dense": NONE,
+    **dict.fromkeys(MLP_WORDS, NONE),
 }  # fmt: skip
 """Entries of layer_types, layers_block_type and their like. A word that isn't here is refused."""
 
-LETTERS = {"M": STATE, "*": FULL, "-": NONE, "E": NONE}
+LETTERS = {"M": STATE, "*": FULL, **dict.fromkeys(MLP_LETTERS, NONE)}
 """hybrid_override_pattern: Mamba, attention, MLP, experts. Source: transformers 5.23 models/nemotron_h."""
 
 LOCAL_GLOBAL = {"L": SLIDING, "G": FULL}

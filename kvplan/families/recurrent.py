@@ -6,8 +6,9 @@ Convolutions keep kernel - 1 columns: what the next step needs. (transformers ke
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
-from kvplan.arch.formats import ALIASES, FORMATS, Format
+from kvplan.arch.formats import Format, find_format
 from kvplan.arch.layers import FP32, Recurrent, StateTensor
 from kvplan.errors import BadField, MissingField, Unsupported
 from kvplan.families.attention import Heads, head_dim, query_heads, width
@@ -34,9 +35,9 @@ def state_format(fields: Fields) -> Format | None:
             return None
         fields.note_default("mamba_ssm_cache_dtype", default)
         stated = default
-    if stated in ("auto", "float"):
-        return None if stated == "auto" else FP32
-    found = FORMATS.get(ALIASES.get(stated.removeprefix("torch."), stated))
+    if stated == "auto":
+        return None
+    found = find_format(stated)
     if found is None:
         raise Unsupported(f"{fields.path}mamba_ssm_dtype {stated!r} is not a known number format")
     return found
@@ -218,29 +219,30 @@ def _hidden(fields: Fields) -> int:
     return found
 
 
-LAWS: tuple[tuple[tuple[str, ...], Callable[[Fields], Recurrent]], ...] = (
-    (("linear_num_value_heads",), gated_delta_net),
-    (("linear_attn_config", "linear_num_heads"), kimi_delta),
-    (("conv_L_cache",), short_convolution),
-    (("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "mamba_ngroups", "mamba_headdim", "n_groups"), mamba2),
-    (("mamba_d_state", "state_size"), mamba),
-    (("attn_type_list",), lightning),
-)
-"""Fields that only one recurrence has, most telling first."""
+class Law(NamedTuple):
+    """One recurrence and the fields that only it has.
 
-CLASS_LAWS: tuple[tuple[str, Callable[[Fields], Recurrent]], ...] = (
-    ("linear_num_value_heads", gated_delta_net),
-    ("linear_num_heads", kimi_delta),
-    ("conv_L_cache", short_convolution),
-    ("mamba_n_heads", mamba2),
-    ("mamba_num_heads", mamba2),
-    ("n_mamba_heads", mamba2),
-    ("n_groups", mamba2),
-    ("mamba_d_state", mamba),
-    ("state_size", mamba),
-    ("block_size", lightning),
+    fields: in a config or in the class of its type. of_class: in the class alone, as a config has it for something else.
+    """
+
+    shape: Callable[[Fields], Recurrent]
+    fields: tuple[str, ...]
+    of_class: tuple[str, ...] = ()
+
+    def is_class_of(self, fields: Fields) -> bool:
+        """Whether the class of the config's type has one of them."""
+        return any(fields.defaults.value(name) is not None for name in (*self.fields, *self.of_class))
+
+
+LAWS = (
+    Law(gated_delta_net, ("linear_num_value_heads",)),
+    Law(kimi_delta, ("linear_attn_config", "linear_num_heads")),
+    Law(short_convolution, ("conv_L_cache",)),
+    Law(mamba2, ("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "mamba_ngroups", "mamba_headdim", "n_groups")),
+    Law(mamba, ("mamba_d_state", "state_size")),
+    Law(lightning, ("attn_type_list",), of_class=("block_size",)),
 )
-"""The same by the fields of the model type's class, which knows best where there is one."""
+"""Most telling first."""
 
 
 def dilated_convolution(fields: Fields) -> StateTensor:
@@ -273,16 +275,14 @@ def beside(fields: Fields, heads: Heads) -> Recurrent:
 
 
 def by_fields(fields: Fields) -> Recurrent:
-    """The recurrence that the config's fields describe.
+    """The recurrence that the fields describe: of the type's class, which knows best where there is one, else of the config.
 
     Raises: MissingField if none does; BadField.
     """
-    for name, law in CLASS_LAWS:
-        if fields.defaults.value(name) is not None:
-            return law(fields)
-    for names, law in LAWS:
-        if fields.has(*names):
-            return law(fields)
+    found = next((law for law in LAWS if law.is_class_of(fields)), None)
+    found = found or next((law for law in LAWS if fields.has(*law.fields)), None)
+    if found is not None:
+        return found.shape(fields)
     raise MissingField(
         any_of(fields.path + name for name in ("linear_num_value_heads", "mamba_n_heads", "mamba_d_state")),
         cause="some layers keep a recurrent state whose shape the config doesn't give",

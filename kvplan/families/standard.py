@@ -35,8 +35,8 @@ def _account_for_states(fields: Fields, kinds: tuple[str, ...]) -> None:
     """
     if fields.has(*patterns.SAYS_WHICH) or {*kinds} & {patterns.STATE, patterns.BOTH}:
         return
-    for names, _ in recurrent.LAWS:
-        found = fields.find(*filter(fields.defaults.reads, names))
+    for law in recurrent.LAWS:
+        found = fields.find(*filter(fields.defaults.reads, law.fields))
         if found is not None:
             raise Unsupported(
                 f"{fields.path}{found[0]} shapes a recurrent state, but no field says which layers keep one",

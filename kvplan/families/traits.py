@@ -10,7 +10,9 @@ from kvplan.families import numbers
 from kvplan.families.counts import DRAFT_COUNTS, draft_count
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
-from kvplan.families.weights import rope
+from kvplan.families.scalings import Scaling, of_object, scalings
+from kvplan.families.spellings import SERVED_BLOCKS
+from kvplan.families.weights.rotary_rules import rule_of
 
 EMBEDDER = "gemma3_text"
 """The type whose use_bidirectional_attention is about all tokens where the model is no part of another (PaliGemma)."""
@@ -38,7 +40,7 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (known.NO_ROPE_TYPE, any(each.get("rope_type", each.get("type", "")) is None for each in _scalings(fields))),
         (known.OTHER_STATE, _sized_apart(fields)),
         (known.UNLISTED, _unlisted(fields)),
-        (known.UNROTATED, fields.model_type in rope.WITHOUT),
+        (known.UNROTATED, not rule_of(fields.model_type).rotates),
         (known.OTHER_ACTIVATION, _other_activation(fields)),
         (known.OWN_CODE, _brings_code(fields)),
         (known.UNKNOWN_TYPE, _is_unknown(fields)),
@@ -93,19 +95,20 @@ def _unlisted(fields: Fields) -> bool:
     return kind in LISTS and node.get(LISTS[kind]) is None
 
 
-def _scalings(fields: Fields) -> list[Mapping[str, Any]]:
-    """What is stated of rotary positions: once, or for each type of layer."""
-    found = fields.shared("rope_scaling", "rope_parameters")
-    if found is None or not isinstance(found[1], Mapping):
-        return []
-    return [each for each in (found[1], *found[1].values()) if isinstance(each, Mapping)]
+def _scalings(fields: Fields) -> list[Scaling]:
+    """What is stated of rotary positions in any object of the config: vLLM looks at the types of all of them.
+
+    Source: vLLM 0.33 transformers_utils/config.py get_config, which calls patch_rope_parameters for each.
+    """
+    outer = (scaling for node in fields.parents for scaling in of_object(node).values())
+    return [*scalings(fields).values(), *outer]
 
 
 ONE_TYPE = frozenset({("su", "longrope"), ("mrope", "default")})
 """Pairs of an old name and a new one that are one type. Source: vLLM 0.33 transformers_utils/config.py patch_legacy_rope_type."""
 
 
-def _typed_twice(scaling: Mapping[str, Any]) -> bool:
+def _typed_twice(scaling: Scaling) -> bool:
     if not {"type", "rope_type"} <= scaling.keys():
         return False
     old, new = scaling["type"], scaling["rope_type"]
@@ -130,7 +133,7 @@ def _is_unknown(fields: Fields) -> bool:
 
 
 def _quantization(fields: Fields) -> Mapping[str, Any]:
-    found = fields.shared("quantization_config", "compression_config")
+    found = fields.shared(*SERVED_BLOCKS)
     return found[1] if found is not None and isinstance(found[1], Mapping) else {}
 
 

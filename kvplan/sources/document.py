@@ -26,10 +26,3 @@ class Document:
     companions: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     lines: Lines = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-
-
-def says_quantisation(config: Mapping[str, object]) -> bool:
-    """Whether the config itself says how its weights are quantised, at its top or in a nested text config."""
-    keys = ("quantization_config", "quantization", "compression_config")
-    nested = [value for value in config.values() if isinstance(value, Mapping)]
-    return any(level.get(key) for level in (config, *nested) for key in keys)

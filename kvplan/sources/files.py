@@ -10,7 +10,8 @@ from typing import BinaryIO
 
 from kvplan.arch.model import Origin
 from kvplan.errors import BadFile, Unsupported, UsageError
-from kvplan.sources.document import COMPANIONS, Document, says_quantisation
+from kvplan.families.quantization import says_quantization
+from kvplan.sources.document import COMPANIONS, Document
 from kvplan.sources.strict import (
     MAX_JSON_BYTES,
     MAX_YAML_BYTES,
@@ -146,7 +147,7 @@ def _yaml(text: str, name: str) -> tuple[dict[str, object], Lines]:
 
 
 def _with_companions(document: Document, folder: Path) -> Document:
-    if says_quantisation(document.config) or "kvplan" in document.config:
+    if says_quantization(document.config) or "kvplan" in document.config:
         return document
     found: dict[str, Mapping[str, object]] = {}
     for name in COMPANIONS:

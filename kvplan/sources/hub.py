@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kvplan.arch.model import Origin
 from kvplan.errors import BadFile, KvplanError, NotFound, Offline, SourceError, Unreachable, Unsupported
-from kvplan.sources.document import COMPANIONS, Document, says_quantisation
+from kvplan.families.quantization import says_quantization
+from kvplan.sources.document import COMPANIONS, Document
 from kvplan.sources.files import listed, read_bytes
 from kvplan.sources.hub_errors import explained, is_temporary
 from kvplan.sources.strict import MAX_JSON_BYTES, decoded, parse_json_object
@@ -67,7 +68,7 @@ def hub_document(name: HubName, *, offline: bool = False) -> Document:
         config = _parsed(file, f"{name.repo}/{file.path.name}")
         notes = [file.note] if file.note else []
         companions: dict[str, Mapping[str, object]] = {}
-        if not says_quantisation(config):
+        if not says_quantization(config):
             asked = not (offline or file.note)
             companions, unsure = _companions(HubName(name.repo, file.commit or name.revision), asked=asked)
             notes += unsure

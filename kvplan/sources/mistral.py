@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kvplan.arch.layers import MOST_LAYERS
 from kvplan.errors import BadField, Unsupported
 
 _NAMES = {
@@ -106,16 +107,13 @@ def _window(params: Mapping[str, object]) -> dict[str, object]:
     if window is None or isinstance(window, int):
         return {} if window is None else {"sliding_window": window}
     layers = params.get("n_layers")
-    if not isinstance(window, list) or not isinstance(layers, int) or not 0 < layers <= _MOST_LAYERS:
+    if not isinstance(window, list) or not isinstance(layers, int) or not 0 < layers <= MOST_LAYERS:
         raise BadField("sliding_window", window, "a number or a list of numbers and nulls")
     sizes = {size for size in window if size is not None}
     if len(sizes) != 1 or layers % len(window):
         raise BadField("sliding_window", window, f"a pattern of one window size that divides {layers} layers")
     kinds = ["full_attention" if size is None else "sliding_attention" for size in window]
     return {"sliding_window": sizes.pop(), "layer_types": kinds * (layers // len(kinds))}
-
-
-_MOST_LAYERS = 4096
 
 
 def _yarn(params: Mapping[str, object]) -> dict[str, object]:

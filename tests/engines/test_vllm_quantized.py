@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fullest import fullest
 
 from kvplan.arch.formats import parse_kv_format
 from kvplan.arch.model import Origin
@@ -71,7 +72,7 @@ def test_what_vllm_loads_and_builds(count_cases):
         except (Unsupported, CannotSplit):
             blocks = None
         view = view_of(loaded, load_gpu(row["gpu"]))
-        built = loaded.weights.bytes_fullest(Parallel(tp=row["tp"]), view)
+        built = fullest(loaded.weights, Parallel(tp=row["tp"]), view)
         near = row["said"] is not None or abs(built / row["weight_bytes"] - 1) < 0.01
         if blocks != row["blocks"] or not near:
             wrong.append((row, blocks, built))

@@ -9,8 +9,10 @@ import pytest
 from kvplan.arch.formats import parse_kv_format
 from kvplan.arch.layers import Attention, CrossAttention, Recurrent
 from kvplan.arch.model import Model, Origin
+from kvplan.arch.traits import NOT_IN_16_BIT
 from kvplan.errors import BadField, KvplanError, MissingField, Unsupported
 from kvplan.families import read
+from kvplan.families.quantization.mixes import kept_named
 
 BF16 = parse_kv_format("bf16")
 LLAMA = {"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
@@ -151,6 +153,19 @@ def test_a_dense_model_has_mlps() -> None:
         model({"model_type": "gpt2", "n_layer": 2, "n_head": 4, "n_embd": 64, "n_inner": 0, "vocab_size": 9})
     mixtral = {**LLAMA, "model_type": "mixtral", "num_local_experts": 8, "intermediate_size": 64}
     assert per_token(mixtral) == per_token(LLAMA)
+
+
+@pytest.mark.parametrize("spelled", ["float32", "fp32", "float", "torch.float32", "torch.fp32", "Float32", "auto"])
+def test_a_dtype_is_spelled_alike_wherever_it_stands(spelled: str) -> None:
+    """Of the model, of a recurrent state, of a cache and of weights; "auto" is a word for states and command lines."""
+    mamba = {"model_type": "mamba2", "hidden_size": 1024, "expand": 2, "head_dim": 64, "state_size": 128, "n_groups": 8,
+             "conv_kernel": 4, "num_hidden_layers": 24, "mamba_ssm_dtype": spelled}  # fmt: skip
+    # 24 layers of 3 x (2048 + 2 x 8 x 128) in bf16, and 32 x 64 x 128 in 4 bytes, or in the model's 2
+    state = 24 * (3 * 4096 * 2 + 32 * 64 * 128 * (2 if spelled == "auto" else 4))
+    assert model(mamba).curve(BF16).fixed_bytes == state
+    if spelled != "auto":
+        assert NOT_IN_16_BIT in model({**LLAMA, "torch_dtype": spelled}).traits
+        assert parse_kv_format(spelled).k.name == kept_named(spelled).name == "fp32"
 
 
 def test_a_stated_float32_is_no_default() -> None:

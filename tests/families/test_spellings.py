@@ -67,3 +67,10 @@ def test_beside_the_standard_name_they_are_ignored_aloud() -> None:
     found = model({"model_type": "llama", **STANDARD, "n_layer": 2})
     assert len(found.layers) == 4
     assert any("n_layer = 2 is ignored" in note for note in found.notes)
+
+
+def test_cache_and_weights_believe_the_same_spelling():
+    """Of two widths that a config states by old names alone, both take the same one."""
+    found = model({"model_type": "unheard_of", **OLD, "n_embd": None, "n_embed": 256, "model_dim": 512})
+    assert found.weights is not None
+    assert found.hidden_size == found.weights.first[0].shape[1] == 512

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fullest import fullest
 
 from kvplan.arch.formats import FORMATS, KvFormat
 from kvplan.arch.layers import (
@@ -61,7 +62,7 @@ def test_every_field_of_the_page() -> None:
     assert model.weights is not None
     assert (model.weights.total, model.weights.active, model.weights.exact) == (8030261248, 8030261248, True)
     assert model.weights.bytes == 2 * 8030261248
-    assert model.weights.bytes_fullest(Parallel(tp=8)) == pytest.approx(2 * 8030261248 / 8, rel=1e-6)
+    assert fullest(model.weights, Parallel(tp=8)) == pytest.approx(2 * 8030261248 / 8, rel=1e-6)
     assert model.origin.source == "a paper"
     assert model.defaulted == ()
 

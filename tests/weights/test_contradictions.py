@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fullest import fullest
 from weights.checkpoints import ALL, LAYER, LLAMA, TABLE, llama, single
 
 from kvplan.arch.model import Model
@@ -50,7 +51,7 @@ def test_layers_beyond_the_config_s_are_weights_and_no_draft(tmp_path):
     assert (weights.basis, weights.bytes, weights.draft) == ("headers", 2 * (ALL + 4 * LAYER), ())
     assert (weights.total, weights.exact) == (ALL + 4 * LAYER, False)
     assert "layers 4 to 7" in notes(model)
-    assert weights.bytes_fullest(Parallel(pp=2)) == 2 * (2 * LAYER + TABLE + 64 + 4 * LAYER)
+    assert fullest(weights, Parallel(pp=2)) == 2 * (2 * LAYER + TABLE + 64 + 4 * LAYER)
 
 
 def test_prediction_layers_stay_drafts(tmp_path):

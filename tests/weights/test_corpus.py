@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 
+from fullest import fullest
 from weights.conftest import described
 
 from bench.accuracy.rows import Row, read_rows
@@ -58,7 +59,7 @@ def test_bytes_of_vllm_s_plans(corpus, count_cases):
     errors = []
     for path, parallel, expected in _plans(corpus):
         model = _model(path)
-        errors.append(abs(model.weights.bytes_fullest(parallel, view_of(model)) / expected - 1))
+        errors.append(abs(fullest(model.weights, parallel, view_of(model)) / expected - 1))
     count_cases("vLLM's weights on the fullest GPU", len(errors))
     assert _share(errors, PERCENT) >= 0.95
     assert _share(errors, 0.2 * PERCENT) >= 0.95
@@ -135,7 +136,7 @@ def _error(row: Row, corpus: Path) -> float | None:
         weights = weights.stored_as(FP32)
     if (row.raw.get("flags") or {}).get("language_model_only"):
         weights = replace(weights, towers=())
-    size = weights.bytes_fullest(row.parallel, view)
+    size = fullest(weights, row.parallel, view)
     if row.options.speculative_tokens:
         size += weights.draft_bytes_on_rank(row.parallel, view)
     return size / GIB / row.reported["weights_gib"] - 1

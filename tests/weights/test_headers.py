@@ -9,6 +9,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from fullest import fullest
 
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
@@ -58,7 +59,7 @@ def test_formula_and_headers_agree_on_every_rank(folder):
     assert weights.bytes == found.bytes == formula.bytes == weights.formula_bytes
     assert weights.total == formula.total
     for parallel in (Parallel(tp=2), Parallel(pp=2), Parallel(tp=2, pp=2)):
-        assert weights.bytes_fullest(parallel) == formula.bytes_fullest(parallel)
+        assert fullest(weights, parallel) == fullest(formula, parallel)
     assert weights.found_by == f"headers of {found.files} file{'s' * (found.files > 1)}"
 
 
@@ -70,7 +71,7 @@ def test_measured_bytes_win_over_the_formula(tmp_path):
     weights = measured(places(formula, folder_headers(folder)))
     assert weights.bytes == formula.bytes + 128
     assert weights.formula_bytes == formula.bytes
-    assert weights.bytes_fullest(Parallel(tp=2)) == formula.bytes_fullest(Parallel(tp=2)) + 64
+    assert fullest(weights, Parallel(tp=2)) == fullest(formula, Parallel(tp=2)) + 64
 
 
 def test_gguf_by_the_real_library():

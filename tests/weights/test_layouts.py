@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from fullest import fullest
 
 from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
@@ -155,7 +156,7 @@ def test_ranks_of_quantized_experts(config, stored, tp, built):
     """vLLM 0.33's own planner: GPTQ's experts have zero points and biases; AWQ's "gate" is in "gate_up_proj" too."""
     model = read({**config, "quantization_config": stored}, Origin("a model", "a test"))
     assert model.weights is not None
-    assert model.weights.bytes_fullest(Parallel(tp=tp), view_of(model)) == pytest.approx(built, rel=1e-5)
+    assert fullest(model.weights, Parallel(tp=tp), view_of(model)) == pytest.approx(built, rel=1e-5)
 
 
 @pytest.mark.parametrize(

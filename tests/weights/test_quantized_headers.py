@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from fullest import fullest
 
 from kvplan.arch.formats import parse_kv_format
 from kvplan.arch.model import Origin
@@ -124,7 +125,7 @@ def test_ranks_hold_the_same_by_headers_as_by_the_config(kind, parallel):
     model, found = both(kind)
     view = view_of(model)
     assert found.basis == "headers"
-    assert found.bytes_fullest(parallel, view) == pytest.approx(model.weights.bytes_fullest(parallel, view), rel=1e-4)
+    assert fullest(found, parallel, view) == pytest.approx(fullest(model.weights, parallel, view), rel=1e-4)
 
 
 def test_groups_of_measured_experts_are_halved_until_they_divide_a_share():
@@ -194,4 +195,4 @@ def test_experts_in_mxfp4_are_padded_as_the_gpu_wants_beside_headers_too(router_
     view = view_of(model, load_gpu(gpu))
     weights = measured(places(model.weights, Headers(tuple(found), 15, 0, "a test")))
     wider = 36 * 128 * 2881 * (router_bytes - 2)
-    assert weights.bytes_fullest(parallel, view) == model.weights.bytes_fullest(parallel, view) + wider
+    assert fullest(weights, parallel, view) == fullest(model.weights, parallel, view) + wider

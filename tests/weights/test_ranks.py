@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from fullest import fullest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from weights.conftest import bundled, described, lines
@@ -40,7 +41,7 @@ def test_stages_hold_their_layers_and_an_end():
     first, last = (weights.bytes_on_rank(Parallel(pp=2), stage) for stage in (0, 1))
     assert first == 16 * (LAYER + NORMS) + TABLE
     assert last == first + 2 * 4096  # the head instead of the embedding, and the last norm
-    assert weights.bytes_fullest(Parallel(pp=2)) == last
+    assert fullest(weights, Parallel(pp=2)) == last
 
 
 def test_a_tied_table_is_copied_to_the_last_stage():
@@ -88,7 +89,7 @@ def rows() -> list[tuple[str, dict, int, int, int]]:
 )
 def test_the_fullest_gpu_against_vllm_s_own_tensors(name, config, tp, pp, expected):
     model = described(config, name)
-    found = model.weights.bytes_fullest(Parallel(tp=tp, pp=pp), view_of(model))
+    found = fullest(model.weights, Parallel(tp=tp, pp=pp), view_of(model))
     assert found == pytest.approx(expected, rel=0.005)
 
 
@@ -99,7 +100,7 @@ def test_four_bit_experts_are_padded_as_the_gpu_s_kernels_want(gpu, gib):
     Triton's round no size, so the checkpoint's 60.80 GiB, and 4,608 x 46,080 B of rounded scales and longer biases.
     """
     model = bundled("gpt-oss-120b")
-    found = model.weights.bytes_fullest(Parallel(), vllm(model.family, load_gpu(gpu)))
+    found = fullest(model.weights, Parallel(), vllm(model.family, load_gpu(gpu)))
     assert found / GIB == pytest.approx(gib, abs=0.01)
 
 
@@ -124,7 +125,7 @@ def test_no_rank_holds_less_than_its_share_or_reads_more_than_it_holds(name, tp,
     parallel = Parallel(tp=tp, pp=pp)
     held = [weights.bytes_on_rank(parallel, stage) for stage in range(pp)]
     assert tp * sum(held) >= weights.bytes
-    assert max(held) == weights.bytes_fullest(parallel)
+    assert max(held) == fullest(weights, parallel)
     for stage in range(pp):
         reads = weights.read_bytes(batch, parallel, stage)
         assert reads.low <= reads.likely <= reads.high + 1
@@ -165,7 +166,7 @@ def _on_amd(name: str, where: Parallel, version: tuple[int, int, int]) -> int:
     """Bytes more than on an H200."""
     model = bundled(name)
     plain, padded = (
-        model.weights.bytes_fullest(where, vllm(model.family, load_gpu(gpu), version)) for gpu in ("h200", "mi300x")
+        fullest(model.weights, where, vllm(model.family, load_gpu(gpu), version)) for gpu in ("h200", "mi300x")
     )
     return padded - plain
 
@@ -237,7 +238,7 @@ def test_what_starts_on_an_h100_printed_for_gpt_oss(name, tp, version, printed_g
     """github.com/llm-d-incubation/llm-d-planner accuracy/results/v0.19.0/logs; a public log of 0.25.1 without a link."""
     model = bundled(name)
     view = view_of(model, load_gpu("h100-sxm"), version)
-    assert model.weights.bytes_fullest(Parallel(tp=tp), view) / GIB == pytest.approx(printed_gib, rel=0.006)
+    assert fullest(model.weights, Parallel(tp=tp), view) / GIB == pytest.approx(printed_gib, rel=0.006)
 
 
 def test_experts_in_mxfp4_of_other_models_have_other_kernels():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvplan.arch.layers import CrossAttention, Layer
+from kvplan.arch.layers import MOST_LAYERS, CrossAttention, Layer
 from kvplan.errors import BadField, MissingField
 from kvplan.families import attention, counts, standard
 from kvplan.families.attention import Heads
@@ -19,8 +19,8 @@ def encoder_decoder(fields: Fields) -> tuple[Layer, ...]:
     Raises: MissingField, BadField.
     """
     count = fields.need("decoder_layers", "num_decoder_layers", "num_layers")
-    if count > counts.MOST_LAYERS:
-        raise BadField(f"{fields.path}decoder_layers", count, f"a number of layers up to {counts.MOST_LAYERS}")
+    if count > MOST_LAYERS:
+        raise BadField(f"{fields.path}decoder_layers", count, f"a number of layers up to {MOST_LAYERS}")
     heads = fields.need("decoder_attention_heads", "num_heads", "num_attention_heads")
     width = fields.need("d_model", "hidden_size")
     size = fields.whole("d_kv") or attention.exact_share(fields, width, heads)

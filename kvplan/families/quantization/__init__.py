@@ -17,11 +17,9 @@ from kvplan.families.fields import Fields
 from kvplan.families.quantization.methods import METHODS, Node
 from kvplan.families.quantization.rules import Quantization
 from kvplan.families.quantization.stated import stated
+from kvplan.families.spellings import BLOCKS
 
 Companions = Mapping[str, Mapping[str, Any]]
-
-BLOCKS = ("quantization_config", "quantization", "compression_config")
-"""Names of the block: the usual one, MLX's, and that of older compressed-tensors."""
 
 
 def quantization(fields: Fields, companions: Companions) -> Quantization:
@@ -41,6 +39,12 @@ def quantization(fields: Fields, companions: Companions) -> Quantization:
     if reader is None:
         return Quantization(method, dtype, unknown=method)
     return _experts(fields, reader(node, dtype))
+
+
+def says_quantization(config: Mapping[str, object]) -> bool:
+    """Whether the config itself says how its weights are quantized, at its top or in a nested text config."""
+    nested = [value for value in config.values() if isinstance(value, Mapping)]
+    return any(level.get(name) for level in (config, *nested) for name in BLOCKS)
 
 
 def quantized(fields: Fields, companions: Companions) -> Quantized | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isqrt
 
+from kvplan.families.latent import rotating_layers
+from kvplan.families.patterns import MLP_LETTERS, MLP_WORDS
 from kvplan.families.weights.family import Given
 from kvplan.families.weights.pattern import feed_forwards
 from kvplan.families.weights.symbols import ConfigSymbols
@@ -48,7 +50,7 @@ def nemotron_ffn(symbols: ConfigSymbols, count: int) -> tuple[str, ...]:
     fields = symbols.fields
     found = fields.find("hybrid_override_pattern", "layers_block_type", "layer_types")
     entries = found[1] if found is not None else fields.defaults.pattern("layers_block_type", count) or ()
-    words = {"-": "dense", "E": "moe", "mlp": "dense", "moe": "moe", "dense": "dense"}
+    words = MLP_WORDS | MLP_LETTERS
     listed = tuple(words.get(entry, "") for entry in list(entries)[:count])
     return listed + ("dense",) * (count - len(listed))
 
@@ -175,15 +177,12 @@ def later(symbols: ConfigSymbols, layer: int, count: int) -> Given:  # noqa: ARG
     return {"later": layer > 0}
 
 
-def mistral_large4(symbols: ConfigSymbols, layer: int, count: int) -> Given:  # noqa: ARG001 - every family's rule has them
+def mistral_large4(symbols: ConfigSymbols, layer: int, count: int) -> Given:
     """Keys of layers without rotation have no rotary part, also where the cache is an earlier layer's.
 
     Source: transformers 5.23 models/mistral_large4.
     """
-    found = symbols.fields.find("no_rope_layers")
-    stated = found[1] if found is not None and isinstance(found[1], list | tuple) else ()
-    rotates = bool(stated[layer]) if layer < len(stated) else (layer + 1) % 4 > 0
-    if rotates:
+    if rotating_layers(symbols.fields, count)[layer]:
         return {
             "latent": "kv_lora_rank+qk_rope_head_dim",
             "expanded": "qk_nope_head_dim+v_head_dim",

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 from kvplan.errors import MissingField
 from kvplan.families.fields import Fields
+from kvplan.families.spellings import HEADS, LAYERS, POSITIONS, WIDTH
 from kvplan.families.weights.template import dimension
 
 SPELLINGS: dict[str, tuple[str, ...]] = {
-    "H": ("hidden_size", "n_embd", "d_model", "n_embed", "model_dim", "hidden_dim", "vt_hidden_size"),
+    "H": (*WIDTH, "hidden_dim", "vt_hidden_size"),
     "I": ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff", "decoder_ffn_dim", "inner_hidden_size", "vt_intermediate_size"),
     "V": ("padded_vocab_size", "vocab_size", "n_vocab"),
-    "P": ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"),
+    "P": (*POSITIONS, "n_ctx"),
     "E": (
         "num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts", "num_routed_experts",
         "ffn_config.moe_num_experts",
@@ -28,7 +29,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "share_expert_dim",
         "shared_intermediate_size", "shared_expert_ffn_hidden_size",
     ),
-    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "vt_num_hidden_layers", "layers"),
+    "layers": (*LAYERS, "vt_num_hidden_layers", "layers"),
     "pos_rows": ("init_pos_emb_height", "pos_emb_height"),
     "pos_columns": ("init_pos_emb_width", "pos_emb_width"),
     "frames": ("img_token_compression_config.temporal_patch_size", "temporal_patch_size"),
@@ -40,10 +41,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "N": ("linear_attn_config.num_heads", "kda_num_heads", "linear_num_heads"),
     "n": ("linear_attn_config.head_dim", "kda_head_dim", "linear_head_dim"),
     "kda_kernel": ("linear_attn_config.short_conv_kernel_size", "linear_conv_kernel_dim", "short_conv_kernel_size"),
-    "A": (
-        "num_attention_heads", "n_head", "n_heads", "num_heads", "vt_num_attention_heads", "encoder_attention_heads",
-        "attention_heads",
-    ),
+    "A": (*HEADS, "vt_num_attention_heads", "encoder_attention_heads", "attention_heads"),
 }  # fmt: skip
 """Symbol to field names, in the order they are tried. Any other symbol is a field of that very name."""
 

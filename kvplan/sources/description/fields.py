@@ -26,7 +26,6 @@ INDEXER = frozenset({"dim", "dtype", "pool"})
 TENSOR = frozenset({"role", "rows", "widths", "dtype", "usual_dtype"})
 DOCUMENTED = "docs/model-files.md"
 
-MOST_LAYERS = 4096
 MOST = 2**24
 """Largest number of heads, or of elements of a vector. The largest published is a vocabulary of 262,400."""
 MOST_TOKENS = 2**40

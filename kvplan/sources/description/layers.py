@@ -9,6 +9,7 @@ from typing import Literal
 
 from kvplan.arch.layers import (
     FP8_INDEX,
+    MOST_LAYERS,
     Attention,
     Cache,
     Compressed,
@@ -19,7 +20,7 @@ from kvplan.arch.layers import (
     Recurrent,
     StateTensor,
 )
-from kvplan.sources.description.fields import CACHE_FIELDS, INDEXER, KINDS, MOST, MOST_LAYERS, MOST_TOKENS, TENSOR
+from kvplan.sources.description.fields import CACHE_FIELDS, INDEXER, KINDS, MOST, MOST_TOKENS, TENSOR
 from kvplan.sources.description.node import Node
 from kvplan.sources.strict import Path
 

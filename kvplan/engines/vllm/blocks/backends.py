@@ -31,35 +31,48 @@ PACKED = frozenset({"fp8_ds_mla", "nvfp4_ds_mla"})
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Kernels and the cache blocks they take.
-
-    majors: compute capabilities, none for all. dims: head sizes, none for all. sizes: block sizes, of which any
-    multiple is taken too, split into kernel blocks. exact: the kernels run only these sizes, not their multiples.
-    image_prefix: whether image tokens may attend to each other both ways; only_image_prefix: whether it is for nothing
-    else. grouped: whether it needs several query heads for each KV head. plain: whether it needs a decoder's own layers
-    that keep every token. bare: whether it needs heads without learned sinks. even: whether it needs keys as wide as values. since: the release that it came with. fp8_from: the compute capability its fp8 needs. least_dim, step: its smallest head, and what all are multiples of. dcp_formats: what it deals over ranks, none for all.
-    """
+    """Kernels and the cache blocks they take."""
 
     name: str
+    """As vLLM's --attention-backend has it."""
     sizes: tuple[int, ...]
+    """Block sizes, of which any multiple is taken too, split into kernel blocks."""
     formats: frozenset[str] = WHOLE
+    """Cache formats."""
     majors: tuple[int, ...] = ()
+    """Compute capabilities, none for all."""
     dims: tuple[int, ...] = ()
+    """Head sizes, none for all."""
     largest_dim: int = 1 << 20
+    """Its largest head."""
     image_prefix: bool = False
+    """Whether image tokens may attend to each other both ways."""
     only_image_prefix: bool = False
+    """Whether it is for nothing else."""
     nope_dims: tuple[int, ...] = ()
+    """Sizes of the part of a latent layer's key that isn't rotated, none for all."""
     dcp: bool = True
+    """Whether it deals a sequence over ranks."""
     exact: bool = False
+    """Whether the kernels run only these sizes, not their multiples."""
     grouped: bool = False
+    """Whether it needs several query heads for each KV head."""
     plain: bool = False
+    """Whether it needs a decoder's own layers that keep every token."""
     even: bool = False
+    """Whether it needs keys as wide as values."""
     since: Version = OLDEST
+    """The release that it came with."""
     bare: bool = False
+    """Whether it needs heads without learned sinks."""
     fp8_from: Capability = (0, 0)
+    """The compute capability its fp8 needs."""
     dcp_formats: frozenset[str] = frozenset()
+    """Cache formats that it deals over ranks, none for all."""
     least_dim: int = 0
+    """Its smallest head."""
     step: int = 1
+    """What all heads are multiples of."""
 
     def takes(self, block: int) -> bool:
         """Whether a block of that many tokens can be cut into kernel blocks."""

@@ -48,29 +48,32 @@ Gemma-4-26B (8,192 and 16,384 tokens on an RTX 5090), which leave 1.9 and 3.9 Gi
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Bytes, one number a part.
-
-    words: logits of all sequences, in elements. hidden: hidden states of all tokens. layer: what the widest layer has
-    beside them at once. gathered: what a mixture's layer has, when its rooms don't stay. experts: rooms that mixtures
-    gather tokens in. towers: embeddings of images that stay while text is read. encoder: of images, while it runs, before
-    any text. table: a copy of the embedding that kernels are measured on while they are compiled; a start that
-    finds them compiled has none. held: of that copy, what the allocator keeps and counts as taken beside all that. expert_bits: of
-    an expert's weights, 0 without experts. keys: room that sparse attention gathers keys and entries in; it is the same room
-    that experts use. copied: of `gathered`, what a kernel copies that may or may not be the one that runs.
-    """
+    """Bytes, one number a part."""
 
     words: int
+    """Logits of all sequences, in elements."""
     hidden: int
+    """Hidden states of all tokens."""
     layer: int
+    """What the widest layer has beside them at once."""
     gathered: int
+    """What a mixture's layer has, when its rooms don't stay."""
     experts: int
+    """Rooms that mixtures gather tokens in."""
     towers: int
+    """Embeddings of images that stay while text is read."""
     encoder: int
+    """Of images, while it runs, before any text."""
     table: int
+    """A copy of the embedding that kernels are measured on while they are compiled; a start that finds them compiled has none."""
     expert_bits: int
+    """Of an expert's weights, 0 without experts."""
     keys: int = 0
+    """Room that sparse attention gathers keys and entries in; it is the same room that experts use."""
     held: int = 0
+    """Of that copy of the embedding, what the allocator keeps and counts as taken beside all that."""
     copied: int = 0
+    """Of `gathered`, what a kernel copies that may or may not be the one that runs."""
 
 
 class Steps(NamedTuple):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import gcd
+from typing import NamedTuple
 
 from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
-from kvplan.arch.parallel import divisors
+from kvplan.arch.parallel import Parallel, divisors
 from kvplan.arch.storage import FP8_BLOCK_SOURCE
 from kvplan.arch.weights import Weight, Weights
 from kvplan.engines.vllm.layout.views import VOCABULARY_MULTIPLE, pads_blocks
@@ -136,43 +137,77 @@ def _blocks(model: Model, weights: Weights, settings: Settings) -> None:
         )
 
 
+class _Cut(NamedTuple):
+    """A rank's share of an expert's inputs, in elements, that ends within a block of scales."""
+
+    weight: Weight
+    share: int
+
+    @property
+    def rows(self) -> int:
+        """Of a block."""
+        return self.weight.stored.group_rows
+
+    @property
+    def columns(self) -> int:
+        """Of a block."""
+        return self.weight.stored.group
+
+    @property
+    def refines(self) -> bool:
+        """Whether smaller blocks, of a size that there are kernels for, would end where the share does."""
+        fitting = gcd(self.rows, self.columns, self.share, self.weight.shape[0]) >= REFINED
+        return fitting and self.weight.stored.source == FP8_BLOCK_SOURCE
+
+    @property
+    def sizes(self) -> str:
+        """For a hint, the tensor sizes that cut between blocks."""
+        return _sizes(self.weight.shape[1], max(self.rows, self.columns))
+
+
+def _cuts(weights: Weights, parallel: Parallel) -> Iterator[_Cut]:
+    for weight in (each for each in _of_layers(weights) if each.routed):
+        rows, columns = weight.stored.group_rows, weight.stored.group
+        if weight.split != 1 or rows <= 1:
+            continue
+        share = weight.on_rank(parallel)[0][1]
+        if share % rows or (parallel.tp > 1 and share % columns):
+            yield _Cut(weight, share)
+
+
 def _expert_blocks(model: Model, weights: Weights, settings: Settings, rules: Rules, device: tuple[int, int]) -> None:
     """Experts' inputs are cut between blocks of scales; since 0.29 blocks are refined, down to 32, to fit the cut.
 
     Source: fused_moe/oracle/fp8.py refine_fp8_moe_block_shape, quantization/fp8.py Fp8MoEMethod of 0.28 and 0.29.
     """
-    for weight in (each for each in _of_layers(weights) if each.routed):
-        rows, columns = weight.stored.group_rows, weight.stored.group
-        if weight.split != 1 or rows <= 1:
-            continue
-        share = weight.on_rank(settings.parallel)[0][1]
-        if not share % rows and (settings.parallel.tp == 1 or not share % columns):
-            continue
-        fitting = gcd(rows, columns, share, weight.shape[0]) >= REFINED
-        refines = weight.stored.source == FP8_BLOCK_SOURCE
-        if rules.refined_blocks and refines and fitting and device >= FP8_KERNELS:
-            continue
-        if rules.refined_blocks and refines and fitting:
+    for cut in _cuts(weights, settings.parallel):
+        if not (rules.refined_blocks and cut.refines):
+            raise _unrefined(cut, model, settings.parallel, rules)
+        if device < FP8_KERNELS:
             raise NotSplit(
                 f"vLLM can't split the experts of {model.origin.id} by --tp {settings.parallel.tp}",
-                cause=f"No FP8 MoE backend supports the deployment configuration: blocks of {rows} would have to be refined "
-                f"for {share} inputs, which Triton's fp8 kernels do from compute capability 8.9 on",
-                hint=f"{_sizes(weight.shape[1], max(rows, columns))}a newer GPU, or a checkpoint without blocks",
+                cause="No FP8 MoE backend supports the deployment configuration: "
+                f"blocks of {cut.rows} would have to be refined for {cut.share} inputs, "
+                "which Triton's fp8 kernels do from compute capability 8.9 on",
+                hint=f"{cut.sizes}a newer GPU, or a checkpoint without blocks",
             )
-        side = (
-            f"output_size of gate's and up's weight = {share}"
-            if share % rows
-            else f"input_size of down's weight = {share}"
-        )
-        name, block = ("block_n", rows) if share % rows else ("block_k", columns)
-        newer = "--engine vllm@0.29.0, " if refines and fitting else ""
-        ranks = settings.parallel.tp * settings.parallel.dp
-        whole = "" if weight.shape[1] % rows else f"--ep {ranks} to keep experts whole, or "
-        raise NotSplit(
-            f"vLLM {text(rules.version)} can't split the experts of {model.origin.id} by --tp {settings.parallel.tp}",
-            cause=f"The {side} is not divisible by weight quantization {name} = {block}.",
-            hint=f"{_sizes(weight.shape[1], max(rows, columns))}{newer}{whole}a checkpoint without blocks",
-        )
+
+
+def _unrefined(cut: _Cut, model: Model, parallel: Parallel, rules: Rules) -> NotSplit:
+    by_rows = cut.share % cut.rows
+    side = (
+        f"output_size of gate's and up's weight = {cut.share}"
+        if by_rows
+        else f"input_size of down's weight = {cut.share}"
+    )
+    name, block = ("block_n", cut.rows) if by_rows else ("block_k", cut.columns)
+    newer = "--engine vllm@0.29.0, " if cut.refines else ""
+    whole = "" if cut.weight.shape[1] % cut.rows else f"--ep {parallel.tp * parallel.dp} to keep experts whole, or "
+    return NotSplit(
+        f"vLLM {text(rules.version)} can't split the experts of {model.origin.id} by --tp {parallel.tp}",
+        cause=f"The {side} is not divisible by weight quantization {name} = {block}.",
+        hint=f"{cut.sizes}{newer}{whole}a checkpoint without blocks",
+    )
 
 
 def _sizes(inputs: int, block: int) -> str:

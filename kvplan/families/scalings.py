@@ -1,0 +1,42 @@
+"""What a config states of its rotary positions: one scaling, or one for each type of layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.families.fields import Fields
+
+NAMES = ("rope_scaling", "rope_parameters")
+"""The old name wins where it says anything.
+
+Source: transformers 5.23 modeling_rope_utils.py convert_rope_params_to_dict, `rope_scaling or self.rope_parameters`; vLLM 0.12
+to 0.25 transformers_utils/config.py patch_rope_parameters, with Transformers 4. Before 0.12 vLLM reads rope_scaling alone.
+"""
+
+EVERY_LAYER = ""
+"""The type of layer under which a scaling of all layers stands."""
+
+Scaling = Mapping[str, Any]
+
+
+def scalings(fields: Fields) -> Mapping[str, Scaling]:
+    """The scalings by type of layer; empty where nothing is stated.
+
+    Only of the object itself: a language model isn't told of what stands beside it.
+    """
+    for name in NAMES:
+        fields.has(name)  # read, whichever of them counts
+    return of_object(fields.node)
+
+
+def of_object(node: Mapping[str, Any]) -> Mapping[str, Scaling]:
+    """As `scalings`, of any object of a config. What stands beside scalings of types of layers is of none of them.
+
+    Source: vLLM 0.33 transformers_utils/config.py _patch_hf_transformers_nested_rope_validation.
+    """
+    stated = next((node[name] for name in NAMES if node.get(name)), None)
+    if not isinstance(stated, Mapping):
+        return {}
+    nested = {str(layer): each for layer, each in stated.items() if isinstance(each, Mapping) and each}
+    return nested or {EVERY_LAYER: stated}
