@@ -5,7 +5,7 @@ One evaluator and one exact inverse serve every model: layers only state their g
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvplan.arch.search import largest
@@ -54,14 +54,6 @@ class Curve:
 
     terms: tuple[tuple[StateGroup, int], ...]
 
-    @classmethod
-    def of(cls, groups: Iterable[StateGroup]) -> Curve:
-        """Count equal groups together, in the order they first appear."""
-        counts: dict[StateGroup, int] = {}
-        for group in groups:
-            counts[group] = counts.get(group, 0) + 1
-        return cls(tuple(counts.items()))
-
     def bytes_at(self, tokens: int) -> int:
         """Bytes that one sequence of `tokens` keeps; with 0, what it keeps before the first token."""
         return sum(group.bytes_at(tokens) * layers for group, layers in self.terms)
@@ -105,11 +97,6 @@ class Curve:
     def full_after(self) -> int:
         """Tokens after which every window is full; 0 without windows."""
         return max((group.cap or 0 for group, _ in self.terms if group.per_state), default=0)
-
-    @property
-    def grows_forever(self) -> bool:
-        """Whether a longer sequence always costs more in the end."""
-        return any(group.grows_forever for group, _ in self.terms)
 
     def tokens_that_fit(self, budget_bytes: int) -> int:
         """Largest n with bytes_at(n) <= budget: exact, by bisection, never by dividing by a slope.

@@ -280,21 +280,6 @@ class Weights:
         )  # fmt: skip
         return replace(changed, method=WHAT_IF + kept.name, files=0, formula_bytes=None, contradicted=False)
 
-    def map(self, change: Callable[[Weight], Weight]) -> Weights:
-        """The same model with each weight replaced; equal layers stay one tuple."""
-        done: dict[int, Block] = {}
-
-        def block(weights: Block) -> Block:
-            if id(weights) not in done:
-                done[id(weights)] = tuple(change(weight) for weight in weights)
-            return done[id(weights)]
-
-        return replace(
-            self,
-            first=block(self.first), layers=tuple(block(layer) for layer in self.layers), last=block(self.last),
-            towers=block(self.towers), draft=block(self.draft), borrowed=block(self.borrowed),
-        )  # fmt: skip
-
     def _once(self) -> Iterator[tuple[Weight, int]]:
         """Every weight and how often it occurs, a tied head left out."""
         for block, count in self.distinct:

@@ -70,6 +70,11 @@ class ClassDefaults:
         law = self.values.get("lists", {}).get(name)
         return None if law is None else _listed(law, count)
 
+    def numbers(self, name: str) -> tuple[int, ...] | None:
+        """The layer numbers that the class fills in when the config leaves a list of those out; None where it has none."""
+        found = self.values.get("lists", {}).get(name, {}).get("indices")
+        return tuple(found) if isinstance(found, list) else None
+
     def builds(self, name: str) -> frozenset[str]:
         """The words of a per-layer list that the class builds, for however many layers; empty where it builds none."""
         law = self.values.get("lists", {}).get(name, {})

@@ -210,9 +210,11 @@ def _attention_flop(cache: Cache, tokens: int) -> int:
         seen = min(tokens, cache.topk or tokens, tokens if cache.cap is None else cache.cap)
         return 2 * (cache.heads or cache.kv_heads) * (cache.k_dim + cache.v_dim) * seen
     if isinstance(cache, Latent):
-        return 2 * (cache.heads or 1) * (2 * cache.rank + cache.rope_dim) * min(tokens, cache.topk or tokens)
+        seen = min(tokens, cache.topk or tokens, cache.window or tokens)
+        return 2 * (cache.heads or 1) * (2 * cache.rank + cache.rope_dim) * seen
     if isinstance(cache, Compressed):
-        return 4 * cache.heads * cache.dim * min(tokens, cache.window)
+        entries = 0 if cache.ratio is None else tokens // cache.ratio
+        return 4 * cache.heads * cache.dim * (min(tokens, cache.window) + min(entries, cache.topk or entries))
     if isinstance(cache, CrossAttention):
         return 2 * cache.heads * (cache.k_dim + cache.v_dim) * cache.tokens
     return 0

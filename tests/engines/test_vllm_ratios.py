@@ -10,7 +10,8 @@ from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.policy import Vllm
-from kvplan.errors import Unsupported
+from kvplan.engines.vllm.tables.versions import Version
+from kvplan.errors import NotServed, NotSplit, Unsupported
 from kvplan.families import read
 from kvplan.sources.bundled import bundled_document
 
@@ -38,3 +39,40 @@ def test_other_ratios_have_no_compressor(ratio: int) -> None:
     with pytest.raises(Unsupported) as caught:
         Vllm().start(Setup(model, GPUS["h100"], Parallel(), parse_kv_format("fp8"), Options(), 8192))
     assert f"compress_ratios (or compress_rates) have {ratio}" in str(caught.value.problem.cause)
+
+
+def _setup(ratios: list[int], *, pp: int = 1) -> Setup:
+    """The bundled DeepSeek-V4-Flash with these layers, and the window alone for its draft."""
+    config = {
+        **bundled_document("deepseek-v4-flash").config,
+        "num_hidden_layers": len(ratios),
+        "compress_ratios": [*ratios, 0],
+    }
+    model = read(config, Origin("test", "test"))
+    return Setup(model, GPUS["h200"], Parallel(tp=8, pp=pp), parse_kv_format("fp8"), Options(), 8192)
+
+
+@pytest.mark.parametrize("ratios", [[128] * 8, [0] * 4 + [128] * 8])
+@pytest.mark.parametrize("version", [(0, 29, 0), (0, 33, 0)])
+def test_pages_lie_side_by_side_only_beside_an_indexer(ratios: list[int], version: Version) -> None:
+    """vLLM 0.33's planner: "page size is not divisible by the maximum page size and cannot be padded"."""
+    with pytest.raises(NotServed) as caught:
+        Vllm(version).start(_setup(ratios))
+    assert "none of its compress_ratios is 4" in str(caught.value.problem.cause)
+
+
+def test_one_layer_with_an_indexer_is_enough_and_windows_alone_need_none() -> None:
+    assert Vllm((0, 33, 0)).start(_setup([128] * 7 + [4]))
+    assert Vllm((0, 33, 0)).start(_setup([0] * 8))
+
+
+@pytest.mark.parametrize("version", [(0, 29, 0), (0, 33, 0)])
+def test_every_stage_asks_for_the_same_layout(version: Version) -> None:
+    """`assert all(names == supported_layouts[0] ...)`: of 2 + 2 layers the first stage has windows alone, of 4 one indexer."""
+    ratios = [0, 0, 4, 128]
+    with pytest.raises(NotSplit) as caught:
+        Vllm(version).start(_setup(ratios, pp=2))
+    assert "stage 0 has no layer" in str(caught.value.problem.cause)
+    assert caught.value.problem.hint == "--pp 1"
+    assert Vllm(version).start(_setup(ratios[1:3] * 2, pp=2))
+    assert Vllm((0, 28, 0)).start(_setup(ratios, pp=2))

@@ -10,6 +10,7 @@ import pytest
 from kvplan import FitQuestion, Options, Parallel, fit
 from kvplan.api import load_model
 from kvplan.arch.layers import Attention, Latent, Layer
+from kvplan.arch.weights import Weight, Weights
 from kvplan.engines.base import Setup
 from kvplan.engines.registry import engine
 from kvplan.engines.unstated import unstated
@@ -81,6 +82,18 @@ def test_width_of_counted_parameters_is_between_a_gate_and_none(tmp_path):
     text = f"{FIVE_LINES}vocab_size: 32000\nhidden_size: 4096\nparameters: {160_000_000 * 32}\n"
     low, likely, high = dimensions(described(tmp_path, text), Parallel(tp=2))
     assert (low.width, likely.width, high.width) == (0, 6510, 9766)
+
+
+def test_the_largest_of_layers_whose_shapes_nobody_states_takes_the_most(bare):
+    """Of 160 M and 80 M parameters the first: 13,020 wide beside 4,096 with three matrices; of experts likewise, whole."""
+    dense = [(Weight("mlp", (size,), "mlp", linear=True),) for size in (80_000_000, 160_000_000)]
+    found = dimensions(replace(bare, hidden_size=4096, weights=Weights((), tuple(dense), ())), Parallel()).likely
+    assert found.width == 160_000_000 // (3 * 4096) == 13_020
+    mixed = [
+        (Weight("experts", (size,), "experts", copies=8, picked=2, linear=True),) for size in (80_000_000, 160_000_000)
+    ]
+    found = dimensions(replace(bare, hidden_size=4096, weights=Weights((), tuple(mixed), ())), Parallel()).likely
+    assert found.experts.width == 13_020
 
 
 def test_ranks_share_a_width_that_is_stated(tmp_path):

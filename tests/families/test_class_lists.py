@@ -147,3 +147,9 @@ def test_every_word_of_a_law():
     assert class_defaults("muse_glimmer_text").builds("layer_types") == {"full_attention", "sliding_attention"}
     assert class_defaults("zamba2").builds("layers_block_type") == {"linear_attention", "hybrid"}
     assert class_defaults("llama").builds("layer_types") == frozenset()
+
+
+def test_lfm2_attends_in_every_layer_where_no_list_says_otherwise() -> None:
+    """models/lfm2: full_attn_idxs is range(num_hidden_layers) when it is null."""
+    found = model(SMALL, model_type="lfm2", num_hidden_layers=16)
+    assert full(found) == list(range(16))

@@ -73,6 +73,7 @@ def test_indexer_keys_stand_where_transformers_keeps_them(corpus: Path, count_ca
         assert owners * 128 == elements, row["file"]
         checked += 1
     count_cases("indexers against transformers", checked)
+    assert checked >= 2
 
 
 def test_no_config_is_silently_wrong_and_few_are_refused(corpus: Path, count_cases) -> None:

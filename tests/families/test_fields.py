@@ -321,3 +321,20 @@ def test_auto_is_no_dtype_at_any_depth() -> None:
     nested = {"model_type": "llava", "torch_dtype": "auto", "text_config": {**LLAMA, "torch_dtype": "bfloat16"}}
     with pytest.raises(BadField, match="torch_dtype"):
         model(nested)
+
+
+def test_layers_that_keep_an_image_by_the_class() -> None:
+    """transformers 5.23 MllamaTextConfig: cross_attention_layers [3, 8, 13, 18, 23, 28, 33, 38] where the config has none."""
+    text = {"hidden_size": 1024, "num_attention_heads": 8, "num_key_value_heads": 2, "num_hidden_layers": 40}
+    images = [3, 8, 13, 18, 23, 28, 33, 38]
+    silent, stated = (
+        model({"model_type": "mllama", "text_config": {**text, **more}, "vision_config": {}})
+        for more in ({}, {"cross_attention_layers": images})
+    )
+    found = [number for number, layer in enumerate(silent.layers) if isinstance(layer.caches[0], CrossAttention)]
+    assert found == images
+    assert silent.layers == stated.layers
+    assert silent.weights == stated.weights
+    assert [default.value for default in silent.defaulted if default.field.endswith("cross_attention_layers")] == [
+        images
+    ]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from plan.standins import GPU, GQA, LLAMA_70B, MLA, WINDOW, dense, experts, model, textbook
 
 from kvplan.arch.formats import parse_kv_format
+from kvplan.arch.layers import Compressed, Latent
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options
 from kvplan.engines.ideal import Ideal
@@ -106,6 +107,21 @@ def test_compute_by_hand():
     request = textbook(8192, model=replace(LLAMA_70B, weights=dense(80 * 2**20, 80)))
     scores = 80 * 2 * 64 * (128 + 128) * 8192
     assert step(request, 100).compute_s == pytest.approx(100 * (2 * 80 * 2**20 + scores) / 8 / 989e12)
+
+
+@pytest.mark.parametrize(
+    ("cache", "seen", "of_each"),
+    [
+        (Compressed(64, 512, 128), 128, 2 * 64 * (512 + 512)),  # the window alone
+        (Compressed(64, 512, 128, 4, None, 512), 128 + 512, 2 * 64 * (512 + 512)),  # of 2,048 entries those chosen
+        (Compressed(64, 512, 128, 128), 128 + 8192 // 128, 2 * 64 * (512 + 512)),  # and every entry
+        (Latent(16, 512, 64, window=1024), 1024, 2 * 16 * (512 + 64 + 512)),
+    ],
+)
+def test_compute_of_what_a_token_attends_to(cache, seen, of_each):
+    """Scores are a product with each key, sums one with each value; a latent is both."""
+    request = textbook(8192, model=replace(model(cache), weights=dense(2**20, 1)))
+    assert step(request, 1).compute_s == pytest.approx((2 * 2**20 + seen * of_each) / 8 / 989e12)
 
 
 def test_one_gpu_talks_to_nobody():

@@ -229,3 +229,4 @@ def test_real_configs_are_read(corpus: Path, count_cases: Callable[[str, int], N
     for path in files:
         assert read_path(path, path.name).config
     count_cases("real configs parsed strictly", len(files))
+    assert len(files) >= 250

@@ -104,6 +104,54 @@ def test_torchao_s_four_bits_have_a_scale_and_a_zero_point_a_group(kind, group):
 
 
 @pytest.mark.parametrize(
+    ("kind", "group", "beside"),
+    [
+        ("int8_dynamic_activation_int4_weight", 32, 6),
+        ({"default": {"_type": "Int8DynamicActivationInt4WeightConfig", "_data": {"group_size": 64}}}, 64, 6),
+        ({"default": {"_type": "Int8DynamicActivationIntxWeightConfig", "_data": {"weight_dtype": {"_type": "torch.dtype", "_data": "int4"},
+          "weight_granularity": {"_type": "PerGroup", "_data": {"group_size": 64}}}}}, 64, 3),
+    ],
+)  # fmt: skip
+def test_torchao_s_four_bits_beside_quantized_activations_take_a_byte_each(kind, group, beside):
+    """quant_api.py: target_dtype = torch.int8 in the plain layout, zero points of 4 bytes; IntxUnpackedToInt8Tensor of 1."""
+    found = quantized({"quant_method": "torchao", "quant_type": kind})
+    assert found == 2 * SIXTEEN_BIT + MATRICES + MATRICES // group * beside
+
+
+def test_torchao_s_group_may_stand_beside_its_type():
+    """transformers' TorchAoConfig before 5 writes quant_type_kwargs."""
+    beside = {"quant_method": "torchao", "quant_type": "int4_weight_only", "quant_type_kwargs": {"group_size": 32}}
+    assert quantized(beside) == 2 * SIXTEEN_BIT + MATRICES // 2 + MATRICES // 32 * 4
+
+
+def test_torchao_s_types_by_module():
+    """ModuleFqnToConfig: `_default` for the rest, null for what stays. Source: vLLM 0.33 quantization/torchao.py."""
+    four, eight = ({"_type": f"Int{bits}WeightOnlyConfig", "_data": {}} for bits in (4, 8))
+    by_name = {"_default": four, "re:.*down_proj": eight, "model.layers.3.mlp.up_proj": None}
+    data = {"module_fqn_to_config": by_name}
+    found = formats(
+        {"quant_method": "torchao", "quant_type": {"default": {"_type": "ModuleFqnToConfig", "_data": data}}}
+    )
+    assert found["q_proj"] == {"int4 in groups of 128"}
+    assert found["down_proj"] == {"int8 per channel"}
+    assert found["up_proj"] == {"int4 in groups of 128", "bf16"}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "int4_dynamic_activation_int4_weight",
+        {"default": {"_type": "Int8DynamicActivationInt4WeightConfig", "_data": {"layout": {"_type": "MarlinQQQLayout"}}}},
+        {"default": {"_type": "Int8WeightOnlyConfig", "_data": {"group_size": 64}}},
+        {"default": {"_type": "ModuleFqnToConfig", "_data": {"module_fqn_to_config": {"_default": {"_type": "GemliteConfig"}}}}},
+    ],
+)  # fmt: skip
+def test_what_torchao_has_more_is_not_known(kind):
+    weights = described({**LLAMA_8B, "quantization_config": {"quant_method": "torchao", "quant_type": kind}}).weights
+    assert weights.missing == ("format of the weights (torchao)",)
+
+
+@pytest.mark.parametrize(
     ("kind", "name"),
     [
         ("float8_weight_only", "fp8 per channel"),

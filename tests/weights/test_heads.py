@@ -87,6 +87,15 @@ def test_the_likely_is_what_is_held_and_the_high_end_what_is_built(pp, kept):
     assert (term.bytes.low, term.bytes.likely, term.bytes.high) == (held, held + kept * 2, held + TABLE * 2)
 
 
+@pytest.mark.parametrize(("pp", "kept"), [(1, 0), (2, TABLE)])
+def test_beside_weights_given_by_hand_too(pp, kept):
+    served, given = with_draft(bundled("qwen3-8b"), described(EAGLE3)), 10**10
+    asked = Options(weights_per_gpu=given, speculative_tokens=3)
+    found = weights_of_vllm(served, load_gpu("h100"), Parallel(pp=pp), asked).bytes
+    likely = given + (described(EAGLE3).weights.total + kept) * 2
+    assert (found.low, found.likely, found.high) == (likely, likely, likely + (TABLE - kept) * 2)
+
+
 ASSISTANT: dict[str, Any] = {
     "architectures": ["Gemma4AssistantForCausalLM"], "model_type": "gemma4_assistant", "backbone_hidden_size": 1536,
     "use_ordered_embeddings": True, "tie_word_embeddings": True, "torch_dtype": "bfloat16",

@@ -6,6 +6,7 @@ Sizes are of tensors; a file's metadata, a few MB of vocabulary, is within the t
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from cli.running import run, run_json
@@ -197,3 +198,15 @@ def test_an_unknown_format_lists_types_and_mixes():
         kept_named("q7_k")
     assert "q4_k_m" in caught.value.problem.hint
     assert "nvfp4" in caught.value.problem.hint
+
+
+def test_layers_without_an_mlp_are_not_counted_where_there_are_no_experts():
+    """llama-quant.cpp layer_info: with experts a layer's number, else how many matrices of the kind came before.
+
+    Q4_K_S keeps the first eighth of them in Q5_K: 4 of 32 layers, and of these the first 8 have none.
+    """
+    whole = bundled("llama-3-8b").weights
+    bare = tuple(weight for weight in whole.layers[0] if weight.component != "mlp")
+    found = replace(whole, layers=((bare,) * 8 + whole.layers[8:])).stored_as(MIXES["q4_k_s"])
+    down = [weight.stored.name for block in found.layers for weight in block if weight.last == "down_proj"]
+    assert down == ["q5_k"] * 4 + ["q4_k"] * 20

@@ -8,6 +8,7 @@ import pytest
 
 from kvplan.arch.model import Model, Origin, Rope
 from kvplan.arch.traits import TWO_ROPE_TYPES
+from kvplan.errors import BadField
 from kvplan.families import read
 
 QWEN2 = {
@@ -88,6 +89,13 @@ def test_weights_and_cache_rotate_the_same_layers(stated: dict[str, Any], expect
     joined = [weight.shape[0] for layer in found.weights.layers for weight in layer if "kv_a_proj" in weight.name]
     assert joined == expected
     assert [16 + layer.caches[0].rope_dim for layer in found.layers] == expected
+
+
+def test_switches_for_too_few_layers_are_refused():
+    with pytest.raises(BadField, match=r"no_rope_layers is .*, not 4 switches, one a layer"):
+        read({**LARGE4, "no_rope_layers": [0, 1, 1]}, Origin("test", "test"))
+    longer = read({**LARGE4, "no_rope_layers": [0, 1, 1, 0, 1]}, Origin("test", "test"))
+    assert [layer.caches[0].rope_dim for layer in longer.layers] == [0, 8, 8, 0]
 
 
 @pytest.mark.parametrize(

@@ -96,11 +96,22 @@ def image_cross_attention(fields: Fields) -> tuple[Layer, ...]:
     count = counts.layer_count(fields)
     chosen = fields.wholes("cross_attention_layers")
     if chosen is None:
-        default = fields.default("cross_attention_layers")
-        chosen = tuple(default) if isinstance(default, list) else ()
+        chosen = _by_class(fields, "cross_attention_layers")
     shape = attention.heads(fields)
     image, own = Layer((shape.cross(_image_tokens(fields)),)), Layer((shape.attention(),))
     return tuple(image if layer in chosen else own for layer in range(count))
+
+
+def _by_class(fields: Fields, name: str) -> tuple[int, ...]:
+    """Layer numbers that the type's class fills in.
+
+    Raises: MissingField.
+    """
+    numbers = fields.defaults.numbers(name)
+    if numbers is None:
+        raise MissingField(fields.path + name)
+    fields.note_default(name, list(numbers))
+    return numbers
 
 
 def _image_tokens(fields: Fields) -> int:

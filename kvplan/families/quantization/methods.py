@@ -5,7 +5,6 @@ Sources stand beside each format; vLLM 0.33 is the reference for names.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -30,6 +29,7 @@ from kvplan.arch.storage import (
     integer,
 )
 from kvplan.errors import BadField
+from kvplan.families.quantization import torchao
 from kvplan.families.quantization.names import Names
 from kvplan.families.quantization.rules import Quantization
 
@@ -343,20 +343,6 @@ def _mlx(node: Node, dtype: Storage) -> Quantization:
     return Quantization("mlx", dtype, storage(node), Names.of(skipped), tuple(named), embeddings=True, head=True)
 
 
-def _torchao(node: Node, dtype: Storage) -> Quantization:
-    kind = str(node.get("quant_type") or "").lower()
-    group = re.search(r"group_size['\"]?\s*[:=]\s*(\d+)", kind)
-    default: Storage | None = None
-    if "int4" in kind or "uint4" in kind:
-        default = integer(4, int(group[1]) if group else 128, zero_bits=16, source="torchao int4 weight only")
-    elif "float8" in kind:
-        default = FP8_ROW
-    elif "int8" in kind:
-        default = INT8_ROW
-    ignored = Names.of(_list(node, "modules_to_not_convert"))
-    return Quantization("torchao", dtype, default, ignored, unknown=_unless(default, "torchao"))
-
-
 def _eetq(node: Node, dtype: Storage) -> Quantization:
     storage = Storage("int8 per channel", 8, row_bits=16, source="EETQ: fp16 scale per channel")
     return Quantization("eetq", dtype, storage, Names.of(_list(node, "modules_to_not_convert")))
@@ -367,6 +353,6 @@ METHODS: dict[str, Callable[[Node, Storage], Quantization]] = {
     "awq_marlin": _awq, "auto-round": _autoround, "auto_round": _autoround, "intel/auto-round": _autoround, "inc": _autoround,
     "bitsandbytes": _bitsandbytes, "mxfp4": _mxfp4, "compressed-tensors": _compressed, "compressed_tensors": _compressed,
     "modelopt": _modelopt, "modelopt_fp4": _modelopt, "modelopt_mixed": _modelopt, "quark": _quark, "mlx": _mlx,
-    "torchao": _torchao, "eetq": _eetq,
+    "torchao": torchao.quantization, "eetq": _eetq,
 }  # fmt: skip
 """quant_method to its reader."""

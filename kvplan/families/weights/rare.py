@@ -235,13 +235,6 @@ RARE: dict[str, Family] = {
         dense="", norms="ln1[H]+ ln2[H]+", first=f"{EMBEDDING} norm: pre_ln[H]+", last=BIASED_HEAD, tied=False,
         given={"D": "attention_hidden_size"}, fallback={"attention_hidden_size": "H", "I": "7*H/64*32"},
     ),
-    "xlstm": Family(
-        recurrent={"": (
-            "recurrent: mlstm_layer.q[~K,H] mlstm_layer.k[~K,H] mlstm_layer.v[~W,H] mlstm_layer.ogate_preact[W,H]"
-            " mlstm_layer.igate_preact[num_heads,H]+ mlstm_layer.fgate_preact[num_heads,H]+ mlstm_layer.multihead_norm[W] mlstm_layer.out_proj[H,~W]"
-        )},
-        dense=gated(""), norms="norm_mlstm[H] norm_ffn[H]", more=special.xlstm,
-    ),
     "kimi_linear": Family(
         latent=latent("self_attn.g_proj[~A*dv,H]?mla_use_output_gate"), dense=gated(""),
         moe=(

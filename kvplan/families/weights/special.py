@@ -124,22 +124,6 @@ def inkling(symbols: ConfigSymbols, layer: int, count: int) -> Given:
     return {"reach": "sliding_window_size" if symbols.on("windowed") else "rel_extent"}
 
 
-def xlstm(symbols: ConfigSymbols) -> Given:
-    """Widths of xLSTM: shares of hidden_size, the MLP's rounded up. Source: transformers 5.23 models/xlstm."""
-
-    def share(name: str) -> float:
-        found = symbols.fields.find(name)
-        value = found[1] if found is not None else symbols.fields.defaults.value(name)
-        return float(value) if isinstance(value, int | float) else 1.0
-
-    width, multiple = symbols.number("H"), symbols.number("ffn_round_up_to_multiple_of")
-    ffn = int(share("ffn_proj_factor") * width)
-    return {
-        "K": int(share("qk_dim_factor") * width), "W": int(share("v_dim_factor") * width),
-        "I": multiple * -(-ffn // multiple),
-    }  # fmt: skip
-
-
 def searched(symbols: ConfigSymbols, layer: int, count: int) -> Given:
     """Nemotron-NAS: each block has an MLP of its own width, a linear layer in its place, or nothing; attention likewise.
 

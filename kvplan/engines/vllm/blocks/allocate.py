@@ -25,7 +25,7 @@ from kvplan.engines.vllm.blocks.place import Place, stages
 from kvplan.engines.vllm.blocks.specs import Spec
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.starts import refusals
-from kvplan.engines.vllm.tables.architectures import compresses, draft_longest
+from kvplan.engines.vllm.tables.architectures import draft_longest, packs
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.hardware.gpu import Gpu
 
@@ -83,7 +83,7 @@ def plan(model: Model, gpu: Gpu | None, kv: KvFormat, settings: Settings, rules:
     cached = [Cached(spec, stage_of(index)) for index, layer in enumerate(specs) for spec in layer]
     grouped = not _chunks(cached) or (rules.chunk_groups and not _drafts_by_a_head(model, settings))
     manager = settings.hybrid_manager and rules.groups and grouped
-    found = layout(cached, rules, hybrid_manager=manager, packed=compresses(model))
+    found = layout(cached, rules, hybrid_manager=manager, packed=packs(model, rules))
     ranks = range(settings.parallel.pp)
     return Plan(
         found,

@@ -227,7 +227,7 @@ def _padded(windows: Sequence[Cached], full: Sequence[Cached]) -> list[Cached]:
             f"blocks of {full[0].spec.block} tokens are too small for the model's windows",
             cause=f"a window's page has {widest:,} bytes and the largest of compressed entries {pages[-1]:,}: vLLM asserts that "
             "windows have none larger",
-            hint="leave --block-size out",
+            hint="leave --block-size out, or --engine vllm@0.27.0",
         )
     return [
         Cached(layer.spec.padded(min(page for page in pages if page >= layer.spec.page)), layer.stage)

@@ -57,11 +57,7 @@ def _gaps(replaced: tuple[Replaced, ...]) -> int:
             found = min(room)
             if found in rests:
                 rests.remove(found)
-            rest = found - after
-            if rest > LEAST_SPLIT:
-                rests.append(rest)
-            else:
-                lost += rest
+            rests.append(found - after)  # what is too little to be split off is too little for a copy too
         else:
             lost += _whole(after) - after
         freed = _whole(before)

@@ -83,7 +83,7 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     _order(model, rules)
     quantizers.check(model, rules)
     loaders.check(model, rules, gpu)
-    ratios.check(model, rules)
+    ratios.check(model, settings, rules)
     hybrids.check(model, rules)
     rotations.check(model, rules)
     negative.check(model, rules)

@@ -5,9 +5,10 @@ Source: vLLM 0.33 model_executor/models/registry.py, models/config.py and the mo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
-from kvplan.arch.layers import Compressed, Latent
+from kvplan.arch.layers import Compressed, Latent, Layer
 from kvplan.arch.model import Model
 from kvplan.arch.traits import IMAGE_PREFIX, NAMELESS, TEXT_ALONE
 from kvplan.engines.vllm.tables.registered import CLASSES, DRAFTS
@@ -186,8 +187,23 @@ def named(model: Model, names: tuple[str, ...]) -> bool:
 
 
 def compresses(model: Model) -> bool:
-    """Whether layers keep compressed entries, whose pages of all sizes lie side by side in a block."""
+    """Whether layers keep compressed entries."""
     return model.has(Compressed)
+
+
+def packs(model: Model, rules: Rules) -> bool:
+    """Whether pages of all sizes lie side by side in a block: since 0.29 the backend of an indexer must ask for that.
+
+    Source: vLLM 0.29 and 0.33 v1/attention/backends/mla/indexer.py DeepseekV4IndexerBackend, _get_packed_kv_cache_groups.
+    """
+    return compresses(model) and (rules.tuples or indexes_entries(model.layers))
+
+
+def indexes_entries(layers: Iterable[Layer]) -> bool:
+    """Whether an indexer chooses among compressed entries in one of the layers."""
+    return any(
+        isinstance(cache, Compressed) and cache.indexer is not None for layer in layers for cache in layer.caches
+    )
 
 
 def image_prefix(model: Model, rules: Rules) -> bool:
