@@ -65,9 +65,9 @@ def _check_environment(container: Container, found: Arguments) -> None:
     """What stands around the command and isn't counted."""
     for text in environment.uncounted(container.variables, container.version):
         found.remark("not-counted", text, container.place)
-    if container.image and container.unsaid is not None:
-        text = f"{container.image[:100]} doesn't say which vLLM it holds: planned as the newest, unless --engine says otherwise"
-        found.remark(UNSAID_VERSION, text, container.place)
+    if (unsaid := container.unsaid) is not None:
+        said, place = unsaid
+        found.remark(UNSAID_VERSION, f"{said}: planned as the newest, unless --engine says otherwise", place)
 
 
 _RANKS = {"tp": "tensor", "pp": "pipeline", "dp": "data"}

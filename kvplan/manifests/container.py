@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kvplan.manifests.accelerators import Device
 from kvplan.manifests.command import Command, FindConfig
-from kvplan.manifests.images import image_version, unsaid
+from kvplan.manifests.images import elsewhere, image_version, is_vllm_image, unsaid
+from kvplan.manifests.installs import Installed
+from kvplan.manifests.pins import Pin
 from kvplan.manifests.said import Place, Placed, Unread
 from kvplan.manifests.words import Word
 
@@ -23,8 +25,8 @@ class Container:
     entrypoint: whether `words` begin with a program, or continue the image's own entry point. variables: what is known
     of its environment. elsewhere: variables that it has too, whose values don't stand here. gpu: the accelerator its node is chosen by. unclear: sentences about what else is said of that. gpus: how many it asks for. nodes: how many containers
     like it serve together, None where that isn't known. devices: what else is said of its accelerator. device: what it asks for that is no GPU of NVIDIA's or AMD's.
-    inner: its own name beside others of the same object. release: of vLLM, as it is installed before the command; None where
-    nothing installs one.
+    inner: its own name beside others of the same object. installed: what is before the command, in which environments. release: the vLLM
+    that it runs of these; None where it is the image's.
     """
 
     name: str
@@ -43,7 +45,8 @@ class Container:
     device: str | None = None
     devices: tuple[Device, ...] = ()
     inner: str = ""
-    release: str | None = None
+    installed: Installed = field(default_factory=Installed)
+    release: Pin | None = None
 
     @property
     def place(self) -> Place:
@@ -53,12 +56,35 @@ class Container:
     @property
     def version(self) -> str | None:
         """The release of vLLM that it has, as written; None where that isn't known."""
-        return self.release or (image_version(self.image) if self.image else None)
+        if self._own is not None:
+            return self._own.release
+        return image_version(self.image) if self.image else None
 
     @property
-    def unsaid(self) -> str | None:
-        """What its image says in place of vLLM's version, where nothing else says that."""
-        return unsaid(self.image) if self.image and self.release is None else None
+    def unsaid(self) -> tuple[str, Place] | None:
+        """What doesn't say which vLLM it is, as the beginning of a sentence, and where that stands; None where nothing does so."""
+        own = self._own
+        if own is not None and own.kind == "unclear":
+            said = f"`{own.said[:100]}` doesn't settle which vLLM it runs"
+            return said, Place(self.file, own.line)
+        if own is None and self.image and unsaid(self.image) is not None:
+            return f"{self.image[:100]} doesn't say which vLLM it holds", self.place
+        return None
+
+    @property
+    def anywhere(self) -> bool:
+        """Whether nobody can tell which vLLM it is, so that nothing of a release holds for it."""
+        own = self._own
+        return elsewhere(self.image or "") if own is None else own.kind == "unclear"
+
+    @property
+    def _own(self) -> Pin | None:
+        """What is installed over what the image holds."""
+        pin = self.release
+        if pin is None or pin.kind == "any":
+            return None
+        replaced = pin.kind == "newest" and is_vllm_image(self.image or "")
+        return replace(pin, kind="unclear") if replaced else pin
 
 
 @dataclass(frozen=True, slots=True)

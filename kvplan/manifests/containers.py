@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from kvplan.engines.vllm.tables.flags import FLAGS
 from kvplan.manifests import around
 from kvplan.manifests.arguments import read_arguments
 from kvplan.manifests.command import Arguments, CantRead, Command
 from kvplan.manifests.container import Container, Served
-from kvplan.manifests.images import elsewhere, is_vllm_image, serves_itself, split
+from kvplan.manifests.images import is_vllm_image, serves_itself, split
+from kvplan.manifests.installs import Installed, program
 from kvplan.manifests.meaning import layer_of
 from kvplan.manifests.placeholders import marked
 from kvplan.manifests.releases import known_release
@@ -19,9 +21,7 @@ from kvplan.manifests.runners import (
     TELLING,
     docker,
     hidden_program,
-    installed,
     kubectl,
-    program,
     runs_image,
     srun,
     starts_unknown,
@@ -45,13 +45,13 @@ def served_by(container: Container, depth: int = 0) -> Served:
         return found
     found = Served()
     script = _simple(list(container.words), container)
-    container = replace(container, release=installed(words for words, _ in script) or container.release)
     job = srun(container.words, container)
-    if any(gathers(words) for words, _ in script):
+    if any(gathers(words) for words, _, _ in script):
         container, job = replace(container, nodes=None), replace(job, nodes=None)
-    for words, variables in script:
-        here = srun(words, replace(job, variables={**container.variables, **variables}))
-        found += _command(words, here, container, depth)
+    for words, variables, installed in script:
+        known = {**container.variables, **variables}
+        ready = replace(job, variables=known, installed=installed, release=installed.running(words) or job.release)
+        found += _command(words, srun(words, ready), replace(container, installed=installed), depth)
     return _twice(found, container) if found != Served() else _hidden(container)
 
 
@@ -119,11 +119,14 @@ def _inside(words: Sequence[Word], container: Container, depth: int) -> Served:
     if not words or program(words[0]) in _QUOTING or depth >= MOST_SHELLS:
         return Served()
     found = Served()
+    installed = container.installed.elsewhere if program(words[0]) == "ssh" else container.installed
     for word in words[1:]:
         if _COMMAND.search(word.text) and any(map(str.isspace, word.text)):
             text, line = word.script or word.text, word.script_line or word.line
-            for inner, _ in surrounded(text, line, container.variables, elsewhere=container.elsewhere).commands:
-                found += served_by(replace(container, words=tuple(inner), entrypoint=True, image=None), depth + 1)
+            script = surrounded(text, line, container.variables, elsewhere=container.elsewhere, installed=installed)
+            for inner, _, before in script.commands:
+                process = replace(container, words=tuple(inner), entrypoint=True, image=None, installed=before)
+                found += served_by(process, depth + 1)
     return found
 
 
@@ -161,20 +164,24 @@ def gathers(words: Sequence[Word]) -> bool:
     )
 
 
-def _simple(words: list[Word], container: Container, depth: int = 0) -> list[tuple[list[Word], Mapping[str, str]]]:
-    """The command itself, or for `sh -c "..."` and `eval` what the script runs; each with what its environment adds."""
+_Simple: TypeAlias = tuple[list[Word], Mapping[str, str], Installed]
+"""A command, what its environment adds, and what is installed before it."""
+
+
+def _simple(words: list[Word], container: Container, depth: int = 0) -> list[_Simple]:
+    """The command itself, or for `sh -c "..."` and `eval` what the script runs."""
     for at in range(len(words)) if not runs_image(words) else ():
         found = (_evaluated(words) if at == 0 else None) or _shell_script(words, at)
         if found is not None and depth < MOST_SHELLS:
             script, given = found
             text, line = script.script or script.text, script.script_line or script.line
-            inner = surrounded(text, line, container.variables, given, container.elsewhere)
+            inner = surrounded(text, line, container.variables, given, container.elsewhere, container.installed)
             return [
-                (simple, {**around, **more})
-                for command, around in inner.commands
-                for simple, more in _simple(command, container, depth + 1)
+                (simple, {**around, **more}, before)
+                for command, around, installed in inner.commands
+                for simple, more, before in _simple(command, replace(container, installed=installed), depth + 1)
             ]
-    return [(words, {})] if words else []
+    return [(words, {}, container.installed)] if words else []
 
 
 _Started = tuple[Word, tuple[Word, ...] | None]
@@ -258,8 +265,13 @@ def _read(container: Container, words: list[Word], *, positional: bool) -> Serve
         return Served(unread=(Unread(container.name, why, Place(container.file, line)),))
     around.check(container, found, layer)
     said = {**around.layer(container, found), **layer}
-    unknown = container.release is None and elsewhere(container.image or "")
     command = Command(
-        container.name, container.place, said, tuple(found.remarks), found.given, unknown, container.version
+        container.name,
+        container.place,
+        said,
+        tuple(found.remarks),
+        found.given,
+        container.anywhere,
+        container.version,
     )
     return Served((command,))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from kvplan.manifests.accelerators import AMD, AMD_DEVICE, Device, of_ids
 from kvplan.manifests.container import Container
 from kvplan.manifests.images import is_vllm_image
+from kvplan.manifests.installs import Installed, program
 from kvplan.manifests.said import Given, Place, Placed
 from kvplan.manifests.words import Word
 
@@ -23,11 +24,6 @@ TELLING = (
     "--max-num-batched-tokens",
 )
 """Flags that hardly any other program has."""
-
-
-def program(word: Word) -> str:
-    """The name of a program, without its folder."""
-    return word.text.rpartition("/")[2]
 
 
 def starts_unknown(words: Sequence[Word]) -> bool:
@@ -64,24 +60,6 @@ def runs_image(words: Sequence[Word]) -> bool:
     return False
 
 
-_PINNED = re.compile(r"vllm(?:\[[^\]]*\])?(?:===?v?(\d[\w.]*)(?:\+\S*)?|[<>=!~@\[].*)?", re.ASCII)
-"""A requirement of vLLM's, of exactly one release or of any."""
-
-
-def installed(commands: Iterable[Sequence[Word]]) -> str | None:
-    """The release of vLLM that commands install, or run it with: `pip install vllm==0.11.0`, `uv run --with vllm==0.11.0`.
-
-    None where nothing is installed, or not one release for certain.
-    """
-    found = {
-        match[1]
-        for words in commands
-        for index, word in enumerate(words)
-        if (match := _PINNED.fullmatch(word.text)) and (match[1] or "install" in [each.text for each in words[:index]])
-    }
-    return found.pop() if len(found) == 1 else None
-
-
 def docker(words: Sequence[Word], outer: Container) -> Container | None:
     """The container that `docker run ... IMAGE ARGS` starts, for a vLLM image."""
     if not runs_image(words):
@@ -101,6 +79,8 @@ def docker(words: Sequence[Word], outer: Container) -> Container | None:
                 gpus=_gpu_count(gpus, outer.file) if gpus is not None else _handed(before, outer.file),
                 devices=tuple(_devices(before)),
                 nodes=1,
+                installed=Installed(),
+                release=None,
             )
     return None
 
@@ -201,7 +181,7 @@ def srun(words: Sequence[Word], outer: Container) -> Container:
     given = list(_allotted(words, outer.file))
     image = next(_options(words, "--container-image"), None)
     if image is not None and is_vllm_image(named := image.text.removeprefix("docker://").replace("#", "/")):
-        outer = replace(outer, image=named, entrypoint=True)
+        outer = replace(outer, image=named, entrypoint=True, installed=Installed(), release=None)
     return replace(outer, gpus=min(given, key=lambda count: int(str(count.value)))) if given and nodes == "1" else outer
 
 
@@ -220,6 +200,8 @@ def kubectl(words: Sequence[Word], outer: Container) -> Container | None:
         image=image.text,
         entrypoint=any(text in {"--command", "--command=true"} for text in texts[:end]),
         line=words[0].line,
+        installed=Installed(),
+        release=None,
     )
 
 

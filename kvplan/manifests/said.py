@@ -19,7 +19,7 @@ RULES: dict[Rule, str] = {
     "unknown-flag": "Every flag is one of vLLM's.",
     "unread-arguments": "No argument is hidden in a variable.",
     "not-counted": "Every flag that takes memory is counted in the plan.",
-    "engine-version": "The image says which vLLM it holds.",
+    "engine-version": "The image, or what is installed, says which vLLM is run.",
 }
 """Every rule, with a sentence for it."""
 

@@ -11,11 +11,11 @@ from kvplan.errors import BadFile
 from kvplan.manifests.command import Configured
 from kvplan.manifests.container import Container, Served
 from kvplan.manifests.containers import SHELLS, gathers, served_by
+from kvplan.manifests.installs import Installed
 from kvplan.manifests.mentions import holders, mentions
-from kvplan.manifests.runners import installed
 from kvplan.manifests.said import Place, Unread
 from kvplan.manifests.tree import Tree, beside, read_text
-from kvplan.manifests.words import Word, commands, listed, pairs, surrounded
+from kvplan.manifests.words import Word, listed, pairs, surrounded
 
 _HELM = re.compile(r"\{\{-?\s*(?:[^}]*\.(?:Values|Release|Chart|Capabilities)\b|(?:include|define|template) \")")
 
@@ -26,11 +26,11 @@ def served(text: str, file: str, tree: Tree, known: Mapping[str, str] | None = N
     held = holders(text)
     nodes: int | None = 1
     found: list[Served] = []
-    release = installed(words for words, _ in script.commands)
-    for words, variables in script.commands:
+    for words, variables, installed in script.commands:
         if gathers(words):  # from here on
             nodes = None
-        process = replace(_process(words, file, tree, {**(known or {}), **variables}), nodes=nodes, release=release)
+        process = _process(words, file, tree, {**(known or {}), **variables})
+        process = replace(process, nodes=nodes, installed=installed)
         each = served_by(process)
         if each == Served() and held and (source := _run(words)) is not None and _names(source) & held:
             each = Served(
@@ -83,7 +83,7 @@ class _Stage:
     """A stage of a Dockerfile as far as it was read.
 
     last: its ENTRYPOINT and CMD. line: where the last of them stands. own: whether its CMD is its own, which no ENTRYPOINT
-    takes away. ran: commands that it runs.
+    takes away. installed: what is in it.
     """
 
     image: str = ""
@@ -91,7 +91,7 @@ class _Stage:
     last: dict[str, list[Word]] = field(default_factory=dict)
     line: int = 1
     own: bool = False
-    ran: list[list[Word]] = field(default_factory=list)
+    installed: Installed = field(default_factory=Installed)
 
     def take(self, name: str, rest: str, first: int) -> None:
         """An instruction of this stage, on line `first`."""
@@ -100,7 +100,8 @@ class _Stage:
             old = name == "ENV" and len(words) > 1 and "=" not in words[0].text  # ENV NAME value
             self.variables |= {words[0].text: words[1].text} if old else dict(pairs(words))
         elif name == "RUN":
-            self.ran += commands(rest, first, self.variables)
+            begun = Installed(held=self.installed.held, checkouts=self.installed.checkouts)  # in a shell of its own
+            self.installed = surrounded(rest, first, self.variables, installed=begun).installed
         else:
             self.last[name], self.line = _said(rest, first), first
             self.own = self.own or name == "CMD"
@@ -131,9 +132,17 @@ def built(text: str, file: str, tree: Tree) -> Served:
     if not words:  # nothing of its own: none was written, or the image's was taken away by `ENTRYPOINT []`
         return Served()
     container = _process(words, file, tree, stage.variables)
-    container = replace(container, release=installed(stage.ran))
+    installed = stage.installed.image
     return served_by(
-        replace(container, name=file.rpartition("/")[2], line=line, image=stage.image, entrypoint="ENTRYPOINT" in last)
+        replace(
+            container,
+            name=file.rpartition("/")[2],
+            line=line,
+            image=stage.image,
+            entrypoint="ENTRYPOINT" in last,
+            installed=installed,
+            release=installed.running(words),
+        )
     )
 
 
@@ -145,7 +154,7 @@ def _from(rest: str, arguments: Mapping[str, str], stages: dict[str, _Stage]) ->
     stage = (
         _Stage(image)
         if under is None
-        else _Stage(under.image, {**under.variables}, {**under.last}, under.line, ran=[*under.ran])
+        else _Stage(under.image, {**under.variables}, {**under.last}, under.line, installed=under.installed)
     )
     if len(words) == 3 and words[1].lower() == "as":
         stages[words[2].lower()] = stage

@@ -57,6 +57,7 @@ class Shape:
                 variables.open("chain")
             elif operator == "||":
                 variables.turn()
+            variables.flow.join(operator)
             return
         variables.end_chain()
         if operator == "(":
@@ -102,6 +103,7 @@ class Shape:
                 self.variables.doubt({match[1]})
         if words:  # `NAME=value command` sets it for that command alone
             self._changes(words)
+            self.variables.flow.run(words, len(self.commands))
             self.commands.append(words)
             self.environments.append(self._environment(assigned))
             return

@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from kvplan.manifests.flow import Flow
 from kvplan.manifests.word import Word
 
 _SETTING = re.compile(
@@ -100,7 +101,7 @@ class Variables:
     anything: whether something ran that may set any. shared: those that functions set. unruly: functions that may set any.
     references: those that stand for another one, by name; None where nobody knows for which. typed: those that make a
     number or other letters of what they are given. given: what the script is started with, its name first; None where
-    nobody knows.
+    nobody knows. flow: what is installed meanwhile.
     """
 
     script: str
@@ -114,6 +115,7 @@ class Variables:
     given: tuple[Word, ...] | None = None
     blocks: list[_Block] = field(default_factory=list)
     counted: Counter[str] | None = None
+    flow: Flow = field(default_factory=Flow)
 
     @property
     def settings(self) -> Counter[str]:
@@ -226,6 +228,7 @@ class Variables:
     def open(self, kind: str, function: str | None = None) -> None:
         """Begin a block: a `branch`, `loop`, `function`, `subshell`, `group`, or `chain` of && and ||."""
         self.blocks.append(_Block(kind, function=function))
+        self.flow.open(kind, function)
 
     def call(self, name: str) -> None:
         """A command of this name runs: a function may set any variable."""
@@ -237,6 +240,7 @@ class Variables:
         if not self.blocks:
             return frozenset()
         block = self.blocks.pop()
+        self.flow.close()
         if block.kind == "function":
             self.shared |= block.names
             self.unruly |= {block.function} if block.anything and block.function else set()
@@ -264,6 +268,7 @@ class Variables:
 
     def turn(self) -> None:
         """Another branch of the innermost block begins."""
+        self.flow.turn()
         if self.blocks:
             block, outer = self.blocks[-1], self.blocks[-2] if len(self.blocks) > 1 else None
             self._settle(block, outer)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from kvplan.manifests import arithmetic
 from kvplan.manifests.brackets import closing
+from kvplan.manifests.flow import Flow
+from kvplan.manifests.installs import Installed
 from kvplan.manifests.pieces import Part, Pieces, set_inside
 from kvplan.manifests.shape import ASSIGNED, KEYWORDS, Shape
 from kvplan.manifests.variables import Variables
@@ -250,12 +252,13 @@ def pairs(words: Iterable[Word]) -> Iterator[tuple[str, str]]:
 class Script:
     """A script that was read.
 
-    commands: simple ones, each with what it certainly finds in its environment of the WATCHED variables. heredocs: first
-    line and text of what stands in it for others to read.
+    commands: simple ones, each with what it certainly finds in its environment of the WATCHED variables, and installed.
+    heredocs: first line and text of what stands in it for others to read. installed: what is, after all of them.
     """
 
-    commands: list[tuple[list[Word], dict[str, str]]]
+    commands: list[tuple[list[Word], Mapping[str, str], Installed]]
     heredocs: list[tuple[int, str]]
+    installed: Installed
 
 
 def surrounded(
@@ -264,13 +267,17 @@ def surrounded(
     variables: Mapping[str, str] | None = None,
     given: tuple[Word, ...] | None = None,
     elsewhere: frozenset[str] = frozenset(),
+    installed: Installed | None = None,
 ) -> Script:
     """The same, with what stands around them.
 
     given: what the script is started with, its name first, where that is known. elsewhere: variables that are set, to whatever.
+    installed: what is, before the first of them.
     """
-    shape = _read(script, line, variables or {}, given, elsewhere)
-    return Script(list(zip(shape.commands, shape.environments, strict=True)), shape.heredocs)
+    flow = Flow(installed or Installed())
+    shape = _read(script, line, variables or {}, given, elsewhere, flow)
+    found = zip(shape.commands, shape.environments, map(flow.at, range(len(shape.commands))), strict=True)
+    return Script(list(found), shape.heredocs, flow.now)
 
 
 def _read(
@@ -279,7 +286,8 @@ def _read(
     variables: Mapping[str, str],
     given: tuple[Word, ...] | None = None,
     elsewhere: frozenset[str] = frozenset(),
+    flow: Flow | None = None,
 ) -> Shape:
-    shape = Shape(Variables(script, dict(variables), set(elsewhere), given=given))
+    shape = Shape(Variables(script, dict(variables), set(elsewhere), given=given, flow=flow or Flow()))
     _Scanner(script, line, shape).run()
     return shape

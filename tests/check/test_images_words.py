@@ -48,7 +48,7 @@ def test_a_command_instead_of_an_entry_point(words: str):
         ("uv pip install 'vllm[audio]==0.10.0' && exec vllm serve m", "0.10.0"),
         ("uv run --with vllm==0.11.0 vllm serve m", "0.11.0"),
         ("uvx vllm==0.11.0 serve m", None),
-        ("pip install vllm==0.10.0; pip install vllm==0.11.0; vllm serve m", None),
+        ("pip install vllm==0.10.0; pip install vllm==0.11.0; vllm serve m", "0.11.0"),
         ("pip install vllm==0.10.0; pip install -U vllm; vllm serve m", None),
         ("pip install 'vllm>=0.10.0'; vllm serve m", None),
         ("pip install vllm==0.10.0", None),
