@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kvplan.manifests import kubeai, names, stack
 from kvplan.manifests.accelerators import of_resource
+from kvplan.manifests.chart_images import Images
 from kvplan.manifests.container import Container, Served
 from kvplan.manifests.containers import served_by
 from kvplan.manifests.images import is_vllm_image
@@ -28,18 +29,26 @@ _TELLING = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A mapping with arguments, its name, and the mappings around it, the outermost first."""
+    """A mapping with arguments, its name, and the mappings around it, the outermost first. images: that it may have from elsewhere."""
 
     name: str
     node: Node
     around: tuple[Node, ...]
+    images: Images = field(default_factory=Images)
+
+    @property
+    def path(self) -> tuple[Node, ...]:
+        """It and the mappings around it, the outermost last."""
+        return (self.node, *reversed(self.around))
 
 
 def served(document: Node, file: str) -> Served:
     """What the values serve."""
     found = Served()
-    for candidate in _candidates(document, "values", ()):
-        found += _served(candidate, file)
+    candidates = list(_candidates(document, "values", ()))
+    images = Images.of(document, [candidate.path for candidate in candidates])
+    for candidate in candidates:
+        found += _served(replace(candidate, images=images), file)
     if found == Served() and (line := _image_line(document)) is not None:
         why = "an image of vLLM, and its arguments stand elsewhere: helm template CHART | kvplan check -"
         found += Served(unread=(Unread(file, why, Place(file, line)),))
@@ -135,12 +144,14 @@ def _container(found: _Found, file: str) -> Container:
     command = _listed(node, "command")
     kind, machine = node.said("requestGPUType") or "", node_of((*found.around, node), file, node)
     asked = of_resource(kind)
+    image, release = found.images.around(found.path)
     return Container(
         name=found.name,
         file=file,
         line=node.key_line,
         words=(*command, *_arguments(node)),
-        image=_image(found),
+        image=image,
+        release=release,
         entrypoint=bool(command),
         gpu=machine.gpu,
         unclear=machine.unclear,
@@ -201,7 +212,7 @@ def _flag(word: Word) -> str:
 
 def _model(found: _Found) -> list[Word] | None:
     """A model named beside the arguments, or one level up."""
-    for node in (found.node, *reversed(found.around)):
+    for node in found.path:
         for key in _MODELS:
             named = node.get(key)
             if named is None or key == "repository":
@@ -225,16 +236,3 @@ def _settings(node: Node) -> list[Word]:
         elif value.text and names.has(name):
             words += [Word(f"--{name}", value.line), Word(value.text, value.line)]
     return words
-
-
-def _image(found: _Found) -> str:
-    """The nearest image, as text or as repository and tag."""
-    for node in (found.node, *reversed(found.around)):
-        image = node.get("image")
-        for holder in (image, node):
-            if holder is not None and holder.said("repository"):
-                tag = holder.said("tag")
-                return f"{holder.said('repository')}:{tag}" if tag else str(holder.said("repository"))
-        if image is not None and image.text:
-            return image.text
-    return ""
