@@ -11,7 +11,7 @@ from kvplan.manifests.accelerators import Device
 from kvplan.manifests.command import Arguments
 from kvplan.manifests.container import Container
 from kvplan.manifests.images import DEVICES as KINDS
-from kvplan.manifests.images import image_device
+from kvplan.manifests.images import image_device, serves_itself
 from kvplan.manifests.keys import DEVICES, STRETCHED
 from kvplan.manifests.said import UNSAID_VERSION, Given, Key, Placed
 
@@ -26,7 +26,14 @@ def check(container: Container, found: Arguments, layer: Mapping[Key, Placed]) -
 
 def device(container: Container, found: Arguments) -> str | None:
     """What the command runs on, where that is no GPU of NVIDIA's or AMD's."""
-    return container.device or image_device(container.image or "") or _device(found)
+    said = container.device or image_device(container.image or "") or _device(found)
+    return said or (None if _has_gpus(container) else environment.device(container.variables))
+
+
+def _has_gpus(container: Container) -> bool:
+    """Whether a container certainly runs on GPUs of NVIDIA's or AMD's, whatever its environment says for other devices."""
+    named = container.gpu is not None or container.gpus is not None
+    return named or any(device.vendor for device in container.devices) or serves_itself(container.image or "")
 
 
 def layer(container: Container, found: Arguments) -> dict[Key, Placed]:
@@ -48,6 +55,8 @@ def _devices(container: Container, found: Arguments) -> Iterator[Device]:
     yield from container.devices
     if container.image and (device := accelerators.of_image(container.image)) is not None:
         yield device
+    if (said := environment.rocm(container.variables)) is not None:
+        yield Device(said, accelerators.AMD)
     for name in environment.VISIBLE:
         yield from accelerators.of_ids(name, container.variables.get(name, ""))
     picked = found.flags.get("device-ids")
@@ -93,10 +102,10 @@ def _check_gpus(container: Container, found: Arguments, layer: Mapping[Key, Plac
         said.pop("dp", None)
     several = {name: placed for name, placed in said.items() if int(placed.value) > 1} or said
     size = prod(int(placed.value) for placed in several.values())
-    if size > given * nodes > 0:
+    if size > given * nodes:
         places = [placed.place for placed in several.values()]
         named = " by ".join(f"{_RANKS[name]} parallel size {placed.value}" for name, placed in several.items())
-        text = f"{named or 'tensor parallel size 1'} needs {size} GPUs, and {whose} {given}"
+        text = f"{named or 'tensor parallel size 1'} needs {size} GPU{'s' if size > 1 else ''}, and {whose} {given or 'none'}"
         text += f" on each of {nodes} nodes" if nodes > 1 else ""
         found.remark("gpu-count", text, places[0] if places else container.place, "error")
 
@@ -104,7 +113,7 @@ def _check_gpus(container: Container, found: Arguments, layer: Mapping[Key, Plac
 def _given_gpus(container: Container, found: Arguments) -> tuple[int | None, str]:
     """How many GPUs a container has, and who says so; None where nobody does."""
     asked = container.gpus
-    count = int(str(asked.value)) if asked is not None and str(asked.value).isdigit() else None
+    count = int(str(asked.value)) or None if asked is not None and str(asked.value).isdigit() else None
     whose = "the container asks for" if container.image is not None else "its job asks for"
     seen = environment.visible(container.variables)
     if seen is not None and (count is None or seen[1] < count):

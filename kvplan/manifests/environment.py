@@ -5,9 +5,12 @@ Source: vLLM 0.8.5, 0.10.2 and 0.33 envs.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 
 from kvplan.engines.vllm.tables.variables import LONGER
+from kvplan.manifests.images import DEVICES
 from kvplan.manifests.values import special_kernels
 
 UNCOUNTED: Mapping[str, str] = {
@@ -35,10 +38,21 @@ _HARMLESS: Mapping[str, frozenset[str]] = {
     "VLLM_MXFP8_EMULATION_DEQUANT_AT_LOAD": _OFF,
 }
 
-VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+CUDA, NVIDIAS, AMDS = "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+VISIBLE = (CUDA, *AMDS, NVIDIAS)
 _ALL = frozenset({"", "all", "none", "void"})
+_ENDING = re.compile(r"|-\d+|NoDevFiles", re.ASCII)
+"""What ends CUDA's list of GPUs: nothing, a number that no GPU has, and a word that people write for none."""
 
-WATCHED = frozenset({LONGER, *UNCOUNTED, *VISIBLE})
+TARGET = "VLLM_TARGET_DEVICE"
+_OTHERS: Mapping[str, str] = {
+    "VLLM_CPU_KVCACHE_SPACE": "cpu", "VLLM_CPU_OMP_THREADS_BIND": "cpu", "VLLM_CPU_NUM_OF_RESERVED_CPU": "cpu", "ZE_AFFINITY_MASK": "xpu",
+    "ONEAPI_DEVICE_SELECTOR": "xpu", "ASCEND_RT_VISIBLE_DEVICES": "ascend", "ASCEND_VISIBLE_DEVICES": "ascend",
+    "HABANA_VISIBLE_DEVICES": "hpu", "NEURON_RT_VISIBLE_CORES": "neuron", "NEURON_RT_NUM_CORES": "neuron", "TPU_VISIBLE_CHIPS": "tpu",
+}  # fmt: skip
+"""Variables that only servers on other devices look at, and which these are."""
+
+WATCHED = frozenset({LONGER, TARGET, *UNCOUNTED, *VISIBLE, *_OTHERS})
 
 
 def uncounted(variables: Mapping[str, str], version: str | None) -> Iterator[str]:
@@ -61,11 +75,34 @@ def _only_v1(version: str) -> bool:
     return parse(version) > (0, 11, 0)
 
 
+def device(variables: Mapping[str, str]) -> str | None:
+    """The kind of device that a server without a GPU of NVIDIA's or AMD's runs on, as its environment says; None where it doesn't."""
+    set_ = (kind for name, kind in _OTHERS.items() if variables.get(name, "").strip())
+    return DEVICES.get(variables.get(TARGET, "").strip().lower()) or DEVICES.get(next(set_, ""))
+
+
+def rocm(variables: Mapping[str, str]) -> str | None:
+    """The setting by which a process picks among AMD's GPUs alone; None for one that says nothing, or as much of NVIDIA's."""
+    if CUDA in variables or NVIDIAS in variables:
+        return None
+    return next((f"{name}={value[:60]}" for name in AMDS if (value := variables.get(name, "").strip())), None)
+
+
 def visible(variables: Mapping[str, str]) -> tuple[str, int] | None:
     """The variable that leaves a process the fewest GPUs, and how many; None where none says so."""
     found = []
     for name in VISIBLE:
         value = variables.get(name, "").strip()
-        if value.lower() not in _ALL and "$" not in value:
+        if name == CUDA and CUDA in variables and value.lower() != "all" and "$" not in value:
+            found.append((name, _leading(value)))
+        elif value.lower() not in _ALL and "$" not in value:
             found.append((name, len([each for each in value.split(",") if each.strip()])))
     return min(found, key=lambda entry: entry[1], default=None)
+
+
+def _leading(value: str) -> int:
+    """How many GPUs CUDA takes of a list: those before the first that there can't be.
+
+    Source: CUDA C++ Programming Guide, CUDA environment variables.
+    """
+    return len(list(takewhile(lambda each: not _ENDING.fullmatch(each.strip()), value.split(","))))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from kvplan.manifests.command import Arguments, tree_of
+from kvplan.manifests.command import Arguments, CantRead, tree_of
 from kvplan.manifests.keys import CONNECTORS, EVENTS
 from kvplan.manifests.said import Given, Key, Placed
 
@@ -20,13 +20,24 @@ NATIVE, BESIDE = "OffloadingConnector", "LMCacheMPConnector"
 MULTI, UNNAMED = "MultiConnector", "(unnamed)"
 
 
+ENCODERS = "ec-transfer-config"
+PRODUCER = "ec_producer"
+"""What moves outputs of encoders, and the role of an encoder alone. Source: vLLM 0.33 config/ec_transfer.py."""
+
 _NAME = re.compile(r"[\"']kv_connector[\"']\s*:\s*[\"']([A-Za-z0-9_]+)[\"']")
 
 
 def read(found: Arguments, layer: dict[Key, Placed]) -> None:
-    """Connectors and events, into the layer; a remark for a connector that nobody knows."""
+    """Connectors and events, into the layer; a remark for a connector that nobody knows.
+
+    Raises: CantRead for an encoder alone, to which vLLM gives no KV cache (v1/worker/gpu_model_runner.py get_kv_cache_spec).
+    """
     from kvplan.engines.vllm.tables.connectors import KEEPING, TURNING_OFF
 
+    encoded = found.flags.get(ENCODERS)
+    sent = tree_of(encoded) if encoded is not None else None
+    if encoded is not None and isinstance(sent, dict) and sent.get("ec_connector") and sent.get("ec_role") == PRODUCER:
+        raise CantRead(f"it only encodes (ec_role: {PRODUCER}), and an encoder alone has no KV cache", encoded.place)
     events = found.flags.get(PUBLISHED)
     if events is not None and events.text != "None":
         layer[("flags", EVENTS)] = Given("true", events.place)
