@@ -26,7 +26,8 @@ class Container:
     of its environment. elsewhere: variables that it has too, whose values don't stand here. gpu: the accelerator its node is chosen by. unclear: sentences about what else is said of that. gpus: how many it asks for. nodes: how many containers
     like it serve together, None where that isn't known. devices: what else is said of its accelerator. device: what it asks for that is no GPU of NVIDIA's or AMD's.
     inner: its own name beside others of the same object. installed: what is before the command, in which environments. release: the vLLM
-    that it runs of these; None where it is the image's.
+    that it runs of these; None where it is the image's. named: containers that commands before it
+    have given names to, and images as files.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Container:
     inner: str = ""
     installed: Installed = field(default_factory=Installed)
     release: Pin | None = None
+    named: Mapping[str, Container] = field(default_factory=dict)
 
     @property
     def place(self) -> Place:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from kvplan.engines.vllm.tables.flags import FLAGS
-from kvplan.manifests import around
+from kvplan.manifests import around, boxes
 from kvplan.manifests.arguments import read_arguments
 from kvplan.manifests.command import Arguments, CantRead, Command
 from kvplan.manifests.container import Container, Served
@@ -20,13 +20,15 @@ from kvplan.manifests.releases import known_release
 from kvplan.manifests.runners import (
     TELLING,
     docker,
+    entered,
+    enters,
     hidden_program,
     kubectl,
     runs_image,
-    srun,
     starts_unknown,
 )
 from kvplan.manifests.said import Place, Remark, Unread
+from kvplan.manifests.slurm import srun
 from kvplan.manifests.words import Word, surrounded
 
 API_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
@@ -41,18 +43,25 @@ OTHERS = {
 
 def served_by(container: Container, depth: int = 0) -> Served:
     """The serve commands of one container: none, one, or what keeps one from being read."""
-    if (found := _by_image(container)) is not None:
-        return found
+    found = _by_image(container)
+    if found is None:
+        found = _by_words(container, depth)
+        found = _hidden(container) if found == Served() else found
+    return found
+
+
+def _by_words(container: Container, depth: int) -> Served:
+    """What its own words serve."""
     found = Served()
-    script = _simple(list(container.words), container)
     job = srun(container.words, container)
+    script = _simple(list(container.words), job)
     if any(gathers(words) for words, _, _ in script):
         container, job = replace(container, nodes=None), replace(job, nodes=None)
     for words, variables, installed in script:
         known = {**container.variables, **variables}
         ready = replace(job, variables=known, installed=installed, release=installed.running(words) or job.release)
         found += _command(words, srun(words, ready), replace(container, installed=installed), depth)
-    return _twice(found, container) if found != Served() else _hidden(container)
+    return _twice(found, container)
 
 
 def _by_image(container: Container) -> Served | None:
@@ -72,9 +81,11 @@ def _command(words: Sequence[Word], here: Container, container: Container, depth
     """What one command of a container's script serves. here: the process that it runs in."""
     if program(words[0]) in _QUOTING:
         return Served()
-    started = docker(words, here) or kubectl(words, here)
+    started = docker(words, here) or kubectl(words, here) or boxes.started(words, here)
     if started is not None:
         return served_by(started, depth)
+    if (inside := entered(words, here)) is not None:
+        return _by_words(inside, depth)
     if (rest := serve_arguments(words)) is not None:
         return replace(_read(here, rest[0], positional=rest[1]), lines=frozenset({words[0].line}))
     if (why := _unreadable(words)) is not None:
@@ -170,7 +181,8 @@ _Simple: TypeAlias = tuple[list[Word], Mapping[str, str], Installed]
 
 def _simple(words: list[Word], container: Container, depth: int = 0) -> list[_Simple]:
     """The command itself, or for `sh -c "..."` and `eval` what the script runs."""
-    for at in range(len(words)) if not runs_image(words) else ():
+    inside = runs_image(words) or enters(words) or boxes.starts(words)  # where its shell runs too
+    for at in range(len(words)) if not inside else ():
         found = (_evaluated(words) if at == 0 else None) or _shell_script(words, at)
         if found is not None and depth < MOST_SHELLS:
             script, given = found
@@ -234,12 +246,18 @@ def _other(words: Sequence[Word]) -> str | None:
     """Another engine, where one is started: its program comes first, or after `-m`."""
     for index, word in enumerate(words[:MOST_BEFORE]):
         engine = OTHERS.get(program(word))
+        if index + 1 < len(words) and words[index + 1].text in _TELLING_OF:
+            continue
         if engine is not None and (index == 0 or words[index - 1].text == "-m" or words[0].text in {"env", "exec"}):
             return engine
     return None
 
 
 MOST_BEFORE = 8
+_TELLING_OF = frozenset(
+    {"list", "ls", "ps", "pull", "push", "show", "stop", "rm", "cp", "create", "--version", "--help", "version"}
+)
+"""What other engines' programs do that serves nothing."""
 
 
 def _another(container: Container, found: Arguments) -> bool:

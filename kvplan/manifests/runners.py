@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from kvplan.manifests.accelerators import AMD, AMD_DEVICE, Device, of_ids
@@ -47,17 +47,62 @@ _VALUED = frozenset({"-H", "--host", "-c", "--context", "-l", "--log-level", "--
 """Options before the subcommand that take a value."""
 
 
-def runs_image(words: Sequence[Word]) -> bool:
-    """Whether the words are `docker run ...` or `docker container create ...`, and not `docker manifest create ...`."""
+def _asked(words: Sequence[Word]) -> int | None:
+    """Where the word stands that says what docker is to do: `run` of `docker --context x container run`; None for other programs."""
     if not words or program(words[0]) not in _RUNNERS | {"sudo"}:
-        return False
+        return None
     start = next((at for at, word in enumerate(words) if program(word) in _RUNNERS), len(words))
     before = ""
-    for word in words[start + 1 :]:
-        if not word.text.startswith("-") and before not in _VALUED and word.text != "container":
-            return word.text in _RUNNING
+    for at in range(start + 1, len(words)):
+        text = words[at].text
+        if not text.startswith("-") and before not in _VALUED and text != "container":
+            return at
+        before = text
+    return None
+
+
+def runs_image(words: Sequence[Word]) -> bool:
+    """Whether the words are `docker run ...` or `docker container create ...`, and not `docker manifest create ...`."""
+    at = _asked(words)
+    return at is not None and words[at].text in _RUNNING
+
+
+def enters(words: Sequence[Word]) -> bool:
+    """Whether the words are `docker exec CONTAINER COMMAND`."""
+    at = _asked(words)
+    return at is not None and words[at].text == "exec"
+
+
+def entered(words: Sequence[Word], outer: Container) -> Container | None:
+    """The process that `docker exec CONTAINER COMMAND` starts, in a container that a command before has started."""
+    at = _asked(words)
+    if at is None or words[at].text != "exec":
+        return None
+    rest = words[at + 1 :]
+    index = next(operands(rest, _ENTERING), len(rest))
+    into = outer.named.get(rest[index].text) if index < len(rest) else None
+    found = into or replace(outer, variables={}, installed=Installed(), release=None)
+    return replace(
+        found,
+        name=outer.name,
+        words=tuple(rest[index + 1 :]),
+        entrypoint=True,
+        variables={**found.variables, **dict(_given_variables(rest[:index], outer.variables))},
+        line=words[0].line,
+    )
+
+
+_ENTERING = frozenset({"-e", "--env", "--env-file", "-u", "--user", "-w", "--workdir", "--detach-keys"})
+"""Options of `docker exec` that take a value."""
+
+
+def operands(words: Sequence[Word], valued: AbstractSet[str]) -> Iterator[int]:
+    """Where words stand that are neither options nor values of those that take one."""
+    before = ""
+    for at, word in enumerate(words):
+        if not word.text.startswith("-") and before not in valued:
+            yield at
         before = word.text
-    return False
 
 
 def docker(words: Sequence[Word], outer: Container) -> Container | None:
@@ -67,17 +112,17 @@ def docker(words: Sequence[Word], outer: Container) -> Container | None:
     for index, word in enumerate(words):
         if is_vllm_image(word.text) and not word.text.startswith("-") and not _is_value(words, index):
             before = words[:index]
-            entry = _option(before, "--entrypoint")
-            gpus = _option(before, "--gpus")
+            entry = option(before, "--entrypoint")
+            gpus = option(before, "--gpus")
             return replace(
                 outer,
                 words=(*([entry] if entry is not None and entry.text else []), *words[index + 1 :]),
                 image=word.text,
                 entrypoint=entry is not None,
-                variables={**outer.variables, **dict(_given_variables(before))},
+                variables=dict(_given_variables(before, outer.variables)),
                 line=words[0].line,
                 gpus=_gpu_count(gpus, outer.file) if gpus is not None else _handed(before, outer.file),
-                devices=tuple(_devices(before)),
+                devices=(*outer.devices, *_devices(before)),
                 nodes=1,
                 installed=Installed(),
                 release=None,
@@ -96,7 +141,15 @@ def _is_value(words: Sequence[Word], index: int) -> bool:
     return index > 0 and words[index - 1].text in _NAMING
 
 
-def _option(words: Sequence[Word], name: str) -> Word | None:
+def named(words: Sequence[Word], outer: Container) -> Iterator[tuple[str, Container]]:
+    """The container that `docker run --name NAME IMAGE` starts, by that name."""
+    name = option(words, "--name")
+    started = docker(words, outer) if name is not None else None
+    if name is not None and started is not None:
+        yield name.text, started
+
+
+def option(words: Sequence[Word], name: str) -> Word | None:
     """The value of `--name value` or `--name=value`."""
     for index, word in enumerate(words):
         if word.text == name and index + 1 < len(words):
@@ -114,7 +167,7 @@ def _gpu_count(word: Word, file: str) -> Placed | None:
     return Given(text, Place(file, word.line)) if text.isdigit() else None
 
 
-def _options(words: Sequence[Word], *names: str) -> Iterator[Word]:
+def options(words: Sequence[Word], *names: str) -> Iterator[Word]:
     """Every value of an option that may be given several times, and under several names."""
     for index, word in enumerate(words):
         name, equals, value = word.text.partition("=")
@@ -132,7 +185,7 @@ _CDI = "nvidia.com/gpu="
 
 def _handed(words: Sequence[Word], file: str) -> Placed | None:
     """How many GPUs `--device nvidia.com/gpu=N` gives; None for all, and where none is given so."""
-    given = [word for word in _options(words, "--device") if word.text.startswith(_CDI)]
+    given = [word for word in options(words, "--device") if word.text.startswith(_CDI)]
     if not given or any(word.text == f"{_CDI}all" for word in given):
         return None
     return Given(str(len(given)), Place(file, given[0].line))
@@ -140,56 +193,20 @@ def _handed(words: Sequence[Word], file: str) -> Placed | None:
 
 def _devices(words: Sequence[Word]) -> Iterator[Device]:
     """What is said of the accelerator: AMD's device file, and slices among the GPUs that are given."""
-    for word in _options(words, "--device"):
+    for word in options(words, "--device"):
         if word.text.startswith(AMD_DEVICE):
             yield Device(AMD_DEVICE, AMD)
         elif word.text.startswith(_CDI):
             yield from of_ids("--device nvidia.com/gpu", word.text.removeprefix(_CDI))
-    for word in _options(words, "--gpus"):
+    for word in options(words, "--gpus"):
         yield from of_ids("--gpus device", word.text.strip("\"'").removeprefix("device="))
-
-
-_TYPED = re.compile(r"(?:[^:]+:)?(\d+)", re.ASCII)
-_NAMED = re.compile(r"gpu(?::[^:]+)?:(\d+)", re.ASCII)
-_ALLOTTED: tuple[tuple[frozenset[str], re.Pattern[str]], ...] = (
-    (frozenset({"--gpus", "-G"}), _TYPED),
-    (frozenset({"--gpus-per-node"}), _TYPED),
-    (frozenset({"--gpus-per-task"}), _TYPED),
-    (frozenset({"--gres"}), _NAMED),
-)
-"""Options of srun that say how many GPUs a job, a node or a task gets, by their names: `4`, `h100:4`, of --gres `gpu:4` and
-`gpu:h100:4` among what isn't a GPU. Source: https://slurm.schedmd.com/srun.html
-"""
-
-
-def _allotted(words: Sequence[Word], file: str) -> Iterator[Placed]:
-    """How many GPUs each of srun's options gives, in all that it lists; the last value of one that is repeated counts."""
-    for names, form in _ALLOTTED:
-        last = next(reversed(list(_options(words, *names))), None)
-        counts = [int(match[1]) for each in last.text.split(",") if (match := form.fullmatch(each))] if last else []
-        if last is not None and counts:
-            yield Given(str(sum(counts)), Place(file, last.line))
-
-
-def srun(words: Sequence[Word], outer: Container) -> Container:
-    """The process with the GPUs that `srun --gpus=1 COMMAND` gives it; as it is for another command, or on several nodes."""
-    if not words or program(words[0]) != "srun":
-        return outer
-    nodes = next((word.text for word in reversed(list(_options(words, "-N", "--nodes")))), "1")
-    if nodes != "1":
-        outer = replace(outer, nodes=None)
-    given = list(_allotted(words, outer.file))
-    image = next(_options(words, "--container-image"), None)
-    if image is not None and is_vllm_image(named := image.text.removeprefix("docker://").replace("#", "/")):
-        outer = replace(outer, image=named, entrypoint=True, installed=Installed(), release=None)
-    return replace(outer, gpus=min(given, key=lambda count: int(str(count.value)))) if given and nodes == "1" else outer
 
 
 def kubectl(words: Sequence[Word], outer: Container) -> Container | None:
     """The container that `kubectl run NAME --image=IMAGE -- ARGS` starts."""
     if not words or program(words[0]) not in {"kubectl", "oc"} or "run" not in [word.text for word in words[:4]]:
         return None
-    image = _option(words, "--image")
+    image = option(words, "--image")
     texts = [word.text for word in words]
     if image is None or not is_vllm_image(image.text):
         return None
@@ -205,7 +222,8 @@ def kubectl(words: Sequence[Word], outer: Container) -> Container | None:
     )
 
 
-def _given_variables(words: Sequence[Word]) -> Iterable[tuple[str, str]]:
+def _given_variables(words: Sequence[Word], known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """What `-e NAME=value` puts into the environment, and `-e NAME`, which takes it from where it is run. known: what is set there."""
     for index, word in enumerate(words):
         if word.text in {"-e", "--env"}:
             given = words[index + 1].text if index + 1 < len(words) else ""
@@ -216,5 +234,5 @@ def _given_variables(words: Sequence[Word]) -> Iterable[tuple[str, str]]:
         else:
             continue
         name, equals, value = given.partition("=")
-        if equals:
-            yield name, value
+        if equals or name in known:
+            yield name, value if equals else known[name]

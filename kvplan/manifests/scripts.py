@@ -8,14 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kvplan.errors import BadFile
+from kvplan.manifests import boxes, runners, slurm
 from kvplan.manifests.command import Configured
 from kvplan.manifests.container import Container, Served
 from kvplan.manifests.containers import SHELLS, gathers, served_by
 from kvplan.manifests.installs import Installed
 from kvplan.manifests.mentions import holders, mentions
+from kvplan.manifests.pins import Pin
 from kvplan.manifests.said import Place, Unread
 from kvplan.manifests.tree import Tree, beside, read_text
-from kvplan.manifests.words import Word, listed, pairs, surrounded
+from kvplan.manifests.words import Script, Word, listed, pairs, surrounded
 
 _HELM = re.compile(r"\{\{-?\s*(?:[^}]*\.(?:Values|Release|Chart|Capabilities)\b|(?:include|define|template) \")")
 
@@ -26,11 +28,12 @@ def served(text: str, file: str, tree: Tree, known: Mapping[str, str] | None = N
     held = holders(text)
     nodes: int | None = 1
     found: list[Served] = []
+    job, named = slurm.header(text), _named(script, file, tree)
     for words, variables, installed in script.commands:
         if gathers(words):  # from here on
             nodes = None
         process = _process(words, file, tree, {**(known or {}), **variables})
-        process = replace(process, nodes=nodes, installed=installed)
+        process = slurm.batch(job, replace(process, nodes=nodes, installed=installed, named=named))
         each = served_by(process)
         if each == Served() and held and (source := _run(words)) is not None and _names(source) & held:
             each = Served(
@@ -45,6 +48,17 @@ def served(text: str, file: str, tree: Tree, known: Mapping[str, str] | None = N
         tuple(command for each in found for command in each.commands),
         tuple(unread for each in found for unread in each.unread),
     )
+
+
+def _named(script: Script, file: str, tree: Tree) -> dict[str, Container]:
+    """Containers and files that commands of a script give names to; not those that several images have."""
+    found: dict[str, Container] = {}
+    for words, variables, _ in script.commands:
+        process = _process(words, file, tree, variables)
+        for name, made in (*runners.named(words, process), *boxes.named(words, replace(process, named=found))):
+            same = name not in found or found[name].image == made.image
+            found[name] = made if same else replace(made, image=name, release=Pin(name, made.line, "unclear"))
+    return found
 
 
 def _run(words: Sequence[Word]) -> str | None:
