@@ -26,7 +26,7 @@ from kvplan.manifests.keys import (
     STRETCHED,
     Drafting,
 )
-from kvplan.manifests.said import Given, Key, Place, Placed, Remark
+from kvplan.manifests.said import Given, Inside, Key, Place, Placed, Remark
 from kvplan.manifests.tree import Tree, beside, nameable
 from kvplan.manifests.values import switch
 from kvplan.plan.request import DEFAULT_ENGINE
@@ -182,6 +182,9 @@ def _model(placed: Placed, tree: Tree) -> str:
     name = str(placed.value)
     if name == "-":
         raise fault(placed.place, "a budget can't read its model from standard input", hint="name a file")
+    if isinstance(placed, Inside):
+        told = f"say which model that is, in a budget beside it: `models: {{{name}: llama-3-70b}}`"
+        raise fault(placed.place, f"its model is {name}, a path in its container", cause=told)
     return _file(name, placed.place, tree)
 
 

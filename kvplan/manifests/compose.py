@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
 
 from kvplan.errors import BadFile
 from kvplan.manifests.accelerators import AMD, AMD_DEVICE, Device, of_ids
 from kvplan.manifests.brackets import closing
 from kvplan.manifests.command import Configured, FindConfig
-from kvplan.manifests.container import Container, Served, nothing
+from kvplan.manifests.container import Container, Served, below, nothing
 from kvplan.manifests.containers import served_by
 from kvplan.manifests.nodes import Node
 from kvplan.manifests.said import Given, Place, Placed, Unread
@@ -100,6 +99,7 @@ def _container(name: str, service: Node, file: str, known: Mapping[str, str], do
         find=_configs(service, document, file, tree),
         gpus=_gpus(service, file),
         devices=tuple(_devices(service)),
+        mounts=tuple(_mounts(service)),
     )
 
 
@@ -164,7 +164,7 @@ def _environment(service: Node, known: Mapping[str, str]) -> dict[str, str]:
 
 def _configs(service: Node, document: Node, file: str, tree: Tree) -> FindConfig:
     """Finds files that `volumes` or `configs` bring into the container."""
-    mounts = [mount for mount in (_volume(item) for item in _items(service, "volumes")) if mount is not None]
+    mounts = list(_mounts(service))
     for item in _items(service, "configs"):
         source = item.said("source") or item.text or ""
         origin = document.said("configs", source, "file")
@@ -175,10 +175,10 @@ def _configs(service: Node, document: Node, file: str, tree: Tree) -> FindConfig
 
     def find(path: str) -> Configured | None:
         for source, target in mounts:
-            inside = _inside(path, target)
-            if inside is None or not source.startswith((".", "/", "~")):
+            host = below(path, target, source)
+            if host is None or not source.startswith((".", "/", "~")):
                 continue
-            name = beside(file, str(PurePosixPath(source) / inside) if inside else source)
+            name = beside(file, host)
             try:
                 return Configured(name, read_text(tree, name))
             except BadFile:
@@ -188,11 +188,9 @@ def _configs(service: Node, document: Node, file: str, tree: Tree) -> FindConfig
     return find
 
 
-def _inside(path: str, target: str) -> str | None:
-    """The part of `path` below `target`; empty for the same path."""
-    if path == target:
-        return ""
-    return path.removeprefix(target.rstrip("/") + "/") if path.startswith(target.rstrip("/") + "/") else None
+def _mounts(service: Node) -> Iterator[tuple[str, str]]:
+    """What `volumes` mounts, and where."""
+    yield from (mount for item in _items(service, "volumes") if (mount := _volume(item)) is not None)
 
 
 def _volume(item: Node) -> tuple[str, str] | None:

@@ -10,12 +10,20 @@ from kvplan.manifests.command import Command, FindConfig
 from kvplan.manifests.images import elsewhere, image_version, is_vllm_image, unsaid
 from kvplan.manifests.installs import Installed
 from kvplan.manifests.pins import Pin
-from kvplan.manifests.said import Place, Placed, Unread
+from kvplan.manifests.said import Inside, Place, Placed, Unread
 from kvplan.manifests.words import Word
 
 
 def nothing(_path: str) -> None:
     """A config that isn't here."""
+
+
+def below(path: str, target: str, source: str) -> str | None:
+    """Where a path lies that is `source` mounted at `target`, or below that; None for one that isn't."""
+    if path == target:
+        return source
+    base = target.rstrip("/") + "/"
+    return f"{source.rstrip('/')}/{path.removeprefix(base)}" if path.startswith(base) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +35,7 @@ class Container:
     like it serve together, None where that isn't known. devices: what else is said of its accelerator. device: what it asks for that is no GPU of NVIDIA's or AMD's.
     inner: its own name beside others of the same object. installed: what is before the command, in which environments. release: the vLLM
     that it runs of these; None where it is the image's. named: containers that commands before it
-    have given names to, and images as files.
+    have given names to, and images as files. mounts: what is mounted from the folder of the file, and where.
     """
 
     name: str
@@ -49,6 +57,7 @@ class Container:
     installed: Installed = field(default_factory=Installed)
     release: Pin | None = None
     named: Mapping[str, Container] = field(default_factory=dict)
+    mounts: tuple[tuple[str, str], ...] = ()
 
     @property
     def place(self) -> Place:
@@ -78,6 +87,15 @@ class Container:
         """Whether nobody can tell which vLLM it is, so that nothing of a release holds for it."""
         own = self._own
         return elsewhere(self.image or "") if own is None else own.kind == "unclear"
+
+    def outside(self, path: Placed) -> Placed:
+        """A model as the command names it, by where it lies outside of the container, if that stands in the file."""
+        name = str(path.value)
+        if self.image is None or not name.startswith("/"):
+            return path
+        found = (below(name, target, source) for source, target in self.mounts if source.startswith("."))
+        host = next(filter(None, found), None) if path.place.file == self.file else None
+        return Inside(name, path.place) if host is None else replace(path, value=host)
 
     @property
     def _own(self) -> Pin | None:

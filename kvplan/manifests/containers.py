@@ -68,6 +68,8 @@ def _by_image(container: Container) -> Served | None:
     """What an image serves that begins with vLLM itself; None for a container that begins with a program of its own."""
     if container.image is None or container.entrypoint or not is_vllm_image(container.image):
         return None
+    if container.words and _program(container.words[0]):
+        return None
     second = bool(container.words) and container.words[0].text == "serve"
     words = list(container.words[1:] if second else container.words)
     if _finds(words) or _other(words) is not None:
@@ -75,6 +77,14 @@ def _by_image(container: Container) -> Served | None:
     found = _read(container, words, positional=True)
     model = second and bool(words) and not words[0].text.startswith("-")
     return _twice(found, container) if model else found
+
+
+_PROGRAM = re.compile(r"(?:.*/)?(?:python[\d.]*|pip[\d.]*|env|ray|tini|[\w.-]+\.sh)|/(?:usr/)?s?bin/.*", re.ASCII)
+
+
+def _program(word: Word) -> bool:
+    """Whether a first word certainly is a program, and no model."""
+    return program(word) in SHELLS | _IDLE or _PROGRAM.fullmatch(word.text) is not None
 
 
 def _command(words: Sequence[Word], here: Container, container: Container, depth: int) -> Served:
@@ -153,7 +163,10 @@ def _hidden(container: Container) -> Served:
     if not words or container.image is None or not (telling or is_vllm_image(image)):
         return Served()
     first = words[0].rpartition("/")[2]
-    if not telling and (first in _IDLE or first == "vllm" or _WORKER.search(" ".join(words))):  # vllm bench, vllm chat
+    waits = first in SHELLS and all(word.startswith("-") for word in words[1:])
+    if not telling and (
+        waits or first in _IDLE or first == "vllm" or _WORKER.search(" ".join(words))
+    ):  # vllm bench, vllm chat
         return Served()
     why = f"it runs {container.words[0].text.split(chr(10))[0][:60]!r}, and what that serves doesn't stand here"
     return Served(unread=(Unread(container.name, why, container.place),))
@@ -266,6 +279,10 @@ def _another(container: Container, found: Arguments) -> bool:
     return not container.entrypoint and not name.startswith("vllm") and not any(flag in FLAGS for flag in found.flags)
 
 
+_MODELS = (("model",), ("draft",))
+"""Keys whose values may be paths."""
+
+
 def _read(container: Container, words: list[Word], *, positional: bool) -> Served:
     try:
         release = known_release(container.version)
@@ -281,6 +298,7 @@ def _read(container: Container, words: list[Word], *, positional: bool) -> Serve
         why = f"it runs on {device}, whose memory vLLM plans by other rules than a GPU's"
         line = words[0].line if words else container.line
         return Served(unread=(Unread(container.name, why, Place(container.file, line)),))
+    layer |= {key: container.outside(layer[key]) for key in _MODELS if key in layer}
     around.check(container, found, layer)
     said = {**around.layer(container, found), **layer}
     command = Command(

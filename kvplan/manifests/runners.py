@@ -123,6 +123,7 @@ def docker(words: Sequence[Word], outer: Container) -> Container | None:
                 line=words[0].line,
                 gpus=_gpu_count(gpus, outer.file) if gpus is not None else _handed(before, outer.file),
                 devices=(*outer.devices, *_devices(before)),
+                mounts=tuple(_mounts(before)),
                 nodes=1,
                 installed=Installed(),
                 release=None,
@@ -139,6 +140,14 @@ _NAMING = frozenset({
 def _is_value(words: Sequence[Word], index: int) -> bool:
     """Whether a word that could be an image belongs to the option before it: `--name vllm`."""
     return index > 0 and words[index - 1].text in _NAMING
+
+
+def _mounts(words: Sequence[Word]) -> Iterator[tuple[str, str]]:
+    """What `-v SOURCE:TARGET:ro` mounts, and where."""
+    for word in options(words, "-v", "--volume"):
+        source, colon, rest = word.text.partition(":")
+        if colon and word.unknown is None:
+            yield source, rest.partition(":")[0]
 
 
 def named(words: Sequence[Word], outer: Container) -> Iterator[tuple[str, Container]]:

@@ -82,3 +82,9 @@ class Given(Placed):
     """A value from a serve command."""
 
     __slots__ = ()
+
+
+class Inside(Given):
+    """A path in the container of a serve command, where nobody can look."""
+
+    __slots__ = ()

@@ -131,7 +131,9 @@ def test_what_bounds_nothing(script: str):
 
 
 def test_a_process_in_a_container_is_called_by_its_own_line():
-    found = read("docker run -d --entrypoint sleep --name v vllm/vllm-openai:v0.10.1 1\ndocker exec v vllm serve m\n", "run.sh")
+    found = read(
+        "docker run -d --entrypoint sleep --name v vllm/vllm-openai:v0.10.1 1\ndocker exec v vllm serve m\n", "run.sh"
+    )
     assert [(command.name, command.place.line) for command in found.commands] == [("line 2", 2)]
 
 
