@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Stated
@@ -17,6 +17,14 @@ from kvplan.report.schema.check import End, Level
 Unit = Literal["bytes", "tokens", "sequences", "seconds", "gpus", "share"]
 
 ENDS: tuple[End, ...] = ("safe", "likely", "ideal")
+
+
+class Fault(NamedTuple):
+    """What is wrong with a file, and where. deployment: the one that it keeps from being planned; None where it keeps all."""
+
+    place: Place
+    problem: Problem
+    deployment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +127,10 @@ class Reading:
     """All that a file gave.
 
     models: what a budget says that names in serve commands stand for, with the file's name. faults: what is wrong with
-    deployments that are missing here, each with its place.
+    deployments that are missing here.
     """
 
     deployments: tuple[Deployment, ...] = ()
     unread: tuple[Unread, ...] = ()
     models: Mapping[str, tuple[str, Place]] = field(default_factory=dict)
-    faults: tuple[tuple[Place, Problem], ...] = ()
+    faults: tuple[Fault, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -9,13 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kvplan import manifests
-from kvplan.check.budget import Deployment, Reading, Starts
+from kvplan.check.budget import Deployment, Fault, Reading, Starts
 from kvplan.check.build import deployment
 from kvplan.check.flags import release_of
 from kvplan.check.merge import Layer, merged
 from kvplan.check.messages import BudgetFault
 from kvplan.check.reader import aliased, parse_budget
-from kvplan.errors import BadFile, Problem, UsageError
+from kvplan.errors import BadFile, UsageError
 from kvplan.manifests import STDIN, is_dockerfile
 from kvplan.manifests.said import Key, Place, Placed, Remark, Unread
 from kvplan.manifests.tree import MAX_BYTES, TooLarge, Tree, read_text
@@ -52,14 +53,14 @@ class Asked:
 class Input:
     """One file: what it gave, and whether it is a budget.
 
-    commands: serve commands, not yet deployments. faults: why it can't be read, each with its place.
+    commands: serve commands, not yet deployments. faults: why it can't be read.
     """
 
     name: str
     budget: bool
     reading: Reading
     commands: tuple[manifests.Command, ...] = ()
-    faults: tuple[tuple[Place, Problem], ...] = ()
+    faults: tuple[Fault, ...] = ()
 
 
 def default_files() -> tuple[str, ...]:
@@ -84,11 +85,13 @@ def read_inputs(names: tuple[str, ...], tree: Tree, asked: Asked, *, allow_nothi
     Raises: BadFile for a named file that can't be opened. What is wrong in a file is among its faults.
     """
     found: list[Input] = []
-    for name in dict.fromkeys(names):
-        if name != STDIN and tree.path(name).is_dir():
-            found += (_file(file, tree, alone=False) for file in _walk(name, tree.path(name)))
-        else:
-            found.append(_file(name, tree, alone=not allow_nothing))
+    read: set[str] = set()
+    for name in names:
+        folder = name != STDIN and tree.path(name).is_dir()
+        for file in _walk(name, tree.path(name)) if folder else (name,):
+            if os.path.normpath(file) not in read:
+                read.add(os.path.normpath(file))
+                found.append(_file(file, tree, alone=not folder and not allow_nothing))
     models = {alias: source for given in found for alias, source in given.reading.models.items()}
     return tuple(_built(given, tree, asked, models) for given in found)
 
@@ -127,7 +130,7 @@ def _file(name: str, tree: Tree, *, alone: bool) -> Input:
     except BadFile as error:
         if not alone and not budget:
             return _listed(name, error)
-        return Input(name, budget=budget, reading=Reading(), faults=((_place(name, error), error.problem),))
+        return Input(name, budget=budget, reading=Reading(), faults=(Fault(_place(name, error), error.problem),))
 
 
 def _parsed(text: str, name: str, tree: Tree, *, budget: bool, alone: bool) -> Input:
@@ -149,7 +152,7 @@ _NOTHING = "it has no serve command of vLLM"
 
 def _told(name: str, error: BadFile) -> Input:
     """A named file that can't be read, which is a finding and keeps no other from being checked."""
-    return Input(name, budget=False, reading=Reading(), faults=((Place(name, 1), error.problem),))
+    return Input(name, budget=False, reading=Reading(), faults=(Fault(Place(name, 1), error.problem),))
 
 
 def _listed(name: str, error: BadFile) -> Input:
@@ -204,7 +207,7 @@ def _remarks(command: manifests.Command, layer: Layer, asked: Asked) -> tuple[Re
 
 def _unplannable(command: manifests.Command, error: BudgetFault) -> Unread:
     """A command that was read and lacks something, or holds what nobody can plan."""
-    place, problem = error.faults[0]
+    place, problem, _ = error.faults[0]
     why = f"{problem.what}: {problem.cause}" if problem.cause else problem.what
     return Unread(command.name, why, place, found=True)
 

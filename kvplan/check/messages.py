@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kvplan.check.budget import Fault
 from kvplan.errors import BadFile, Problem
 from kvplan.manifests.said import Place
 from kvplan.sources.strict import path_text
@@ -35,9 +36,9 @@ _NEEDED = {"deployments": "name at least one deployment"}
 class BudgetFault(BadFile):
     """A budget file that can't be read. faults: all of them, each with its place."""
 
-    def __init__(self, faults: list[tuple[Place, Problem]]) -> None:
-        place, first = faults[0]
-        others = [f"{at}: {problem.what}" for at, problem in faults[1:MOST]]
+    def __init__(self, faults: list[Fault]) -> None:
+        place, first, _ = faults[0]
+        others = [f"{at}: {problem.what}" for at, problem, _ in faults[1:MOST]]
         cause = "; ".join(([first.cause] if first.cause else []) + others) or None
         super().__init__(f"{place}: {first.what}", cause=cause, hint=first.hint)
         self.faults = tuple(faults)
@@ -45,16 +46,22 @@ class BudgetFault(BadFile):
 
 def fault(place: Place, what: str, *, cause: str | None = None, hint: str | None = None) -> BudgetFault:
     """One fault."""
-    return BudgetFault([(place, Problem(what, cause, hint))])
+    return BudgetFault([Fault(place, Problem(what, cause, hint))])
 
 
 def faults(error: ValidationError, model: type[BaseModel], source: Source, under: Path = ()) -> BudgetFault:
     """Everything that pydantic found, in the order of the file."""
     found = [
-        (source.place((*under, *_path(detail["loc"], source, under))), _problem(detail, model))
+        Fault(
+            source.place((*under, *_path(detail["loc"], source, under))),
+            _problem(detail, model),
+            str(detail["loc"][1])
+            if not under and detail["loc"][:1] == ("deployments",) and len(detail["loc"]) > 1
+            else None,
+        )
         for detail in error.errors(include_url=False)
     ]
-    return BudgetFault(sorted(found, key=lambda entry: entry[0].line))
+    return BudgetFault(sorted(found, key=lambda entry: entry.place.line))
 
 
 def _path(loc: Path, source: Source, under: Path) -> Path:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kvplan.check.budget import Deployment, Reading
+from kvplan.check.budget import Deployment, Fault, Reading
 from kvplan.check.build import deployment
 from kvplan.check.flags import release_of, takes_commands
 from kvplan.check.matrix import combinations
@@ -35,15 +35,16 @@ def parse_budget(text: str, name: str, tree: Tree) -> Reading:
     budget, source = _validated(text, name)
     reader = _Reader(budget, source, tree)
     found: list[Deployment] = []
-    wrong: list[tuple[Place, Problem]] = []
+    wrong: dict[tuple[Place, Problem], Fault] = {}  # what is wrong with a template is told once
     for key, fields in budget.deployments.items():
         try:
             found += islice(reader.deployments(key, fields), MOST + 1)
         except BudgetFault as error:
-            wrong += (told for told in error.faults if told not in wrong)
+            for told in error.faults:
+                wrong.setdefault(told[:2], told._replace(deployment=key))
         if len(found) > MOST:
             raise fault(found[-1].place, f"{name} makes more than {MOST:,} deployments")
-    return Reading(tuple(found), models=reader.models, faults=tuple(wrong))
+    return Reading(tuple(found), models=reader.models, faults=tuple(wrong.values()))
 
 
 def _validated(text: str, name: str) -> tuple[BudgetFile, Source]:
@@ -54,7 +55,7 @@ def _validated(text: str, name: str) -> tuple[BudgetFile, Source]:
 
     if not text.strip():
         raise BadFile(f"{name} is empty", hint=f"a budget starts with `{KEY}: 1`; docs/check.md shows one")
-    tree, lines = parse_yaml_mapping(text, name)
+    tree, lines = parse_yaml_mapping(text, name, f"{KEY}: 1")
     source = Source(name, lines)
     try:
         return BudgetFile.model_validate(tree), source

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -80,11 +81,22 @@ def run(wanted: Run, planner: Planner, tree: Tree | None = None) -> Done:
         judged, comparisons = _since_locks(wanted, inputs, items, judged, tree)
     unread = [entry for given in inputs for entry in given.reading.unread]
     unplanned = [unanswered(entry.what, entry.place, Problem(entry.why), UNREADABLE) for entry in unread if entry.found]
-    faults = [unanswered(given.name, *fault, UNREADABLE) for given in inputs for fault in given.faults]
+    faults = list(_faults(inputs, {result.name for result in (*judged, *unplanned)}))
     results = (*judged, *unplanned, *faults)
+    repeated = len(faults) - len({fault.name for fault in faults})
     rest = tuple(NotRead(entry.what, entry.why, at(entry.place)) for entry in unread if not entry.found)
     locks = _locks_to_write(wanted, inputs, items, results) if wanted.update else {}
-    return Done(_report(results, rest, comparisons, tuple(locks)), locks)
+    return Done(_report(results, repeated, rest, comparisons, tuple(locks)), locks)
+
+
+def _faults(inputs: Iterable[Input], taken: AbstractSet[str]) -> Iterator[Result]:
+    """What can't be read: a result for each fault, called by the deployment that it is about, or by the file. taken: names of others."""
+    files: dict[str, str] = {}
+    for given in inputs:
+        for place, problem, own in given.faults:
+            name = own or given.name
+            other = name in taken or files.setdefault(name, given.name) != given.name
+            yield unanswered(f"{name} ({given.name})" if other else name, place, problem, UNREADABLE)
 
 
 def _items(inputs: Iterable[Input]) -> list[Item]:
@@ -216,7 +228,7 @@ def _at_base(names: tuple[str, ...], tree: Tree, asked: Asked) -> tuple[list[Ite
             notes.append(f"{name} can't be read there: {error.problem.what}")
     inputs = read_inputs(tuple(readable), tree, asked)
     notes += [f"{given.name} can't be read there: {place}: {problem.what}"
-              for given in inputs for place, problem in given.faults[:1]]  # fmt: skip
+              for given in inputs for place, problem, _ in given.faults[:1]]  # fmt: skip
     return _items(inputs), "; ".join(notes) or None
 
 
@@ -244,17 +256,22 @@ def _locks_to_write(
 
 
 def _report(
-    results: tuple[Result, ...], unread: tuple[NotRead, ...], compared: tuple[Compared, ...], locks: tuple[str, ...]
+    results: tuple[Result, ...],
+    repeated: int,
+    unread: tuple[NotRead, ...],
+    compared: tuple[Compared, ...],
+    locks: tuple[str, ...],
 ) -> CheckReport:
+    """The document. repeated: results that are further faults of a deployment that has one."""
     from kvplan import __version__
 
     count = {status: sum(result.status == status for result in results) for status in ("pass", "warn", "fail", "error")}
     summary = Summary(
-        deployments=len(results),
+        deployments=len(results) - repeated,
         passed=count["pass"],
         warned=count["warn"],
         failed=count["fail"],
-        unanswered=count["error"],
+        unanswered=count["error"] - repeated,
         unread=len(unread),
         checks=sum(len(result.checks) for result in results),
     )

@@ -181,8 +181,8 @@ def _kind(tree: object) -> str:
 # YAML ----------------------------------------------------------------------------------------------------------------
 
 
-def parse_yaml_mapping(text: str, name: str) -> tuple[dict[str, object], Lines]:
-    """The mapping in `text`, and the line of each of its keys.
+def parse_yaml_mapping(text: str, name: str, first: str = "kvplan: 1") -> tuple[dict[str, object], Lines]:
+    """The mapping in `text`, and the line of each of its keys. first: the line that such a file begins with.
 
     Scalars are read as YAML 1.2's core schema does: `yes`, `on` and `1:30` are strings.
 
@@ -200,7 +200,7 @@ def parse_yaml_mapping(text: str, name: str) -> tuple[dict[str, object], Lines]:
     except yaml.YAMLError as error:
         raise BadFile(f"{name} is not YAML", cause=str(error).splitlines()[0]) from None
     if not isinstance(tree, dict):
-        raise BadFile(f"{name} holds {_kind(tree)}, not a mapping", hint="a kvplan YAML starts with `kvplan: 1`")
+        raise BadFile(f"{name} holds {_kind(tree)}, not a mapping", hint=f"a kvplan YAML starts with `{first}`")
     return tree, lines
 
 
@@ -230,7 +230,9 @@ class _Builder:
         self._next()  # the document's end
         event = self._next()
         if type(event).__name__ != "StreamEndEvent":
-            raise self._refuse(event, "starts a second document; one file describes one model")
+            raise self._refuse(
+                event, "starts a second document, and a file of kvplan's own holds one: put each into a file"
+            )
         return tree, self.lines
 
     def _next(self) -> object:

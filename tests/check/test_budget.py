@@ -277,7 +277,7 @@ BROKEN = """\
 def test_what_is_wrong_with_one_costs_no_other():
     found = parse_budget(dedent(BROKEN), "b.yaml", WorkingTree())
     assert [deployment.name for deployment in found.deployments] == ["b"]
-    assert [place.line for place, _ in found.faults] == [4, 6, 7]
+    assert [(fault.place.line, fault.deployment) for fault in found.faults] == [(4, "a"), (6, "c"), (7, "d")]
 
 
 def test_it_is_told_beside_the_answers(folder: Path):
@@ -286,3 +286,19 @@ def test_it_is_told_beside_the_answers(folder: Path):
     assert found.code == 2
     assert [result["status"] for result in found.document["results"]] == ["pass", "error", "error", "error"]
     assert check("--update").code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "kvplan-budget: 1\ndeployments: {a: {model: m}}\n---\nkvplan-budget: 1\n",
+            "a second document, and a file of kvplan's own holds one",
+        ),
+        ("- kvplan-budget: 1\n", "starts with `kvplan-budget: 1`"),
+    ],
+)
+def test_what_is_no_budget_is_told_in_words_of_budgets(text: str, said: str):
+    with pytest.raises(BadFile) as told:
+        parse_budget(text, "b.yaml", WorkingTree())
+    assert said in f"{told.value.problem.what} {told.value.problem.hint}"

@@ -444,3 +444,37 @@ def test_the_document_is_as_its_published_schema_says(budget: Path, folder: Path
     document = check("pod.yaml", "--json").document
     assert jsonschema.Draft202012Validator(json.loads(json_schema("check"))).is_valid(document)
     assert document["unread"]
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "counted"),
+    [
+        ("a: {model: llama-3-8b, limits: {min_sequences: x, max_gpus: -1}}", ["a", "a"], 1),
+        (
+            "a: {from: nothing.yaml}, b: {model: llama-3-8b, flags: {block_size: x}}, c: {model: llama-3-8b}",
+            ["a", "b", "c"],
+            3,
+        ),
+        ("a: {model: llama-3-8b, contxt: 1}, b: {model: 5}", ["a", "b"], 2),
+    ],
+)
+def test_what_is_wrong_with_a_deployment_is_called_by_its_name(folder: Path, text: str, names: list[str], counted: int):
+    (folder / "b.yaml").write_text(f"kvplan-budget: 1\ndefaults: {{gpu: h100}}\ndeployments: {{{text}}}\n")
+    found = check("b.yaml", "--json").document
+    assert sorted(result["name"] for result in found["results"]) == names
+    assert found["summary"]["deployments"] == counted
+    assert found["summary"]["unanswered"] == len(set(names) - {"c"})
+
+
+def test_two_budgets_with_faults_of_one_name(folder: Path):
+    for name in ("a", "b"):
+        (folder / f"{name}.yaml").write_text("kvplan-budget: 1\ndeployments: {chat: {from: nothing.yaml}}\n")
+    found = check("a.yaml", "b.yaml", "--json").document
+    assert [result["name"] for result in found["results"]] == ["chat", "chat (b.yaml)"]
+
+
+def test_a_file_that_is_named_twice_is_read_once(folder: Path):
+    (folder / "d").mkdir()
+    (folder / "d/run.sh").write_text("vllm serve llama-3-8b --max-model-len 8192\n")
+    found = check("d/run.sh", "./d/run.sh", "d", "d/../d/run.sh", "--gpu", "h100", "--json").document
+    assert found["summary"]["deployments"] == 1

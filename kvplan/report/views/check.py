@@ -19,7 +19,7 @@ def view(report: CheckReport, *, most: int | None = None) -> tuple[Block, ...]:
     """The report. most: rows of each table, the gravest first; None for all in their own order."""
     blocks: list[Block] = [_verdict(report)]
     if report.results:
-        blocks += _cut(_deployments(_ordered(report.results, most), most), len(report.results), most)
+        blocks += _cut(_deployments(_ordered(report.results, most), most), report.summary.deployments, most)
     blocks += _broken(report, most)
     blocks += _changes(report, most)
     if report.unread:
@@ -64,7 +64,9 @@ def _deployments(results: Sequence[Result], most: int | None) -> Table:
         Column("headroom"),
         Column("answer", right=False, stays=True),
     )
-    return Table(columns, tuple(_deployment(result) for result in results[:most]))
+    # A deployment with several faults has a result for each.
+    rows = dict.fromkeys(_deployment(result) for result in results)
+    return Table(columns, tuple(rows)[:most])
 
 
 def _deployment(result: Result) -> tuple[str, ...]:
