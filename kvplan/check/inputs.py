@@ -141,12 +141,14 @@ def _parsed(text: str, name: str, tree: Tree, *, budget: bool, alone: bool) -> I
     unread = served.unread
     if not served.commands and not unread and alone:
         told = _COMMENT.sub("", text)
-        why = "it seems to start vLLM, in a language that kvplan doesn't read" if manifests.mentions(told) else _NOTHING
+        how = "by a command that kvplan doesn't know" if manifests.is_shells(name, text) else _FOREIGN
+        why = f"it seems to start vLLM, {how}" if manifests.mentions(told) else _NOTHING
         unread = (Unread(name, why, Place(name, 1)),)
     return Input(name, budget=False, reading=Reading(unread=unread), commands=served.commands)
 
 
 _COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
+_FOREIGN = "in a language that kvplan doesn't read"
 _NOTHING = "it has no serve command of vLLM"
 
 

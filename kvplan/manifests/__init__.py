@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+from kvplan.errors import BadFile
 from kvplan.manifests import names
 from kvplan.manifests.arguments import read_config
 from kvplan.manifests.command import Arguments, CantRead, Command
 from kvplan.manifests.container import Served
 from kvplan.manifests.keys import ENDLESS
+from kvplan.manifests.kinds import STDIN, is_dockerfile, is_shells, kind_of
 from kvplan.manifests.meaning import layer_of
-from kvplan.manifests.mentions import STARTS, mentions
+from kvplan.manifests.mentions import mentions
 from kvplan.manifests.nodes import Node, documents
 from kvplan.manifests.said import UNSAID_VERSION, Given, Place, Unread
 from kvplan.manifests.tree import Tree, read_text
+from kvplan.manifests.unseen import unseen
 from kvplan.text import on_one_line
 
-__all__ = ["ENDLESS", "UNSAID_VERSION", "Command", "Given", "Served", "is_dockerfile", "mentions", "parse", "read"]
+__all__ = [
+    "ENDLESS", "STDIN", "UNSAID_VERSION", "Command", "Given", "Served", "is_dockerfile", "is_shells", "mentions", "parse", "read",
+]  # fmt: skip
 
 
 def read(name: str, tree: Tree) -> Served:
@@ -30,16 +36,20 @@ def read(name: str, tree: Tree) -> Served:
 
 
 def parse(text: str, name: str, tree: Tree) -> Served:
-    """The same for its text."""
+    """The same for its text.
+
+    Raises: BadFile.
+    """
     from kvplan.manifests import scripts, units
 
-    if name.endswith((".yaml", ".yml", ".json")) or name == STDIN:
-        template = tuple(scripts.templates(text, name))
-        return Served(unread=template) if template else _on_lines(_yaml(documents(text, name), name, tree))
-    if is_dockerfile(name.rpartition("/")[2]):
-        return _on_lines(scripts.built(text, name, tree))
-    if name.endswith(".service"):
-        return _on_lines(units.served(text, name, tree))
+    match kind_of(name, text):
+        case "yaml":
+            template = tuple(scripts.templates(text, name))
+            return Served(unread=template) if template else _on_lines(_of_yaml(text, name, tree))
+        case "dockerfile":
+            return _on_lines(scripts.built(text, name, tree))
+        case "unit":
+            return _on_lines(units.served(text, name, tree))
     return _on_lines(scripts.served(text, name, tree))
 
 
@@ -66,12 +76,22 @@ def _on_lines(served: Served) -> Served:
 MOST_QUOTED, MOST_SAID = 100, 500
 """Signs of one word, and of a whole reason, that a report quotes."""
 
-STDIN = "-"
+
+def _of_yaml(text: str, name: str, tree: Tree) -> Served:
+    """What YAML serves; what only a template's holes keep from being YAML is one.
+
+    Raises: BadFile.
+    """
+    try:
+        return _yaml(documents(text, name), name, tree)
+    except BadFile:
+        hole = next((number for number, line in enumerate(text.splitlines(), 1) if _HOLE.search(line)), None)
+        if hole is None:
+            raise
+        return Served(unread=(Unread(name, "a template: render it first", Place(name, hole)),))
 
 
-def is_dockerfile(name: str) -> bool:
-    """Whether a file's name says that images are built from it."""
-    return name.startswith(("Dockerfile", "Containerfile")) or name.endswith((".Dockerfile", ".dockerfile"))
+_HOLE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}")
 
 
 def _yaml(found: tuple[Node, ...], name: str, tree: Tree) -> Served:
@@ -94,7 +114,7 @@ def _yaml(found: tuple[Node, ...], name: str, tree: Tree) -> Served:
             served += _config(document, name)
         else:
             served += helm.served(document, name)
-    return served + _elsewhere(found, name, served)
+    return served + unseen(found, name, served)
 
 
 def _values(item: Node) -> Iterator[Node]:
@@ -103,43 +123,6 @@ def _values(item: Node) -> Iterator[Node]:
         yield from (values for node in item.walk() if (values := node.get("valuesObject")) is not None)
     elif item.said("kind") == "HelmRelease" and (values := item.get("spec", "values")) is not None:
         yield values
-
-
-def _elsewhere(found: tuple[Node, ...], name: str, served: Served) -> Served:
-    """Texts that seem to start vLLM, and settings of Ray Serve's, from which nothing was read."""
-    known = sorted(
-        {placed.place.line for command in served.commands for placed in command.layer.values()}
-        | {command.place.line for command in served.commands}
-        | {unread.place.line for unread in served.unread}
-        | served.lines
-    )
-    listed: list[Unread] = []
-    for document in found:
-        commands = {
-            id(node)
-            for holder in document.walk()
-            for key in _COMMANDS & holder.keys.keys()
-            for node in (holder.keys[key], *holder.keys[key].items)
-        }
-        for node in document.walk():
-            why = _why_unread(node, command=id(node) in commands)
-            first, last = node.key_line, node.line + node.script.count("\n") + 1
-            if why is not None and not any(first <= line <= last for line in known):
-                listed.append(Unread(document.said("metadata", "name") or name, why, Place(name, node.key_line)))
-    return Served(unread=tuple(listed))
-
-
-_COMMANDS = frozenset({"args", "cmd", "command", "entrypoint", "exec", "run", "script", "start"})
-"""Keys under which a single line is a command, and not a word about one."""
-
-
-def _why_unread(node: Node, *, command: bool) -> str | None:
-    """Why a node that serves something isn't read; None for one that serves nothing."""
-    if node.get("engine_kwargs") is not None and node.get("model_loading_config") is not None:
-        return "Ray Serve's own configuration: write its engine_kwargs as a --config file, or as a budget"
-    text = node.text or ""
-    starts = mentions(text + "\n") if "\n" in text.strip() else command and STARTS.match(text) is not None
-    return "a text that seems to start vLLM, in a language that kvplan doesn't read here" if starts else None
 
 
 def _is_config(document: Node) -> bool:

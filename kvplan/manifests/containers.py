@@ -36,7 +36,7 @@ CLI_MODULE = "vllm.entrypoints.cli.main"
 SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
 OTHERS = {
     "sglang": "SGLang", "sglang.launch_server": "SGLang", "llama-server": "llama.cpp", "trtllm-serve": "TensorRT-LLM",
-    "dynamo.vllm": "Dynamo's worker", "tritonserver": "Triton", "text-generation-launcher": "TGI", "lmdeploy": "LMDeploy", "ollama": "Ollama",
+    "dynamo.vllm": "Dynamo's worker", "lmcache_vllm": "LMCache's own vLLM", "tritonserver": "Triton", "text-generation-launcher": "TGI", "lmdeploy": "LMDeploy", "ollama": "Ollama",
 }  # fmt: skip
 """Words that start another engine's server."""
 
@@ -82,6 +82,14 @@ def _by_image(container: Container) -> Served | None:
 _PROGRAM = re.compile(r"(?:.*/)?(?:python[\d.]*|pip[\d.]*|env|ray|tini|[\w.-]+\.sh)|/(?:usr/)?s?bin/.*", re.ASCII)
 
 
+def _installs_chart(words: Sequence[Word]) -> bool:
+    """Whether helm installs a chart of vLLM's, or one that is told a model's address."""
+    texts = [word.text for word in words]
+    if program(words[0]) != "helm" or {"install", "upgrade"}.isdisjoint(texts[1:MOST_BEFORE]):
+        return False
+    return any(text.startswith("vllm/") or ("modelURL=" in text and "[" in text) for text in texts)
+
+
 def _program(word: Word) -> bool:
     """Whether a first word certainly is a program, and no model."""
     return program(word) in SHELLS | _IDLE or _PROGRAM.fullmatch(word.text) is not None
@@ -122,6 +130,8 @@ def _unreadable(words: Sequence[Word]) -> str | None:
         return f"it runs {hidden} serve, and which program that is, only the shell knows"
     if starts_unknown(words):
         return "which image it runs, only the shell knows"
+    if _installs_chart(words):
+        return "it installs a chart: pipe that into kvplan (helm template CHART ... | kvplan check -)"
     engine = _other(words)
     return None if engine is None else f"it starts {engine}, and kvplan reads vLLM's command lines"
 
@@ -196,7 +206,7 @@ def _simple(words: list[Word], container: Container, depth: int = 0) -> list[_Si
     """The command itself, or for `sh -c "..."` and `eval` what the script runs."""
     inside = runs_image(words) or enters(words) or boxes.starts(words)  # where its shell runs too
     for at in range(len(words)) if not inside else ():
-        found = (_evaluated(words) if at == 0 else None) or _shell_script(words, at)
+        found = ((_evaluated(words) or _mounted(words, container)) if at == 0 else None) or _shell_script(words, at)
         if found is not None and depth < MOST_SHELLS:
             script, given = found
             text, line = script.script or script.text, script.script_line or script.line
@@ -218,6 +228,20 @@ def _evaluated(words: Sequence[Word]) -> _Started | None:
     if len(words) < 2 or words[0].text != "eval" or any(word.unknown is not None for word in words):
         return None
     return Word(" ".join(word.text for word in words[1:]), words[1].line), None
+
+
+def _mounted(words: Sequence[Word], container: Container) -> _Started | None:
+    """A script that the container finds mounted from the same file: `bash /scripts/run.sh ARGUMENT`, or that alone."""
+    at = 0
+    if program(words[0]) in SHELLS:
+        at = next((at for at, word in enumerate(words) if at and not word.text.startswith("-")), 0)
+        if not at or any(word.text.lstrip("-").endswith("c") for word in words[1:at]):
+            return None
+    path = words[at]
+    found = container.find(path.text) if path.unknown is None and path.text.startswith("/") else None
+    if found is None or found.name != container.file:
+        return None
+    return Word(found.text, found.first), tuple(words[at:])
 
 
 MOST_SHELLS = 4
