@@ -12,6 +12,8 @@ from kvplan.manifests.word import Word
 _BEFORE = frozenset({"sudo", "env", "nice", "time", "nohup", "exec", "command"})
 """Commands whose words begin another one."""
 _CONDAS = frozenset({"conda", "mamba", "micromamba"})
+_PROJECT = "vllm"
+"""The folder that a repository of vLLM's is cloned into."""
 _SYSTEM = frozenset({"", "/usr", "/usr/local", "~/.local", "/root/.local", "$HOME/.local"})
 """Folders whose programs are on everybody's path."""
 _UVS_OWN = ".venv"
@@ -68,7 +70,7 @@ class Installed:
             if at is None:
                 return self
             ref = _option(words, "-b", "--branch")
-            name = texts[at + 1] if at + 1 < len(words) and not texts[at + 1].startswith("-") else "vllm"
+            name = texts[at + 1] if at + 1 < len(words) and not texts[at + 1].startswith("-") else _PROJECT
             said = Word(f"git clone --branch {ref.text}", ref.line, ref.unknown) if ref is not None else words[at]
             pin = pins.reference(said, ref.text if ref is not None else None)
             return replace(self, checkouts={**self.checkouts, _last(name): pin})
@@ -116,10 +118,10 @@ class Installed:
         text = word.text.partition("[")[0]
         if "://" in text or text.endswith(".whl") or not (editable or text == "." or "/" in text):
             return None
-        name = self.folder if text in {".", "./"} else _last(text)
-        if name in self.checkouts:
-            return self.checkouts[name]
-        return Pin(f"pip install {word.text}", word.line, "unclear") if name == "vllm" else None
+        folder = self.folder if text in {".", "./"} else _last(text)
+        if folder in self.checkouts:
+            return self.checkouts[folder]
+        return Pin(f"pip install {word.text}", word.line, "unclear") if folder == _PROJECT else None
 
     def running(self, words: Sequence[Word]) -> Pin | None:
         """The vLLM that a command runs; None where nothing is said of it."""
@@ -265,8 +267,8 @@ def _beside(words: Sequence[Word]) -> Iterator[Word]:
 
 
 def _is_python(word: Word) -> bool:
-    name = program(word)
-    return name == "vllm" or name.startswith("python")
+    """Whether a word is a program of a Python environment: Python, or vLLM's own."""
+    return program(word) == "vllm" or program(word).startswith("python")
 
 
 def _folder(path: str) -> str:

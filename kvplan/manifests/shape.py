@@ -182,6 +182,9 @@ class Shape:
     def _environment(self, assigned: list[tuple[Word, re.Match[str]]]) -> dict[str, str]:
         names = self.variables.held.keys() & WATCHED
         held = {name: value for name in names if isinstance(value := self.variables.value(name), str)}
+        # An empty default of its own leaves a variable as it is, whoever set it.
+        passed = {match[1] for match in _PASSED.finditer(self.variables.script)} if "" in held.values() else frozenset()
+        held = {name: value for name, value in held.items() if value or name not in passed}
         return held | {match[1]: word.text[match.end() :] for word, match in assigned if word.unknown is None}
 
     def _assign(self, word: Word, match: re.Match[str]) -> None:
@@ -200,6 +203,8 @@ class Shape:
             variables.keep(name, f"{before}{text}" if appends else text)
 
 
+_PASSED = re.compile(r"\b([A-Za-z_]\w*)=[\"']?\$\{\1:?-[\"']*\}", re.ASCII)
+"""`NAME=${NAME:-}`."""
 _EXPANDED = re.compile("[$`]")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kvplan.manifests.container import Served
 from kvplan.manifests.mentions import STARTS, mentions
 from kvplan.manifests.nodes import Node
@@ -51,6 +53,7 @@ def _why_unread(node: Node, *, command: bool) -> str | None:
 _CONTROLLED = (
     "it names vLLM and a model in an object that kvplan doesn't know: its controller makes the command of that"
 )
+_VLLM = re.compile("vllm", re.IGNORECASE)
 _ENGINES = ("type", "engine", "backend", "framework", "runtime")
 
 
@@ -59,7 +62,7 @@ def _decided(document: Node) -> bool:
     if document.said("kind") is None or document.said("apiVersion") is None:
         return False
     return any(
-        any((node.said(key) or "").lower() == "vllm" for key in _ENGINES)
+        any(_VLLM.fullmatch(node.said(key) or "") for key in _ENGINES)
         and any(key.lower().startswith("model") and (inner.text or inner.keys) for key, inner in node.keys.items())
         for node in document.walk()
     )

@@ -108,6 +108,14 @@ def test_no_gpu_at_all(value: str):
     assert "tensor parallel size 1 needs 1 GPU, and CUDA_VISIBLE_DEVICES shows it none" in said
 
 
+@pytest.mark.parametrize(
+    "line", ["export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-}", 'CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES-}"']
+)
+@pytest.mark.usefixtures("folder")
+def test_a_variable_that_is_left_as_it_is(line: str):
+    assert messages(f"{line}\nvllm serve llama-3-8b --max-model-len 8192\n", "h100")[1] == 0
+
+
 @pytest.mark.parametrize("value", ["", "-1"])
 @pytest.mark.usefixtures("folder")
 def test_no_gpu_for_a_pod(value: str):
