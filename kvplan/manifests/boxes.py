@@ -14,9 +14,9 @@ from typing import NamedTuple
 from kvplan.manifests.accelerators import AMD, NVIDIA, Device
 from kvplan.manifests.container import Container
 from kvplan.manifests.images import image_version, is_vllm_image
-from kvplan.manifests.installs import Installed, program
+from kvplan.manifests.installs import Installed
+from kvplan.manifests.options import operands, option, options, program
 from kvplan.manifests.pins import Pin
-from kvplan.manifests.runners import operands, option, options
 from kvplan.manifests.words import Word
 
 _APPTAINERS = frozenset({"apptainer", "singularity"})

@@ -13,8 +13,9 @@ from kvplan.manifests.arguments import read_arguments
 from kvplan.manifests.command import Arguments, CantRead, Command
 from kvplan.manifests.container import Container, Served
 from kvplan.manifests.images import is_vllm_image, serves_itself, split
-from kvplan.manifests.installs import Installed, program
+from kvplan.manifests.installs import Installed
 from kvplan.manifests.meaning import layer_of
+from kvplan.manifests.options import program
 from kvplan.manifests.placeholders import marked
 from kvplan.manifests.releases import known_release
 from kvplan.manifests.runners import (

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from kvplan.manifests.installs import Installed, merged, program
+from kvplan.manifests.installs import Installed, merged
+from kvplan.manifests.options import program
 from kvplan.manifests.word import Word
 
 _PREPARING = frozenset({

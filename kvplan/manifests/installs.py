@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kvplan.manifests import pins
+from kvplan.manifests.options import operands, option, program
 from kvplan.manifests.pins import Pin
 from kvplan.manifests.word import Word
 
@@ -26,11 +27,6 @@ _VALUED = frozenset({
 """Options of an installer that take a value. `-c` is conda's channel."""
 _UPGRADING = frozenset({"-U", "--upgrade", "--pre", "--force-reinstall", "--reinstall", "--prerelease", "--prerelease=allow"})  # fmt: skip
 MOST_BEFORE = 8
-
-
-def program(word: Word) -> str:
-    """The name of a program, without its folder."""
-    return word.text.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +65,7 @@ class Installed:
             at = next((at for at, word in enumerate(words) if pins.repository(word)), None)
             if at is None:
                 return self
-            ref = _option(words, "-b", "--branch")
+            ref = option(words, "-b", "--branch")
             name = texts[at + 1] if at + 1 < len(words) and not texts[at + 1].startswith("-") else _PROJECT
             said = Word(f"git clone --branch {ref.text}", ref.line, ref.unknown) if ref is not None else words[at]
             pin = pins.reference(said, ref.text if ref is not None else None)
@@ -83,18 +79,18 @@ class Installed:
 
     def _installed(self, words: Sequence[Word], env: str | None) -> Installed:
         command = _installer(words)
-        if command is None:
+        if command is None or any(word.text == "--dry-run" for word in words):
             return self
         tool, verb, rest = command
-        own = _option(rest, "--python", "-p", "-n", "--name", "--prefix")
+        own = option(rest, "--python", "-p", "-n", "--name", "--prefix", "-t", "--target")
         into = _environment(own.text) if own is not None else env or _folder(words[0].text) or self.active
         if tool == "uv":
             into = "" if any(word.text == "--system" for word in rest) else _UVS_OWN if verb == "add" else into
         # Where none is active uv takes its own, or the system's where a variable says so.
-        places = {into, _UVS_OWN} if tool == "uv" and into == "" else {into}
+        places = (into, _UVS_OWN) if tool == "uv" and into == "" else (into,)
         if verb == "uninstall":
             gone = [word for word in rest if pins.requirement(word) is not None]
-            lost = {place: self.held[place].unclear for place in places & self.held.keys()} if gone else {}
+            lost = {place: self.held[place].unclear for place in places if gone and place in self.held}
             return replace(self, held={**self.held, **lost})
         pin = self._asked(rest)
         if pin is None:
@@ -107,8 +103,9 @@ class Installed:
         found: Pin | None = None
         upgrading = any(word.text in _UPGRADING for word in words)
         source = next((pin for word in words if (pin := pins.index(word)) is not None), None)
-        for word, before in _operands(words):
-            found = self._checkout(word, editable=before in {"-e", "--editable"}) or pins.requirement(word) or found
+        for at in operands(words, _VALUED):
+            editable = at > 0 and words[at - 1].text in {"-e", "--editable"}
+            found = self._checkout(words[at], editable=editable) or pins.requirement(words[at]) or found
         if found is None or found.kind != "any":
             return found
         return source or (replace(found, kind="newest") if upgrading else found)
@@ -199,7 +196,7 @@ def _own(words: Sequence[Word]) -> tuple[Sequence[Word], str | None]:
         if first in _BEFORE:
             words = _skipped(words[1:])
         elif first in _CONDAS and len(words) > 1 and words[1].text == "run":
-            named = _option(words[:MOST_BEFORE], "-n", "--name", "-p", "--prefix")
+            named = option(words[:MOST_BEFORE], "-n", "--name", "-p", "--prefix")
             env = _environment(named.text) if named is not None else env
             words = _skipped(words[2:])
         else:
@@ -231,26 +228,6 @@ def _installer(words: Sequence[Word]) -> tuple[str, str, Sequence[Word]] | None:
         return None
     verb = words[at].text
     return name, "uninstall" if verb == "remove" else verb, words[at + 1 :]
-
-
-def _operands(words: Sequence[Word]) -> Iterator[tuple[Word, str]]:
-    """Words that are neither options nor their values, each with the word before it."""
-    before = ""
-    for word in words:
-        if not word.text.startswith("-") and before not in _VALUED:
-            yield word, before
-        before = word.text
-
-
-def _option(words: Sequence[Word], *names: str) -> Word | None:
-    """The value of the first of these options."""
-    for index, word in enumerate(words):
-        name, equals, value = word.text.partition("=")
-        if name in names and equals:
-            return replace(word, text=value)
-        if word.text in names and index + 1 < len(words):
-            return words[index + 1]
-    return None
 
 
 def _beside(words: Sequence[Word]) -> Iterator[Word]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from kvplan.manifests.accelerators import AMD, AMD_DEVICE, Device, of_ids
 from kvplan.manifests.container import Container
 from kvplan.manifests.images import is_vllm_image
-from kvplan.manifests.installs import Installed, program
+from kvplan.manifests.installs import Installed
+from kvplan.manifests.options import operands, option, options, program
 from kvplan.manifests.said import Given, Place, Placed
 from kvplan.manifests.words import Word
 
@@ -96,15 +96,6 @@ _ENTERING = frozenset({"-e", "--env", "--env-file", "-u", "--user", "-w", "--wor
 """Options of `docker exec` that take a value."""
 
 
-def operands(words: Sequence[Word], valued: AbstractSet[str]) -> Iterator[int]:
-    """Where words stand that are neither options nor values of those that take one."""
-    before = ""
-    for at, word in enumerate(words):
-        if not word.text.startswith("-") and before not in valued:
-            yield at
-        before = word.text
-
-
 def docker(words: Sequence[Word], outer: Container) -> Container | None:
     """The container that `docker run ... IMAGE ARGS` starts, for a vLLM image."""
     if not runs_image(words):
@@ -158,34 +149,12 @@ def named(words: Sequence[Word], outer: Container) -> Iterator[tuple[str, Contai
         yield name.text, started
 
 
-def option(words: Sequence[Word], name: str) -> Word | None:
-    """The value of `--name value` or `--name=value`."""
-    for index, word in enumerate(words):
-        if word.text == name and index + 1 < len(words):
-            return words[index + 1]
-        if word.text.startswith(f"{name}="):
-            return replace(word, text=word.text.partition("=")[2])
-    return None
-
-
 def _gpu_count(word: Word, file: str) -> Placed | None:
     """How many GPUs `--gpus` gives: 2, or "device=0,1"; None for all."""
     text = word.text.strip("\"'")
     if text.startswith("device="):
         return Given(str(len(text.removeprefix("device=").split(","))), Place(file, word.line))
     return Given(text, Place(file, word.line)) if text.isdigit() else None
-
-
-def options(words: Sequence[Word], *names: str) -> Iterator[Word]:
-    """Every value of an option that may be given several times, and under several names."""
-    for index, word in enumerate(words):
-        name, equals, value = word.text.partition("=")
-        if name not in names:
-            continue
-        if equals:
-            yield replace(word, text=value)
-        elif index + 1 < len(words):
-            yield words[index + 1]
 
 
 _CDI = "nvidia.com/gpu="

@@ -13,9 +13,8 @@ from typing import NamedTuple
 from kvplan.manifests.accelerators import NVIDIA, Device
 from kvplan.manifests.boxes import JOBS, contained
 from kvplan.manifests.container import Container
-from kvplan.manifests.installs import program
 from kvplan.manifests.node_gpus import SLURM, chosen
-from kvplan.manifests.runners import options
+from kvplan.manifests.options import options, program
 from kvplan.manifests.said import Given, Place, Placed
 from kvplan.manifests.words import Word, listed
 

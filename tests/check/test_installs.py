@@ -84,6 +84,7 @@ def test_a_release_that_is_certain(script: str, release: str):
         "echo vllm==0.8.5; vllm serve m",
         "pip uninstall -y vllm==0.8.5; vllm serve m",
         "pip download vllm==0.8.5; vllm serve m",
+        "pip install --dry-run vllm==0.8.5; vllm serve m",
         "pip freeze | grep vllm==0.8.5; vllm serve m",
         "up() { pip install vllm==0.8.5; }\nvllm serve m",
         "vllm serve m & \npip install vllm==0.8.5",
@@ -114,6 +115,7 @@ def test_what_says_nothing_or_the_newest_is_no_reason_to_warn(script: str):
         "pip install vllm --extra-index-url https://wheels.vllm.ai/$COMMIT; vllm serve m",
         "pip install git+https://github.com/vllm-project/vllm@0a1b2c3; vllm serve m",
         "pip install -e /src/vllm; vllm serve m",
+        "pip install --target /x vllm==0.8.5; vllm serve m",
         "git clone https://github.com/vllm-project/vllm; cd vllm; git checkout 0a1b2c3; pip install -e .; vllm serve m",
         # not for certain, or elsewhere
         'if [ "$X" ]; then pip install vllm==0.8.5; fi\nvllm serve m',
