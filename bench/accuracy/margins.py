@@ -2,7 +2,7 @@
 
     margin = width x doubt         doubt: kvplan.engines.vllm.memory.doubt, by how many sources show what a start is made of
 
-The width is the smallest that keeps 98 % of the rows of other sources from being promised over 1 % too much, each of them
+The width is the smallest that keeps 99 % of the rows of other sources from being promised over 1 % too much, each of them
 predicted by rates that didn't see its own source either. To test it, a whole source is left out of all of that.
 """
 
@@ -14,10 +14,11 @@ from functools import cache
 from math import ceil
 
 from bench.accuracy.overheads import Case, Rates, fit
-from kvplan.engines.vllm.memory import doubt, graphs
+from kvplan.engines.vllm.memory import doubt
+from kvplan.engines.vllm.memory.overhead import most
 from kvplan.units import GIB
 
-LEVEL = 0.98
+LEVEL = 0.99
 TOLERANCE = 0.01
 """Share of the printed memory that may be promised too much."""
 
@@ -37,7 +38,7 @@ class Knowledge:
         shown = [known, *(self.sources.get(name, 0) for name in case.amounts)]
         for name, units in case.amounts.items():
             cost = max(self.rates.get(name, 0.0), 0.0) * units
-            spread = doubt.of_spread(cost, graphs.most(name, round(units), case.flags))
+            spread = doubt.of_spread(cost, most(name, round(units), case.flags))
             parts.append(max(doubt.of_cost(cost, self.sources.get(name, 0), gpu), spread))
         if not (all(shown) and case.held.read):
             parts.append(doubt.unseen(gpu))

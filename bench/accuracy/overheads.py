@@ -2,7 +2,8 @@
 
     total x utilization - weights - available = rates x amounts + what the step's tensors come to
 
-Least absolute deviations, so that a log of a broken start doesn't move a rate; rates that no row of a fit needs stay zero.
+Least absolute deviations, so that a log of a broken start doesn't move a rate; rates that no row of a fit needs stay zero,
+and what a tensor's type says is counted, not fitted.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ FLAT = 4.5
 """GiB that a planner without a model of overheads takes off."""
 LENGTH = 8192
 """Context of rows that name none; it hardly matters to overheads."""
+TYPED = frozenset(("logits copied to fp32", "logits as they are"))
+"""Rates that the types of tensors say."""
 
 Rates = dict[str, float]
 
@@ -85,13 +88,15 @@ class Case:
     def amounts(self) -> Rates:
         """Units of each rate."""
         found: Rates = dict(amounts(self.model, self.gpu, self.flags, self.held, self.row.options))
-        found[self.logits] = self.peak.words
+        if self.logits not in TYPED:
+            found[self.logits] = self.peak.words
         return {name: units for name, units in found.items() if units}
 
     @cached_property
     def fixed(self) -> float:
         """GiB that are counted, not fitted."""
-        return self.peak.counted / GIB
+        typed = self.peak.words * COSTS[self.logits].likely if self.logits in TYPED else 0.0
+        return (self.peak.counted + typed) / GIB
 
     def predicted(self, rates: Rates) -> float:
         """GiB that are neither weights nor cache, by these rates (bytes)."""

@@ -148,18 +148,19 @@ def _stored(model: Model, quantization: str) -> Model:
 
 
 def _gpu(raw: dict[str, Any]) -> Gpu | None:
-    name = raw.get("gpu_name") or ""
+    """The log's GPU, with the memory that it prints: Windows shows more of a card than Linux, and a system may carve some out."""
+    name, total = raw.get("gpu_name") or "", raw["reported"].get("total_gpu_mem_gib")
+    size = None if total is None else Fact(round(total * GIB), "given", ("the log",))
     for spelling in (name, GPU_NOISE.sub("", name)):
         try:
             found = load_gpu(spelling) if spelling else None
         except KvplanError:
             continue
         sold = GPU_SIZE.search(name)
-        return found if found is None or sold is None or found.memory.value > 0.8e9 * int(sold[1]) else None
-    total = raw["reported"].get("total_gpu_mem_gib")
-    if total is None:
+        fits = found is not None and (sold is None or found.memory.value > 0.8e9 * int(sold[1]))
+        return found if found is None or size is None or not fits else replace(found, memory=size)
+    if size is None:
         return None
-    size = Fact(round(total * GIB), "given", ("the log",))
     return Gpu(name, name, "nvidia", "", size, Fact(1, "given", ("nobody",)), compute_capability=(8, 0))
 
 

@@ -135,3 +135,10 @@ def test_rates_are_the_fitted_ones(logs):
     assert len(shown) >= 10
     for name in shown:
         assert COSTS[name].likely == pytest.approx(fitted[name], rel=0.3), name
+
+
+def test_a_printed_total_goes_before_the_catalogue(sample):
+    """WSL shows 23.99 GiB of an RTX 4090, Linux 23.6: vLLM takes 0.85 of what it is shown."""
+    case = next(each for each in cases(sample) if each.row.id == "file-61918553602-cold")
+    assert case.usable == pytest.approx(0.85 * 23.99, abs=1e-6)
+    assert case.gpu.compute_capability == (8, 9)

@@ -4,7 +4,7 @@
              of CUDA graphs at least what they were seen to take above it / WIDTH
     margin = WIDTH x doubt
 
-The shares are round numbers chosen once; WIDTH is the 98th percentile of (promised too much / doubt) over rows of logs
+The shares are round numbers chosen once; WIDTH is the 99th percentile of (promised too much / doubt) over rows of logs
 whose own source the rates never saw, found by bench/accuracy (docs/accuracy-method.md; how well it holds elsewhere: docs/accuracy.md).
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from kvplan.hardware.gpu import Gpu
 from kvplan.units import GIB
 
-WIDTH = 2.36
+WIDTH = 2.15
 """What doubts are multiplied by. Fitted: docs/accuracy-method.md."""
 
 ALWAYS = round(0.2 * GIB)
@@ -30,7 +30,7 @@ UNSEEN = 0.03
 """Share of the GPU's memory, once, where something was never seen: a rate, a class of GPU, a version that wasn't read."""
 
 CLASSES: Mapping[str, int] = {
-    "nvidia 7": 1, "nvidia 8": 11, "nvidia 9": 5, "nvidia 10": 2, "nvidia 11": 1, "nvidia 12": 2, "amd": 1,
+    "nvidia 7": 1, "nvidia 8": 16, "nvidia 9": 6, "nvidia 10": 2, "nvidia 11": 1, "nvidia 12": 6, "amd": 2,
 }  # fmt: skip
 """Sources that show a class of GPU."""
 

@@ -23,7 +23,7 @@ from kvplan.engines.vllm.tables.items import UNKNOWN
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.hardware.gpu import Gpu
 from kvplan.text import all_of
-from kvplan.units import MIB
+from kvplan.units import GIB, MIB
 
 LOGS = "fitted on public start-up logs: docs/accuracy-method.md"
 COUNTED = "vLLM 0.33 v1/worker/gpu_model_runner.py profile_run, counted; rates fitted on public start-up logs: docs/accuracy-method.md"
@@ -44,25 +44,31 @@ class Cost:
 MANY = 3
 """Sources from which on nothing is added to a cost for how few show it; what a tensor's type says is as sure."""
 
+SHARED = "shared memory"
+"""What the host's processes take between two readings of MemAvailable, of NVIDIA's GPUs that share the host's memory. Others' free
+memory is read from the driver. Source: vLLM 0.28 utils/mem_utils.py MemorySnapshot.measure, platforms/cuda.py is_integrated_gpu."""
+MOST_SHARED = round(10.2 * GIB)
+"""The most that a start leaves so, of Qwen3.5-122B on a Jetson Thor; others on Thor leave 1.7 to 2.9 GiB, one on a GB10 5.3."""
+
 COSTS: dict[str, Cost] = {
-    "logits sorted in PyTorch": Cost(38.4, 9),
-    "logits sorted in Triton": Cost(14.4, 6),
+    "logits sorted in PyTorch": Cost(38.4, 13),
+    "logits sorted in Triton": Cost(14.4, 8),
     "logits copied to fp32": Cost(6, MANY),
     "logits as they are": Cost(2, MANY),
     "logits second runner": Cost(14, 1),
-    "libraries": Cost(127 * MIB, 11),
-    "libraries, larger": Cost(322 * MIB, 12),
-    "libraries, AMD": Cost(1270 * MIB, 1),
-    "ranks": Cost(545 * MIB, 6),
-    "ranks without NVLink": Cost(100 * MIB, 1),
+    "libraries": Cost(130 * MIB, 15),
+    "libraries, larger": Cost(322 * MIB, 18),
+    "libraries, AMD": Cost(1260 * MIB, 2),
+    "ranks": Cost(550 * MIB, 7),
+    "ranks without NVLink": Cost(100 * MIB, 3),
     "ranks, AMD": Cost(318 * MIB, 1),
     "ranks of a whole node, AMD": Cost(1840 * MIB, 1),
     "fused sums": Cost(1455 * MIB, 1),
-    graphs.PLAIN: Cost(11.7 * MIB, 4),
+    graphs.PLAIN: Cost(13.9 * MIB, 6),
     graphs.PLAIN + graphs.SECOND: Cost(13.6 * MIB, 4),
-    graphs.COMPRESSED: Cost(1.1 * MIB, 1),
+    graphs.COMPRESSED: Cost(1.1 * MIB, 2),
     graphs.COMPRESSED + graphs.SECOND: Cost(30 * MIB, 1),
-    "shared memory": Cost(2950 * MIB, 1),
+    SHARED: Cost(3000 * MIB, 2),
 }
 """Rates: bytes of each of S x V logits, of graphs a layer, with compressed caches and the first runner of each graph and layer, and
 else of a GPU."""
@@ -86,8 +92,13 @@ def amounts(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: O
         "ranks of a whole node, AMD": int(amd and parallel.tp >= WHOLE_NODE),
         "fused sums": int(joined and not amd and capability in rules.fused_sums),
         estimated: layers * each,
-        "shared memory": int(gpu.unified),
+        SHARED: int(gpu.unified and gpu.vendor == "nvidia"),
     }
+
+
+def most(name: str, units: int, settings: Settings) -> float:
+    """Bytes that a cost was seen to take at most, where that follows from the machine more than from how many show it; else 0."""
+    return units * MOST_SHARED if name == SHARED else graphs.most(name, units, settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +192,7 @@ def runtime(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: O
     unsure = {
         name: max(
             doubt.of_cost(cost, COSTS[name].sources, gpu),
-            doubt.of_spread(cost, graphs.most(name, found[name], settings)),
+            doubt.of_spread(cost, most(name, found[name], settings)),
         )
         for name, cost in costs.items()
     }
@@ -191,9 +202,9 @@ def runtime(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: O
     below = (max(doubt.WIDTH * unsure[name], cost - graphs.least(name, cost, settings)) for name, cost in costs.items())
     around = _around(sum(costs.values()), machine + sum(unsure.values()))
     least = round(around.likely - doubt.WIDTH * machine - sum(below))
-    if gpu.unified:
+    if SHARED in found:
         formula += "; at best the system gives back memory that was counted as taken"
-    return Term("runtime", replace(around, low=least if gpu.unified else max(0, least)), formula, LOGS)
+    return Term("runtime", replace(around, low=least if SHARED in found else max(0, least)), formula, LOGS)
 
 
 def _around(likely: float, unsure: float) -> Range:
