@@ -7,7 +7,7 @@ from typing import Any
 
 from kvplan.arch.layers import Layer
 from kvplan.arch.model import Model, Origin
-from kvplan.families import context, guard, numbers, standard, weights
+from kvplan.families import context, guard, loops, numbers, standard, weights
 from kvplan.families.attention import width
 from kvplan.families.drafts import draft_layers, kept
 from kvplan.families.fields import Fields, class_names
@@ -25,6 +25,7 @@ Reader = Callable[[Fields], tuple[Layer, ...]]
 READERS: dict[str, Reader] = {
     **dict.fromkeys(("falcon", "RefinedWeb", "RefinedWebModel", "gpt_bigcode", "chatglm"), heads.flagged_heads),
     "openelm": heads.listed_heads,
+    "hrm_text": loops.two_stacks,
     "longcat_flash": heads.doubled_layers,
     **dict.fromkeys(("zamba2", "zamba"), states.zamba),
     "recurrent_gemma": states.griffin,
@@ -54,13 +55,14 @@ def read(config: Mapping[str, Any], origin: Origin, companions: Mapping[str, Map
     fields = text_fields(config)
     refuse_encoder(fields)
     layers = _reader(fields)(fields)
+    looped = loops.passed(fields, layers)
     guard.refuse_unread(fields, own_reader=fields.model_type in READERS)
     guard.refuse_no_mlp(fields, layers)
     drafts = draft_layers(fields, layers)
     return Model(
         origin=origin,
         family=fields.model_type or "unnamed",
-        layers=kept(fields, layers),
+        layers=kept(fields, looped),
         dtype=numbers.dtype(fields),
         context=context.context(fields),
         hidden_size=width(fields),

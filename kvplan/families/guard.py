@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from kvplan.arch.layers import Layer, Recurrent
 from kvplan.errors import BadField, Unsupported
@@ -18,6 +19,12 @@ SPEAKS_OF_THE_CACHE = re.compile("|".join((
     "attention_pattern", "attn_pattern", "(^|_)sinks?(_|$)", "memory", "local_attn", "global_attn",
 )))  # fmt: skip
 """Names of fields that change what a layer keeps, in every config seen so far."""
+
+PASSES = re.compile("|".join((
+    r"(^|_)(h|l|n|num)_cycles(_|$)", r"(^|_)loops?(_|$)", "recurs", "recurren", "ut_steps", "unroll", "(^|_)num_passes",
+    "((^|_)num|layers?|blocks?|stack)_repeats?(_|$)",
+)), re.IGNORECASE)  # fmt: skip
+"""Names of fields that say how often layers are gone through, each time with a cache of its own; 1 changes nothing."""
 
 HARMLESS = frozenset((
     "use_cache", "cache_implementation", "kv_cache_scheme", "chunk_size_feed_forward", "attn_implementation",
@@ -63,10 +70,10 @@ def refuse_unread(fields: Fields, *, own_reader: bool) -> None:
             hint="describe the model in a kvplan YAML, layer group by layer group",
         )
     for name, value in fields.node.items():
-        if name in fields.ledger.read or name in HARMLESS or value is None or value is False or value in (0, "", []):
+        if name in fields.ledger.read or name in HARMLESS or _says_nothing(value):
             continue
         if (
-            speaks.search(name)
+            (speaks.search(name) or (PASSES.search(name) and (value != 1 or value is True)))
             and not _of_the_class(fields, name)
             and not name.startswith(KERNELS)
             and "rope" not in name
@@ -76,6 +83,16 @@ def refuse_unread(fields: Fields, *, own_reader: bool) -> None:
                 cause="its name says that it changes what a layer keeps, and kvplan won't guess how",
                 hint="describe the model in a kvplan YAML, layer group by layer group",
             )
+
+
+def _says_nothing(value: object) -> bool:
+    """Whether a value switches off what its name speaks of: nothing, or an object that says so itself."""
+    off = isinstance(value, Mapping) and any(value.get(switch) is False for switch in SWITCHES)
+    return off or value is None or value is False or value in (0, "", [], {})
+
+
+SWITCHES = ("enabled", "enable", "use")
+"""What an object of a config calls its own switch."""
 
 
 MLP_WIDTHS = SPELLINGS["I"]
