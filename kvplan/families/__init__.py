@@ -56,7 +56,7 @@ def read(config: Mapping[str, Any], origin: Origin, companions: Mapping[str, Map
     refuse_encoder(fields)
     layers = _reader(fields)(fields)
     looped = loops.passed(fields, layers)
-    guard.refuse_unread(fields, own_reader=fields.model_type in READERS)
+    guard.refuse_unread(fields, layers, own_reader=fields.model_type in READERS)
     guard.refuse_no_mlp(fields, layers)
     drafts = draft_layers(fields, layers)
     return Model(

@@ -81,7 +81,7 @@ def _sized_apart(fields: Fields) -> bool:
     return said[3] != "auto" and inner != heads * dim
 
 
-LISTS = {"kimi_linear": "linear_attn_config", "lfm2_moe": "layer_types"}
+LISTS = {"kimi_linear": "linear_attn_config", "lfm2_moe": "layer_types", "step5": "sparse_config"}
 PATTERNED = ("exaone4", "exaone4_5_text", "exaone_moe")
 """Types whose layers are in a list that nothing else stands for; and those that count by sliding_window_pattern without one, where
 that is a number and there is a window. Source: vLLM 0.33 transformers_utils/configs/kimi_linear.py, models/lfm2_moe.py;

@@ -21,7 +21,7 @@ MAMBA_SIZES = (
 )
 """What is said of heads of a state that don't fill its inner width, by type and of all others."""
 
-LISTS = {"kimi_linear": "linear_attn_config"}
+LISTS = {"kimi_linear": "linear_attn_config", "step5": "sparse_config"}
 USUAL_LIST = "layer_types"
 """The field with the list of layers, by type and of all others."""
 
