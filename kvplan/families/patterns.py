@@ -86,8 +86,20 @@ def _listed(fields: Fields, count: int) -> tuple[str, ...] | None:
             raise BadField(fields.path + name, [], "a list of layer types")
         if name.endswith("block_types"):  # a cycle, not one entry a layer
             entries = tuple(entries[layer % len(entries)] for layer in range(count))
-        return tuple(_word(fields, name, entry) for entry in _one_each(fields, name, entries, count))
+        listed = as_kept(fields, name, _one_each(fields, name, entries, count))
+        return tuple(_word(fields, name, entry) for entry in listed)
     return None
+
+
+def as_kept(fields: Fields, name: str, entries: Sequence[object]) -> Sequence[object]:
+    """A list of layers as the type's class keeps it, which may have a word of its own for the last one."""
+    last = fields.defaults.last(name)
+    if last is None or not entries or entries[-1] == last:
+        return entries
+    fields.note(
+        f"{fields.path}{name} ends in {entries[-1]}: the class of {fields.model_type} makes its last layer {last}."
+    )
+    return (*entries[:-1], last)
 
 
 def _word(fields: Fields, name: str, entry: object) -> str:

@@ -19,6 +19,7 @@ lists           {field: {"prefix", "cycle", "suffix"}}: the per-layer list the c
                 Checked at several depths; a list that follows no such law at another depth is run-length coded as
                 "runs", for the class's own default depth only; a list of layer numbers is given as "indices".
                 "reversed" holds the law of the list read from its end
+last            {field: entry}: what the class writes over the last entry of a list that the file has
 flat            true where fields beside the nested text configuration reach it: its layers follow the outer count
 flat_until      the older release whose class reads them, where this one's doesn't: vLLM 0.33 needs transformers < 5.21
 architectures   the classes that run or generate with the type
@@ -287,6 +288,18 @@ def either_end(lists: dict[int, list[Any]]) -> Json | None:
     return None if counted_back is None else {"reversed": counted_back}
 
 
+def last_entry(cls: type[PreTrainedConfig], name: str, value: Any) -> Any:
+    """Say what a class writes over the last entry of a list of words that it is given; None where it leaves it."""
+    if not all(isinstance(entry, str) for entry in value):
+        return None
+    for entry in sorted(set(value) - {value[-1]}):
+        with contextlib.suppress(Exception):  # a class may take no list of one kind
+            made = list(visible(cls(**{name: [entry] * len(value)}))[name])
+            if made[:-1] == [entry] * (len(value) - 1) and made[-1] != entry:
+                return made[-1]
+    return None
+
+
 def tidy(value: Any) -> Any:
     """Turn tuples into lists, so that JSON and Python agree."""
     if isinstance(value, (list, tuple)):
@@ -360,6 +373,7 @@ def complete(cls: type[PreTrainedConfig], raw: Json, start: Json) -> tuple[Json,
     """Find what a class computes: the constants among it, and the rest as lists, derived and effective fields."""
     computed = [k for k, v in start.items() if raw.get(k) is None and v is not None]
     lists = {k: layer_list(cls, k, start[k]) for k in computed if is_layer_list(k, start[k])}
+    last = {k: entry for k in lists if (entry := last_entry(cls, k, start[k])) is not None}
     scalars = [k for k in computed if k not in lists and plain(start[k])]
     effective = {
         k: tidy(start[k])
@@ -369,7 +383,7 @@ def complete(cls: type[PreTrainedConfig], raw: Json, start: Json) -> tuple[Json,
     found = dependencies(cls, start, [*scalars, *effective], raw)
     derived = {k: v for k, v in sorted(found.items()) if v}
     constants = {k: None if k in derived else tidy(start[k]) for k in scalars}
-    return constants, {"lists": lists, "derived": derived, "effective": effective}
+    return constants, {"lists": lists, "last": last, "derived": derived, "effective": effective}
 
 
 def collect() -> Json:
