@@ -105,7 +105,7 @@ def _refuse_lists(fields: Fields, count: int) -> None:
 def _says_nothing(value: object) -> bool:
     """Whether a value switches off what its name speaks of: nothing, or an object that says so itself."""
     off = isinstance(value, Mapping) and any(value.get(switch) is False for switch in SWITCHES)
-    return off or value is None or value is False or value in (0, "", [], {})
+    return off or value is None or value is False or value in (0, -1, "", [], {})
 
 
 MLP_WIDTHS = SPELLINGS["I"]

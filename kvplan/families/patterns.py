@@ -61,7 +61,7 @@ def _windows_off(fields: Fields) -> bool:
     Source: transformers 5.23 models/qwen2, sliding_window if use_sliding_window else None; vLLM 0.33 models/exaone4.py, and
     config/model.py, which takes 0 for null.
     """
-    if fields.whole(*WINDOWS, least=-1) is None and fields.stated_null(WINDOWS[0]):
+    if fields.whole(*window_names(fields), least=-1) is None and fields.stated_null(WINDOWS[0]):
         return True
     if fields.whole(WINDOWS[0], least=-1) == 0:
         return True
@@ -75,6 +75,19 @@ def switched(fields: Fields) -> bool:
 
 WINDOWS = ("sliding_window", "sliding_window_size", "window_size")
 """Fields that say how long a window is."""
+
+OWN_WINDOWS: Mapping[str, str] = {"transformer": "window_size"}
+"""Types that no class knows, and what they call their window. Source: flash-linear-attention models/transformer."""
+
+
+def window_names(fields: Fields) -> tuple[str, ...]:
+    """Those of WINDOWS that say so in this type.
+
+    Without a class to tell, only sliding_window: another name may be of summaries that outlast the window (EvaByte, arXiv:2302.04542).
+    """
+    if fields.defaults.known:
+        return WINDOWS
+    return (WINDOWS[0], *filter(None, (OWN_WINDOWS.get(fields.model_type),)))
 
 
 def _listed(fields: Fields, count: int) -> tuple[str, ...] | None:
@@ -274,7 +287,7 @@ def window(fields: Fields) -> int | None:
     """
     if fields.stated_null("sliding_window"):
         return None
-    stated = fields.whole(*WINDOWS, least=-1)
+    stated = fields.whole(*window_names(fields), least=-1)
     knows = not fields.defaults.known or fields.defaults.own_name("sliding_window") in fields.defaults.values
     if stated is not None:
         return stated if stated > 0 and (knows or fields.has("use_sliding_window")) else None

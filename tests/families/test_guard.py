@@ -99,3 +99,23 @@ def test_latents_that_are_switched_on_have_a_rank():
     with pytest.raises(MissingField, match="kv_lora_rank"):
         model(PLAIN, use_mla=True)
     assert sizes(model(PLAIN, use_mla=False)) == {(4, 128)}
+
+
+@pytest.mark.parametrize("name", ["window_size", "sliding_window_size", "context_window_size"])
+def test_a_window_by_another_name_caps_nothing(name):
+    """EvaByte states window_size 2048 and keeps a summary of each of the 16-token chunks before it (arXiv:2302.04542)."""
+    with pytest.raises(Unsupported, match=name):
+        model(PLAIN, **{name: 2048})
+    for off in (None, 0, -1):
+        assert sizes(model(PLAIN, **{name: off})) == {(4, 128)}
+
+
+def test_a_window_beside_chunks_caps_nothing():
+    with pytest.raises(Unsupported, match="chunk_size"):
+        model(PLAIN, sliding_window=2048, chunk_size=16)
+
+
+def test_windows_that_are_known():
+    assert {cache.cap for layer in model(PLAIN, sliding_window=2048).layers for cache in layer.caches} == {2048}
+    fla = model(PLAIN, model_type="transformer", window_size=2048, num_heads=16)
+    assert {cache.cap for layer in fla.layers for cache in layer.caches} == {2048}
