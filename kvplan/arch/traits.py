@@ -26,6 +26,9 @@ NAMELESS = "nameless"
 LISTED_INDEXERS = "listed_indexers"
 """Which layers have an indexer is said by indexer_types alone, which few of vLLM's classes read. Source: vLLM 0.33 models/deepseek_v2.py."""
 
+DENSE_UNLISTED = "dense_unlisted"
+"""No list says which layers an indexer chooses for, and engines take none where the type's class takes all: layer_types of HY-4."""
+
 GPTQ_ORDER = "gptq_order"
 """GPTQ weights whose groups are in the order of activations: desc_act with groups shorter than a row."""
 

@@ -28,6 +28,7 @@ READERS: dict[str, Reader] = {
     "hrm_text": loops.two_stacks,
     "longcat_flash": heads.doubled_layers,
     **dict.fromkeys(("zamba2", "zamba"), states.zamba),
+    "bailing_hybrid": states.bailing,
     "recurrent_gemma": states.griffin,
     **dict.fromkeys(("rwkv", "rwkv5", "rwkv6", "rwkv7"), states.rwkv),
     **dict.fromkeys(("gated_deltanet", "delta_net"), states.fla_delta_net),

@@ -17,6 +17,9 @@ from kvplan.families.weights.rotary_rules import rule_of
 EMBEDDER = "gemma3_text"
 """The type whose use_bidirectional_attention is about all tokens where the model is no part of another (PaliGemma)."""
 
+INDEXED = "hy_v4"
+"""The type whose layers have indexers where the list of layers says so, or isn't there. Source: transformers 5.23 models/hy_v4."""
+
 COMMON_ACTIVATIONS = ("silu", "swish", "relu2")
 
 
@@ -41,6 +44,7 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (known.OTHER_STATE, _sized_apart(fields)),
         (known.UNLISTED, _unlisted(fields)),
         (known.UNROTATED, not rule_of(fields.model_type).rotates),
+        (known.DENSE_UNLISTED, fields.model_type == INDEXED and fields.node.get("layer_types") is None),
         (known.OTHER_ACTIVATION, _other_activation(fields)),
         (known.OWN_CODE, _brings_code(fields)),
         (known.UNKNOWN_TYPE, _is_unknown(fields)),

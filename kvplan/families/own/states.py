@@ -5,7 +5,8 @@ from __future__ import annotations
 from kvplan.arch.layers import FP32, Attention, Layer, Recurrent, StateTensor
 from kvplan.errors import MissingField, Unsupported
 from kvplan.families import attention, counts, patterns, recurrent
-from kvplan.families.fields import Fields
+from kvplan.families.fields import Fields, class_names
+from kvplan.families.latent import latent_layer
 
 
 def zamba(fields: Fields) -> tuple[Layer, ...]:
@@ -42,6 +43,43 @@ def _zamba_kinds(fields: Fields, count: int) -> tuple[str, ...]:
 def _zamba_state(fields: Fields) -> Recurrent:
     """Mamba-2 where the class has groups, Mamba-1 where it has none."""
     return recurrent.mamba2(fields) if fields.defaults.value("mamba_ngroups") else recurrent.mamba(fields)
+
+
+def bailing(fields: Fields) -> tuple[Layer, ...]:
+    """Ling 3 and Ring 2.5: latents on the last layer of each layer_group_size, a state on the others.
+
+    Ling 3 keeps Kimi delta attention, and latents on layers that fill no group; Ring 2.5 lightning attention, there too.
+    Neither's code looks at a list of layers; transformers' does. Source: vLLM 0.33 models/bailing_moe_v3.py _is_kda_layer,
+    models/bailing_moe_linear.py is_linear_layer; transformers 5.23 models/bailing_hybrid.
+
+    Raises: MissingField, BadField, Unsupported.
+    """
+    count, every = counts.layer_count(fields), fields.need("layer_group_size")
+    ling, ring = _is_named(fields, "BailingMoeV3"), _is_named(fields, "BailingMoeV2_5")
+    listed = fields.has("layer_types") and not (ling or ring)
+    grouped = count // every * every if ling else count
+    kinds = (
+        patterns.FULL if (index + 1) % every == 0 or index >= grouped else patterns.STATE for index in range(count)
+    )
+    full = Layer((latent_layer(fields, owns_indexer=False),))
+    state = Layer((_bailing_state(fields, lightning=ring),))
+    return tuple(
+        full if kind == patterns.FULL else state for kind in (patterns.kinds(fields, count) if listed else kinds)
+    )
+
+
+def _is_named(fields: Fields, begins: str) -> bool:
+    """Whether the config names a class that begins so: no field tells Ring 2.5 from Ling 3."""
+    nodes = (fields.node, *fields.parents)
+    return any(name.startswith(begins) for node in nodes for name in class_names(node))
+
+
+def _bailing_state(fields: Fields, *, lightning: bool) -> Recurrent:
+    heads = fields.whole("linear_num_heads") or fields.need("num_attention_heads")
+    size = fields.whole("linear_head_dim", "head_dim") or int(fields.defaults.values["head_dim"])
+    if lightning:
+        return recurrent.lightning_state(heads, size)
+    return recurrent.kimi_state(heads, size, fields.need("short_conv_kernel_size"))
 
 
 def griffin(fields: Fields) -> tuple[Layer, ...]:
