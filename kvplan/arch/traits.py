@@ -20,6 +20,12 @@ OWN_CODE = "own_code"
 UNKNOWN_TYPE = "unknown_type"
 """The Transformers library has no class for the type of the whole config, and the checkpoint brings no code for it."""
 
+UNTYPED = "untyped"
+"""The config as a whole states no model_type."""
+
+TEXT_FOR_WHOLE = "text_for_whole"
+"""The config is of a text model alone, and names a class of a whole with towers, which looks for more in it."""
+
 NAMELESS = "nameless"
 """The config as a whole names no class; a part of it may, which engines don't ask."""
 

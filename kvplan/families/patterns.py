@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kvplan.errors import BadField, MissingField, Unsupported
 from kvplan.families.counts import draft_count, override
 from kvplan.families.fields import Fields
+from kvplan.families.latent import rotating_layers
 
 FULL, SLIDING, CHUNKED, STATE, NONE = "full", "sliding", "chunked", "state", "none"
 BOTH, BOTH_SLIDING = "full and state", "sliding and state"
@@ -48,7 +49,9 @@ def kinds(fields: Fields, count: int) -> tuple[str, ...]:
     for rule in RULES:
         found = rule(fields, count)
         if found is not None:
-            return tuple(WITHOUT_WINDOW.get(kind, kind) for kind in found) if _windows_off(fields) else found
+            found = tuple(WITHOUT_WINDOW.get(kind, kind) for kind in found) if _windows_off(fields) else found
+            whole = fields.stated_null("attention_chunk_size")
+            return tuple(FULL if whole and kind == CHUNKED else kind for kind in found)
     return (FULL,) * count
 
 
@@ -58,9 +61,11 @@ WITHOUT_WINDOW = {SLIDING: FULL, BOTH_SLIDING: BOTH}
 def _windows_off(fields: Fields) -> bool:
     """Whether the config has no window whatever it calls its layers: by a null, a 0, or the switch of a class that has one.
 
-    Source: transformers 5.23 models/qwen2, sliding_window if use_sliding_window else None; vLLM 0.33 models/exaone4.py, and
-    config/model.py, which takes 0 for null.
+    Nor has a class of latents that doesn't know the field. Source: transformers 5.23 models/qwen2, sliding_window if
+    use_sliding_window else None; vLLM 0.33 models/exaone4.py, models/deepseek_v2.py, and config/model.py, which takes 0 for null.
     """
+    if "kv_lora_rank" in fields.defaults.values and not fields.defaults.reads(WINDOWS[0]):
+        return True
     if fields.whole(*window_names(fields), least=-1) is None and fields.stated_null(WINDOWS[0]):
         return True
     if fields.whole(WINDOWS[0], least=-1) == 0:
@@ -273,6 +278,19 @@ def _windows(fields: Fields, count: int) -> tuple[str, ...] | None:
     return found
 
 
+def _unrotated(fields: Fields, count: int) -> tuple[str, ...] | None:
+    """SmolLM3: with windows switched on, layers that rotate nothing have one.
+
+    Source: transformers 5.23 models/smollm3/configuration_smollm3.py.
+    """
+    by_class = "no_rope_layers" in fields.defaults.values.get("lists", {}) and fields.defaults.reads(
+        "use_sliding_window"
+    )
+    if not by_class or not fields.flag("use_sliding_window") or window(fields) is None:
+        return None
+    return tuple(FULL if rotates else SLIDING for rotates in rotating_layers(fields, count))
+
+
 def _class_counts_windows(fields: Fields) -> bool:
     """Whether max_window_layers means anything: known classes without a per-layer list slide everywhere (qwen3_moe)."""
     return not fields.defaults.known or bool(fields.defaults.builds("layer_types"))
@@ -376,6 +394,7 @@ RULES: tuple[Callable[[Fields, int], tuple[str, ...] | None], ...] = (
     _interval,
     _chunks,
     _class_kinds,
+    _unrotated,
     _windows,
 )
 """Rules in the order they are believed: lists first, then periods, then windows."""

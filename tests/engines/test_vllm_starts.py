@@ -21,7 +21,7 @@ from kvplan.engines.vllm.tables.changes import rules
 from kvplan.engines.vllm.tables.items import longest_whole
 from kvplan.engines.vllm.tables.registered import DRAFTS
 from kvplan.engines.vllm.tables.versions import NEWEST
-from kvplan.errors import CannotSplit, Unsupported, UsageError
+from kvplan.errors import CannotSplit, NotServed, Unsupported, UsageError
 from kvplan.families import read
 from kvplan.sources.bundled import bundled_document
 from kvplan.sources.gpus import load_gpu
@@ -648,4 +648,48 @@ def test_classes_that_divide_the_hidden_size_take_no_other_head(dim, starts):
         assert started(model, "h100").request
     else:
         with pytest.raises(Unsupported, match="doesn't load"):
+            started(model, "h100")
+
+
+LLAMA_8B = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        # asked of vLLM 0.33: "Should have a `model_type` key in its config.json"
+        ({**LLAMA_8B, "model_type": None}, "states no model_type"),
+        # 'Llama4TextConfig' object has no attribute 'vision_config'
+        ({**LLAMA_8B, "model_type": "llama4_text", "architectures": ["Llama4ForConditionalGeneration"]}, "text model and towers"),
+        # TypeError: 'NoneType' object is not subscriptable
+        ({"architectures": ["GraniteMoeHybridForCausalLM"], "model_type": "granitemoehybrid", "num_hidden_layers": 32, "layer_types": None}, "layer_types"),
+        ({"architectures": ["Step5ForCausalLM"], **{k: v for k, v in LLAMA_8B.items() if k != "architectures"}, "model_type": "step5"}, "sparse_config"),
+    ],
+)  # fmt: skip
+def test_configs_that_are_not_read(config, said):
+    with pytest.raises(NotServed, match="read the config") as refused:
+        started(read(config, Origin("a checkpoint", "a test")), "h100")
+    assert said in (refused.value.problem.cause or "")
+
+
+@pytest.mark.parametrize(
+    ("scaling", "starts"),
+    [
+        ({"rope_type": "linear", "factor": 4.0}, False),
+        ({"rope_type": "linear", "factor": 4.0, "original_max_position_embeddings": 4096}, True),
+        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}, True), (None, True),
+    ],
+)  # fmt: skip
+def test_every_rotation_is_taken_for_yarn(scaling, starts):
+    """vLLM 0.33 models/deepseek_v2.py: KeyError: 'original_max_position_embeddings'."""
+    model = latents(
+        model_type="deepseek_v3", architectures=["DeepseekV3ForCausalLM"], num_hidden_layers=2, rope_scaling=scaling
+    )
+    if starts:
+        assert started(model, "h100").stages
+    else:
+        with pytest.raises(NotServed, match="rotary positions"):
             started(model, "h100")

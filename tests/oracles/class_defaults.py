@@ -19,6 +19,7 @@ lists           {field: {"prefix", "cycle", "suffix"}}: the per-layer list the c
                 Checked at several depths; a list that follows no such law at another depth is run-length coded as
                 "runs", for the class's own default depth only; a list of layer numbers is given as "indices".
                 "reversed" holds the law of the list read from its end
+nullable        [fields]: of those with a number or a switch as their default, the ones for which the class takes null
 last            {field: entry}: what the class writes over the last entry of a list that the file has
 flat            true where fields beside the nested text configuration reach it: its layers follow the outer count
 flat_until      the older release whose class reads them, where this one's doesn't: vLLM 0.33 needs transformers < 5.21
@@ -46,6 +47,7 @@ from typing import Any
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 import transformers
+from huggingface_hub.errors import StrictDataclassFieldValidationError
 from transformers import PreTrainedConfig
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -333,6 +335,22 @@ def nested(cls: type[PreTrainedConfig]) -> tuple[Json, set[str]]:
     return out, types
 
 
+def nullable(cls: type[PreTrainedConfig], line: Json) -> list[str]:
+    """List the fields that have a number or a switch by default and for which the class takes null all the same."""
+    return sorted(name for name, value in line.items() if isinstance(value, (int, float)) and takes_null(cls, name))
+
+
+def takes_null(cls: type[PreTrainedConfig], name: str) -> bool:
+    """Say whether a class doesn't refuse null for a field: it may refuse what follows from it."""
+    try:
+        cls(**{name: None})
+    except StrictDataclassFieldValidationError as error:
+        return f"'{name}'" not in str(error)
+    except Exception:
+        return True
+    return True
+
+
 def reads_flat(cls: type[PreTrainedConfig]) -> bool:
     """Say whether a layer count beside the nested text configuration becomes that configuration's own."""
     with contextlib.suppress(Exception):
@@ -366,6 +384,7 @@ def describe(cls: type[PreTrainedConfig]) -> tuple[Json, set[str]]:
         fields, computed = complete(cls, raw, start)
         line |= fields
         more |= computed
+    more["nullable"] = nullable(cls, line)
     return line | {k: v for k, v in more.items() if v}, types
 
 
