@@ -11,7 +11,7 @@ import pytest
 
 from kvplan.arch.layers import Attention, Recurrent
 from kvplan.arch.model import Model, Origin
-from kvplan.errors import MissingField, Unsupported
+from kvplan.errors import BadField, MissingField, Unsupported
 from kvplan.families import read
 from kvplan.families.defaults import class_defaults
 from kvplan.sources.bundled import bundled_document
@@ -171,3 +171,11 @@ def test_a_list_that_is_kept_as_it_is():
     listed = ["full_attention", "sliding_attention", "sliding_attention", "sliding_attention"]
     found = model(SMALL, model_type="gemma3_text", num_hidden_layers=4, sliding_window=512, layer_types=listed)
     assert full(found) == [0]
+
+
+def test_hybrids_that_are_listed_otherwise():
+    """models/zamba2: a stated hybrid_layer_ids stays, and vLLM 0.33 gives those layers attention that their list doesn't have."""
+    listed = ["mamba"] * 6 + ["hybrid"] + ["mamba"] * 5
+    assert full(model(ZAMBA, num_hidden_layers=12, layers_block_type=listed, hybrid_layer_ids=[6])) == [6]
+    with pytest.raises(BadField, match="hybrid_layer_ids"):
+        model(ZAMBA, num_hidden_layers=12, layers_block_type=listed, hybrid_layer_ids=[5, 11])

@@ -11,7 +11,7 @@ from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks import allocate
 from kvplan.engines.vllm.policy import Vllm
-from kvplan.errors import BadField, MissingField, Unsupported
+from kvplan.errors import BadField, MissingField, NotSplit, Unsupported
 from kvplan.families import read
 from kvplan.sources.gpus import load_gpu
 from kvplan.units import GIB
@@ -136,3 +136,9 @@ def test_passes_in_an_object():
     with pytest.raises(Unsupported, match="recursive"):
         model(PLAIN, model_type="llama", recursive={"enable": True, "num_recursion": 3})
     assert row(model(PLAIN, recursive={"enable": False, "num_recursion": 3})) == row(model(PLAIN))
+
+
+def test_dory_is_not_split():
+    """vLLM 0.33 models/dory.py: Dory currently supports tensor_parallel_size=1 only."""
+    with pytest.raises(NotSplit, match="--tp 2"):
+        blocks(model(DORY, n_recurrent_loops=3), 2)

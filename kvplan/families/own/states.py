@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvplan.arch.layers import FP32, Attention, Layer, Recurrent, StateTensor
-from kvplan.errors import MissingField, Unsupported
+from kvplan.errors import BadField, MissingField, Unsupported
 from kvplan.families import attention, counts, patterns, recurrent
 from kvplan.families.fields import Fields, class_names
 from kvplan.families.latent import latent_layer
@@ -24,9 +24,19 @@ def zamba(fields: Fields) -> tuple[Layer, ...]:
     kv = fields.whole("num_key_value_heads") or heads
     state = recurrent.mamba2(fields) if fields.has("mamba_ngroups", "mamba_headdim") else _zamba_state(fields)
     both = Layer((Attention(heads, kv, size, size), state))
-    return tuple(
-        both if kind in (patterns.BOTH, patterns.FULL) else Layer((state,)) for kind in _zamba_kinds(fields, count)
-    )
+    attends = tuple(kind in (patterns.BOTH, patterns.FULL) for kind in _zamba_kinds(fields, count))
+    _refuse_other_hybrids(fields, attends)
+    return tuple(both if attention else Layer((state,)) for attention in attends)
+
+
+def _refuse_other_hybrids(fields: Fields, attends: tuple[bool, ...]) -> None:
+    """The class keeps a list of its hybrids that a config states, whatever its layers are called: servers look at both."""
+    stated, listed = fields.wholes("hybrid_layer_ids"), tuple(index for index, each in enumerate(attends) if each)
+    if stated is not None and stated != listed:
+        raise BadField(
+            f"{fields.path}hybrid_layer_ids", list(stated), f"the layers that layers_block_type calls hybrid: {list(listed)}",
+            hint="leave it out: it follows from layers_block_type",
+        )  # fmt: skip
 
 
 def _zamba_kinds(fields: Fields, count: int) -> tuple[str, ...]:
