@@ -108,7 +108,7 @@ class BadField(ConfigError):
     def __init__(
         self, field: str, value: object, wanted: str, *, cause: str | None = None, hint: str | None = None
     ) -> None:
-        shown = repr(value)
+        shown = "null" if value is None else repr(value)
         super().__init__(
             f"{field} is {shown if len(shown) <= 60 else shown[:57] + '...'}, not {wanted}", cause=cause, hint=hint
         )

@@ -20,11 +20,20 @@ OWN_CODE = "own_code"
 UNKNOWN_TYPE = "unknown_type"
 """The Transformers library has no class for the type of the whole config, and the checkpoint brings no code for it."""
 
+UNTYPED = "untyped"
+"""The config as a whole states no model_type."""
+
+TEXT_FOR_WHOLE = "text_for_whole"
+"""The config is of a text model alone, and names a class of a whole with towers, which looks for more in it."""
+
 NAMELESS = "nameless"
 """The config as a whole names no class; a part of it may, which engines don't ask."""
 
 LISTED_INDEXERS = "listed_indexers"
 """Which layers have an indexer is said by indexer_types alone, which few of vLLM's classes read. Source: vLLM 0.33 models/deepseek_v2.py."""
+
+DENSE_UNLISTED = "dense_unlisted"
+"""No list says which layers an indexer chooses for, and engines take none where the type's class takes all: layer_types of HY-4."""
 
 GPTQ_ORDER = "gptq_order"
 """GPTQ weights whose groups are in the order of activations: desc_act with groups shorter than a row."""

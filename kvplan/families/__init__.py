@@ -7,11 +7,12 @@ from typing import Any
 
 from kvplan.arch.layers import Layer
 from kvplan.arch.model import Model, Origin
-from kvplan.families import context, guard, numbers, standard, weights
+from kvplan.families import context, guard, loops, numbers, standard, weights
 from kvplan.families.attention import width
 from kvplan.families.drafts import draft_layers, kept
 from kvplan.families.fields import Fields, class_names
 from kvplan.families.locate import refuse_encoder, text_fields
+from kvplan.families.nulls import refuse_nulls
 from kvplan.families.own import encoders, heads, refusals, states
 from kvplan.families.own.glm import glm_traits
 from kvplan.families.own.windows import window_traits
@@ -25,8 +26,10 @@ Reader = Callable[[Fields], tuple[Layer, ...]]
 READERS: dict[str, Reader] = {
     **dict.fromkeys(("falcon", "RefinedWeb", "RefinedWebModel", "gpt_bigcode", "chatglm"), heads.flagged_heads),
     "openelm": heads.listed_heads,
+    "hrm_text": loops.two_stacks,
     "longcat_flash": heads.doubled_layers,
     **dict.fromkeys(("zamba2", "zamba"), states.zamba),
+    "bailing_hybrid": states.bailing,
     "recurrent_gemma": states.griffin,
     **dict.fromkeys(("rwkv", "rwkv5", "rwkv6", "rwkv7"), states.rwkv),
     **dict.fromkeys(("gated_deltanet", "delta_net"), states.fla_delta_net),
@@ -53,14 +56,16 @@ def read(config: Mapping[str, Any], origin: Origin, companions: Mapping[str, Map
     beside = companions or {}
     fields = text_fields(config)
     refuse_encoder(fields)
+    refuse_nulls(fields)
     layers = _reader(fields)(fields)
-    guard.refuse_unread(fields, own_reader=fields.model_type in READERS)
+    looped = loops.passed(fields, layers)
+    guard.refuse_unread(fields, layers, own_reader=fields.model_type in READERS)
     guard.refuse_no_mlp(fields, layers)
     drafts = draft_layers(fields, layers)
     return Model(
         origin=origin,
         family=fields.model_type or "unnamed",
-        layers=kept(fields, layers),
+        layers=kept(fields, looped),
         dtype=numbers.dtype(fields),
         context=context.context(fields),
         hidden_size=width(fields),

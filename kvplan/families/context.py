@@ -29,9 +29,11 @@ def context(fields: Fields) -> Context:
 def _lengths(fields: Fields) -> tuple[tuple[str, int], ...]:
     """Every length that the config states under any name, or its class where the config is silent."""
     found = []
+    standard = {own: name for name, own in fields.defaults.spellings.items()}
     for name in (*STATED, *TABLES):
-        own = fields.defaults.own_name(name)
-        value = fields.node.get(name, fields.node.get(own, fields.defaults.value(name)))
+        aliases = (name, fields.defaults.own_name(name), standard.get(name, name))
+        stated = [fields.node[alias] for alias in aliases if alias in fields.node]
+        value = stated[0] if stated else fields.defaults.value(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
             found.append((name, int(value)))
     return tuple(found)

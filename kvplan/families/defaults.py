@@ -75,6 +75,11 @@ class ClassDefaults:
         found = self.values.get("lists", {}).get(name, {}).get("indices")
         return tuple(found) if isinstance(found, list) else None
 
+    def last(self, name: str) -> str | None:
+        """What the class writes over the last entry of a per-layer list, stated or not; None where it leaves it."""
+        entry: str | None = self.values.get("last", {}).get(name)
+        return entry
+
     def builds(self, name: str) -> frozenset[str]:
         """The words of a per-layer list that the class builds, for however many layers; empty where it builds none."""
         law = self.values.get("lists", {}).get(name, {})

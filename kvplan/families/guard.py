@@ -2,80 +2,110 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator, Mapping, Sequence
 
-from kvplan.arch.layers import Layer, Recurrent
+from kvplan.arch.layers import Attention, Layer, Recurrent
 from kvplan.errors import BadField, Unsupported
 from kvplan.families.fields import Fields
+from kvplan.families.telling import (
+    BESIDE,
+    HARMLESS,
+    HEAD_COUNTS,
+    KERNELS,
+    OF_SOMETHING_ELSE,
+    PASSES,
+    SPEAKS_OF_THE_CACHE,
+    SWITCHES,
+    WIDTHS,
+)
 from kvplan.families.weights.symbols import SPELLINGS
 
-SPEAKS_OF_THE_CACHE = re.compile("|".join((
-    "window", "chunk", "sparse", "compress", "latent", "lora_rank", "kv_shar", r"shar\w*_kv", "(^|_)cla(_|$)", "yoco",
-    "linear_attn", "linear_num", "(^|_)conv", "short_conv", "ssm", "mamba", "state_size", "recurren", "retention", "delta",
-    "rwkv", "expand_k", "expand_v", "expand_ratio", "use_g[kv]", "feature_map",
-    "(^|_)kv_", "_kv(_|$)", r"(attention|query|head|kv)\w*_groups?", "multi_query", "groups?_num", "layer_group",
-    "cache", "index_", "hybrid", "block_type", "layer_types", "attn_type", "attention_type", "attn_layer",
-    "attention_pattern", "attn_pattern", "(^|_)sinks?(_|$)", "memory", "local_attn", "global_attn",
-)))  # fmt: skip
-"""Names of fields that change what a layer keeps, in every config seen so far."""
-
-HARMLESS = frozenset((
-    "use_cache", "cache_implementation", "kv_cache_scheme", "chunk_size_feed_forward", "attn_implementation",
-    "decoder_sparse_step", "sparse_router", "mlp_layer_types", "moe_latent_size",
-    "q_lora_rank", "o_lora_rank", "index_n_heads", "index_topk", "index_share_for_mtp_iteration", "qk_head_dim",
-    "conv_bias", "use_conv_bias", "chunk_size", "mamba_chunk_size", "use_mamba_kernels", "seconds_per_chunk",
-    "attention_sink_bias", "add_swa_attention_sink_bias", "add_full_attention_sink_bias",
-    "max_window_layers", "use_sliding_window", "sliding_window_size", "attention_chunk_size",
-    "sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers", "full_attention_interval",
-    "spatial_conv_size", "temporal_conv_size",
-    "kv_cache_dtype", "sparse_config", "num_query_groups", "share_q_dim", "no_rope_layer_interval", "mtp_layers_block_type", "mtp_hybrid_override_pattern",
-))  # fmt: skip
-"""Names that match but change no cache (experts, routers, kernels, biases, images), or that a list read before them overrules."""
+YAML = "describe the model in a kvplan YAML, layer group by layer group"
 
 
-KERNELS = ("blocksparse_", "dense_attention_every")
-"""Beginnings of names that choose what a kernel reads, of a cache that stays whole (Phi-3-small)."""
-
-
-HEAD_COUNTS = re.compile(r"(key_value|kv)_heads_\w|heads_per_layer")
-"""Names beyond num_key_value_heads that change how many heads are kept, layer by layer."""
-
-
-def refuse_unread(fields: Fields, *, own_reader: bool) -> None:
+def refuse_unread(fields: Fields, layers: tuple[Layer, ...], *, own_reader: bool) -> None:
     """Refuse a config that holds a field about the cache which nothing read.
 
     Types that the reference implementation knows are trusted with fields of their classes, which the readers were checked
     against; a head count that no class knows is refused there too. own_reader: the type has a reader of its own, which
-    knows what its heads are.
+    knows what its heads are, and which fields it needs.
 
     Raises: Unsupported.
     """
-    speaks = HEAD_COUNTS if fields.defaults.known else SPEAKS_OF_THE_CACHE
-    if (
-        not fields.defaults.known
-        and not own_reader
-        and fields.has("num_heads")
-        and not fields.has("num_attention_heads", "n_head", "n_heads", "num_key_value_heads")
-    ):
-        raise Unsupported(
-            f"{fields.path}num_heads alone doesn't say what heads of {fields.model_type or 'this model'} keep",
-            cause="linear attention and state space models name their heads so, and they keep no keys and values",
-            hint="describe the model in a kvplan YAML, layer group by layer group",
-        )
-    for name, value in fields.node.items():
-        if name in fields.ledger.read or name in HARMLESS or value is None or value is False or value in (0, "", []):
-            continue
-        if (
-            speaks.search(name)
-            and not _of_the_class(fields, name)
-            and not name.startswith(KERNELS)
-            and "rope" not in name
-        ):
+    known = fields.defaults.known
+    if not known and not own_reader:
+        _refuse_bare_heads(fields)
+        _refuse_other_widths(fields, layers)
+        _refuse_lists(fields, len(layers))
+    speaks = HEAD_COUNTS if known else SPEAKS_OF_THE_CACHE
+    for name, value in _unread(fields):
+        passes = PASSES.search(name) is not None and (value != 1 or value is True)
+        if (speaks.search(name) or passes) and not _of_the_class(fields, name):
             raise Unsupported(
                 f"{fields.path}{name} isn't understood for model type {fields.model_type or '(none)'!r}",
                 cause="its name says that it changes what a layer keeps, and kvplan won't guess how",
-                hint="describe the model in a kvplan YAML, layer group by layer group",
+                hint=YAML,
             )
+
+
+def _unread(fields: Fields) -> Iterator[tuple[str, object]]:
+    """Fields that say something, that nothing read, and that may be about the cache."""
+    for name, value in fields.node.items():
+        if name in fields.ledger.read or name in HARMLESS or _says_nothing(value):
+            continue
+        if name in BESIDE and any(fields.node.get(other) is not None for other in BESIDE[name]):
+            continue
+        if not name.startswith(KERNELS) and "rope" not in name:
+            yield name, value
+
+
+def _refuse_bare_heads(fields: Fields) -> None:
+    if fields.has("num_heads") and not fields.has("num_attention_heads", "n_head", "n_heads", "num_key_value_heads"):
+        raise Unsupported(
+            f"{fields.path}num_heads alone doesn't say what heads of {fields.model_type or 'this model'} keep",
+            cause="linear attention and state space models name their heads so, and they keep no keys and values",
+            hint=YAML,
+        )
+
+
+def _refuse_other_widths(fields: Fields, layers: tuple[Layer, ...]) -> None:
+    """A width of heads under a name that nobody reads must be one that they were given."""
+    plain = {cache for layer in layers for cache in layer.caches if isinstance(cache, Attention)}
+    if not plain:
+        return
+    used = {
+        size
+        for cache in plain
+        for dim in (cache.k_dim, cache.v_dim)
+        for size in (dim, cache.kv_heads * dim, (cache.heads or cache.kv_heads) * dim)
+    }
+    for name, value in _unread(fields):
+        if WIDTHS.search(name) and isinstance(value, int | float) and value not in used:
+            dims = sorted({cache.k_dim for cache in plain})
+            raise Unsupported(
+                f"{fields.path}{name} = {value} isn't understood for model type {fields.model_type or '(none)'!r}",
+                cause=f"its name says how wide heads are, and kvplan took {' and '.join(map(str, dims))} for each",
+                hint='add "head_dim": the elements of one head\'s key',
+            )
+
+
+def _refuse_lists(fields: Fields, count: int) -> None:
+    """A list with an entry for each layer tells layers apart, whatever it is called."""
+    for name, value in _unread(fields):
+        if isinstance(value, str) or not isinstance(value, Sequence) or OF_SOMETHING_ELSE.search(name):
+            continue
+        if len(value) == count > 1 and any(entry != value[0] for entry in value):
+            raise Unsupported(
+                f"{fields.path}{name} isn't understood for model type {fields.model_type or '(none)'!r}",
+                cause=f"it has an entry for each of {count} layers, and kvplan won't guess what they keep",
+                hint=YAML,
+            )
+
+
+def _says_nothing(value: object) -> bool:
+    """Whether a value switches off what its name speaks of: nothing, or an object that says so itself."""
+    off = isinstance(value, Mapping) and any(value.get(switch) is False for switch in SWITCHES)
+    return off or value is None or value is False or value in (0, -1, "", [], {})
 
 
 MLP_WIDTHS = SPELLINGS["I"]

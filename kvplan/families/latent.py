@@ -36,7 +36,7 @@ def _refuse_rankless(fields: Fields) -> None:
     if fields.defaults.known:
         return
     named = next((name for name in class_names(fields.node) if _caches_latents(name)), None)
-    shaping = next((found[0] for name in HALVES if (found := fields.find(name)) is not None and found[1]), None)
+    shaping = next((found[0] for name in SHAPING if (found := fields.find(name)) is not None and found[1]), None)
     if named is not None or shaping is not None:
         raise MissingField(
             f"{fields.path}kv_lora_rank",
@@ -46,8 +46,8 @@ def _refuse_rankless(fields: Fields) -> None:
         )
 
 
-HALVES = ("qk_nope_head_dim", "qk_rope_head_dim")
-"""The parts of a key, with a position and without, that only latent attention tells apart."""
+SHAPING = ("qk_nope_head_dim", "qk_rope_head_dim", "use_mla")
+"""The parts of a key, with a position and without, that only latent attention tells apart; and what switches it on."""
 
 
 def _caches_latents(name: str) -> bool:

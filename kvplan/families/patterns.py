@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kvplan.errors import BadField, MissingField, Unsupported
 from kvplan.families.counts import draft_count, override
 from kvplan.families.fields import Fields
+from kvplan.families.latent import rotating_layers
 
 FULL, SLIDING, CHUNKED, STATE, NONE = "full", "sliding", "chunked", "state", "none"
 BOTH, BOTH_SLIDING = "full and state", "sliding and state"
@@ -48,7 +49,9 @@ def kinds(fields: Fields, count: int) -> tuple[str, ...]:
     for rule in RULES:
         found = rule(fields, count)
         if found is not None:
-            return tuple(WITHOUT_WINDOW.get(kind, kind) for kind in found) if _windows_off(fields) else found
+            found = tuple(WITHOUT_WINDOW.get(kind, kind) for kind in found) if _windows_off(fields) else found
+            whole = fields.stated_null("attention_chunk_size")
+            return tuple(FULL if whole and kind == CHUNKED else kind for kind in found)
     return (FULL,) * count
 
 
@@ -58,10 +61,12 @@ WITHOUT_WINDOW = {SLIDING: FULL, BOTH_SLIDING: BOTH}
 def _windows_off(fields: Fields) -> bool:
     """Whether the config has no window whatever it calls its layers: by a null, a 0, or the switch of a class that has one.
 
-    Source: transformers 5.23 models/qwen2, sliding_window if use_sliding_window else None; vLLM 0.33 models/exaone4.py, and
-    config/model.py, which takes 0 for null.
+    Nor has a class of latents that doesn't know the field. Source: transformers 5.23 models/qwen2, sliding_window if
+    use_sliding_window else None; vLLM 0.33 models/exaone4.py, models/deepseek_v2.py, and config/model.py, which takes 0 for null.
     """
-    if fields.whole(*WINDOWS, least=-1) is None and fields.stated_null(WINDOWS[0]):
+    if "kv_lora_rank" in fields.defaults.values and not fields.defaults.reads(WINDOWS[0]):
+        return True
+    if fields.whole(*window_names(fields), least=-1) is None and fields.stated_null(WINDOWS[0]):
         return True
     if fields.whole(WINDOWS[0], least=-1) == 0:
         return True
@@ -76,6 +81,19 @@ def switched(fields: Fields) -> bool:
 WINDOWS = ("sliding_window", "sliding_window_size", "window_size")
 """Fields that say how long a window is."""
 
+OWN_WINDOWS: Mapping[str, str] = {"transformer": "window_size"}
+"""Types that no class knows, and what they call their window. Source: flash-linear-attention models/transformer."""
+
+
+def window_names(fields: Fields) -> tuple[str, ...]:
+    """Those of WINDOWS that say so in this type.
+
+    Without a class to tell, only sliding_window: another name may be of summaries that outlast the window (EvaByte, arXiv:2302.04542).
+    """
+    if fields.defaults.known:
+        return WINDOWS
+    return (WINDOWS[0], *filter(None, (OWN_WINDOWS.get(fields.model_type),)))
+
 
 def _listed(fields: Fields, count: int) -> tuple[str, ...] | None:
     for name in ("layer_types", "layers_block_type", "block_types", "_block_types"):
@@ -86,8 +104,20 @@ def _listed(fields: Fields, count: int) -> tuple[str, ...] | None:
             raise BadField(fields.path + name, [], "a list of layer types")
         if name.endswith("block_types"):  # a cycle, not one entry a layer
             entries = tuple(entries[layer % len(entries)] for layer in range(count))
-        return tuple(_word(fields, name, entry) for entry in _one_each(fields, name, entries, count))
+        listed = as_kept(fields, name, _one_each(fields, name, entries, count))
+        return tuple(_word(fields, name, entry) for entry in listed)
     return None
+
+
+def as_kept(fields: Fields, name: str, entries: Sequence[object]) -> Sequence[object]:
+    """A list of layers as the type's class keeps it, which may have a word of its own for the last one."""
+    last = fields.defaults.last(name)
+    if last is None or not entries or entries[-1] == last:
+        return entries
+    fields.note(
+        f"{fields.path}{name} ends in {entries[-1]}: the class of {fields.model_type} makes its last layer {last}."
+    )
+    return (*entries[:-1], last)
 
 
 def _word(fields: Fields, name: str, entry: object) -> str:
@@ -248,6 +278,19 @@ def _windows(fields: Fields, count: int) -> tuple[str, ...] | None:
     return found
 
 
+def _unrotated(fields: Fields, count: int) -> tuple[str, ...] | None:
+    """SmolLM3: with windows switched on, layers that rotate nothing have one.
+
+    Source: transformers 5.23 models/smollm3/configuration_smollm3.py.
+    """
+    by_class = "no_rope_layers" in fields.defaults.values.get("lists", {}) and fields.defaults.reads(
+        "use_sliding_window"
+    )
+    if not by_class or not fields.flag("use_sliding_window") or window(fields) is None:
+        return None
+    return tuple(FULL if rotates else SLIDING for rotates in rotating_layers(fields, count))
+
+
 def _class_counts_windows(fields: Fields) -> bool:
     """Whether max_window_layers means anything: known classes without a per-layer list slide everywhere (qwen3_moe)."""
     return not fields.defaults.known or bool(fields.defaults.builds("layer_types"))
@@ -262,7 +305,7 @@ def window(fields: Fields) -> int | None:
     """
     if fields.stated_null("sliding_window"):
         return None
-    stated = fields.whole(*WINDOWS, least=-1)
+    stated = fields.whole(*window_names(fields), least=-1)
     knows = not fields.defaults.known or fields.defaults.own_name("sliding_window") in fields.defaults.values
     if stated is not None:
         return stated if stated > 0 and (knows or fields.has("use_sliding_window")) else None
@@ -351,6 +394,7 @@ RULES: tuple[Callable[[Fields, int], tuple[str, ...] | None], ...] = (
     _interval,
     _chunks,
     _class_kinds,
+    _unrotated,
     _windows,
 )
 """Rules in the order they are believed: lists first, then periods, then windows."""

@@ -158,6 +158,11 @@ def kimi_delta(fields: Fields) -> Recurrent:
     else:
         count, size = fields.need("linear_num_heads"), fields.need("linear_head_dim")
         kernel = fields.need("linear_conv_kernel_dim")
+    return kimi_state(count, size, kernel)
+
+
+def kimi_state(count: int, size: int, kernel: int) -> Recurrent:
+    """The state of so many heads, each of so many elements a side."""
     conv = _conv(kernel, (count, 3 * size))
     return Recurrent("kimi delta", (conv, StateTensor("recurrent", 1, ((count, size * size),), usual=FP32)), _KDA)
 
@@ -170,7 +175,11 @@ def lightning(fields: Fields) -> Recurrent:
     count = query_heads(fields)
     if count is None:
         raise MissingField(f"{fields.path}num_attention_heads")
-    size = head_dim(fields, count)
+    return lightning_state(count, head_dim(fields, count))
+
+
+def lightning_state(count: int, size: int) -> Recurrent:
+    """The state of so many heads, each of so many elements a side."""
     return Recurrent(
         "lightning attention", (StateTensor("recurrent", 1, ((count, size * size),), usual=FP32),), _LIGHTNING
     )

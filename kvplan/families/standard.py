@@ -136,14 +136,14 @@ def _own_heads(fields: Fields, count: int) -> tuple[int, ...]:
 def _window(fields: Fields) -> int:
     size = _stated_window(fields) or patterns.window(fields)
     if size is None:
-        size = fields.whole_or_default(*patterns.WINDOWS)
+        size = fields.whole_or_default(*patterns.window_names(fields))
     if size is None:
         raise MissingField(f"{fields.path}sliding_window", cause="some layers see a window whose size isn't stated")
     return size
 
 
 def _stated_window(fields: Fields) -> int | None:
-    found = fields.find(*patterns.WINDOWS)
+    found = fields.find(*patterns.window_names(fields))
     if found is None:
         return None
     if isinstance(found[1], int) and found[1] < 0:

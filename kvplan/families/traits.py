@@ -8,14 +8,17 @@ from typing import Any
 from kvplan.arch import traits as known
 from kvplan.families import numbers
 from kvplan.families.counts import DRAFT_COUNTS, draft_count
-from kvplan.families.defaults import class_defaults
-from kvplan.families.fields import Fields
+from kvplan.families.defaults import class_defaults, of_architecture
+from kvplan.families.fields import Fields, class_names
 from kvplan.families.scalings import Scaling, of_object, scalings
 from kvplan.families.spellings import SERVED_BLOCKS
 from kvplan.families.weights.rotary_rules import rule_of
 
 EMBEDDER = "gemma3_text"
 """The type whose use_bidirectional_attention is about all tokens where the model is no part of another (PaliGemma)."""
+
+INDEXED = "hy_v4"
+"""The type whose layers have indexers where the list of layers says so, or isn't there. Source: transformers 5.23 models/hy_v4."""
 
 COMMON_ACTIVATIONS = ("silu", "swish", "relu2")
 
@@ -41,9 +44,12 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (known.OTHER_STATE, _sized_apart(fields)),
         (known.UNLISTED, _unlisted(fields)),
         (known.UNROTATED, not rule_of(fields.model_type).rotates),
+        (known.DENSE_UNLISTED, fields.model_type == INDEXED and fields.node.get("layer_types") is None),
         (known.OTHER_ACTIVATION, _other_activation(fields)),
         (known.OWN_CODE, _brings_code(fields)),
         (known.UNKNOWN_TYPE, _is_unknown(fields)),
+        (known.UNTYPED, not isinstance((fields.node, *fields.parents)[-1].get("model_type"), str)),
+        (known.TEXT_FOR_WHOLE, _names_a_whole(fields)),
         (known.NAMELESS, not (fields.node, *fields.parents)[-1].get("architectures")),
         (known.NO_DRAFTS, not fields.node.keys().isdisjoint(DRAFT_COUNTS) and not draft_count(fields)),
         (known.GPTQ_ORDER, _ordered(_quantization(fields))),
@@ -81,15 +87,33 @@ def _sized_apart(fields: Fields) -> bool:
     return said[3] != "auto" and inner != heads * dim
 
 
-LISTS = {"kimi_linear": "linear_attn_config", "lfm2_moe": "layer_types"}
+LISTS = {"kimi_linear": "linear_attn_config", "lfm2_moe": "layer_types", "step5": "sparse_config"}
+NULL_LISTS = {"granitemoehybrid": ("layer_types", "layers_block_type")}
+"""Types whose layers are states where no list is there, and nothing where it is null. Asked of vLLM 0.33."""
+
 PATTERNED = ("exaone4", "exaone4_5_text", "exaone_moe")
 """Types whose layers are in a list that nothing else stands for; and those that count by sliding_window_pattern without one, where
 that is a number and there is a window. Source: vLLM 0.33 transformers_utils/configs/kimi_linear.py, models/lfm2_moe.py;
 transformers 5.19 models/exaone4/configuration_exaone4.py, exaone_moe."""
 
 
+def _names_a_whole(fields: Fields) -> bool:
+    """Whether a text model's config names a class whose own config has a text model in it."""
+    if fields.parents or not fields.defaults.known or fields.defaults.text_key is not None:
+        return False
+    named = next(iter(class_names(fields.node)), "")
+    whole = of_architecture(named)
+    return (
+        whole is not None
+        and whole.text_key is not None
+        and named not in fields.defaults.values.get("architectures", ())
+    )
+
+
 def _unlisted(fields: Fields) -> bool:
     node, kind = fields.node, fields.model_type
+    if any(name in node and node[name] is None for name in NULL_LISTS.get(kind, ())):
+        return True
     if kind in PATTERNED and node.get("layer_types") is None:
         return isinstance(node.get("sliding_window_pattern"), str) or node.get("sliding_window", 1) is None
     return kind in LISTS and node.get(LISTS[kind]) is None

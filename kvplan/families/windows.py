@@ -52,4 +52,4 @@ def _kinds(fields: Fields, count: int) -> tuple[str, ...]:
         stated = fields.defaults.pattern("layer_types", count)
     elif words:
         stated = tuple(LISTED.get(kind, kind) for kind in patterns.kinds(fields, count))
-    return tuple(dict.fromkeys(map(str, stated or ())))
+    return tuple(dict.fromkeys(map(str, patterns.as_kept(fields, "layer_types", stated or ()))))

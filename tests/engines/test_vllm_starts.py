@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from kvplan.engines.vllm.tables.changes import rules
 from kvplan.engines.vllm.tables.items import longest_whole
 from kvplan.engines.vllm.tables.registered import DRAFTS
 from kvplan.engines.vllm.tables.versions import NEWEST
-from kvplan.errors import CannotSplit, Unsupported, UsageError
+from kvplan.errors import CannotSplit, NotServed, Unsupported, UsageError
 from kvplan.families import read
 from kvplan.sources.bundled import bundled_document
 from kvplan.sources.gpus import load_gpu
@@ -306,22 +307,63 @@ def test_layers_of_sparse_latents_that_a_list_alone_excuses_have_an_indexer_here
     assert listed.stages[0] - rated.stages[0] == 3 * indexer
 
 
+HY_V4 = {
+    "model_type": "hy_v4", "architectures": ["HYV4ForCausalLM"], "hidden_size": 2816, "num_hidden_layers": 34,
+    "num_attention_heads": 32, "num_key_value_heads": 32, "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_nope_head_dim": 192,
+    "qk_rope_head_dim": 64, "v_head_dim": 256, "index_head_dim": 128, "index_n_heads": 16, "index_topk": 2048,
+    "vocab_size": 120832, "max_position_embeddings": 262144, "torch_dtype": "bfloat16", "n_routed_experts": 256,
+    "moe_intermediate_size": 768, "num_experts_per_tok": 8, "n_shared_experts": 1, "intermediate_size": 6912,
+    "indexer_types": ["full", "full", "shared", "shared", *(["shared", "full", "shared", "shared"] * 7), "shared", "full"],
+}  # fmt: skip
+
+
+def in_blocks(config: dict[str, Any], tp: int = 1) -> tuple[int, int]:
+    """Blocks and tokens of 40 GiB on each of `tp` H100, at the longest length."""
+    model = read(config, Origin("a checkpoint", "a test"))
+    setup = Setup(model, load_gpu("h100"), Parallel(tp), parse_kv_format("bf16"), Options(), model.context.tokens or 0)
+    found = allocate.pool(Vllm().start(setup).made, 40 * GIB)
+    assert isinstance(found, allocate.Pool)
+    return found.blocks, found.tokens
+
+
 def test_hy_v4_reads_the_list():
     """vLLM 0.33 of the type's default sizes, 34 layers: an indexer where the list says full, in 40 GiB."""
-    sizes = {
-        "model_type": "hy_v4", "architectures": ["HYV4ForCausalLM"], "hidden_size": 2816, "num_hidden_layers": 34,
-        "num_attention_heads": 32, "num_key_value_heads": 32, "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_nope_head_dim": 192,
-        "qk_rope_head_dim": 64, "v_head_dim": 256, "index_head_dim": 128, "index_n_heads": 16, "index_topk": 2048,
-        "vocab_size": 120832, "max_position_embeddings": 262144, "torch_dtype": "bfloat16", "n_routed_experts": 256,
-        "moe_intermediate_size": 768, "num_experts_per_tok": 8, "n_shared_experts": 1, "intermediate_size": 6912,
-        "indexer_types": ["full", "full", "shared", "shared", *(["shared", "full", "shared", "shared"] * 7), "shared", "full"],
-    }  # fmt: skip
-    model = read(sizes, Origin("a checkpoint", "a test"))
-    kv, card = parse_kv_format("bf16"), load_gpu("h100")
-    made = Vllm().start(Setup(model, card, Parallel(), kv, Options(), 262144)).made
-    found = allocate.pool(made, 40 * GIB)
-    assert made.stages == (2_591_232,)
-    assert (found.blocks, found.tokens) == (16_575, 1_060_800)
+    assert in_blocks({**HY_V4, "layer_types": ["deepseek_sparse_attention"] * 34}) == (16_575, 1_060_800)
+
+
+@pytest.mark.parametrize("said", [{}, {"layer_types": None}, {"layer_types": None, "indexer_types": None}])
+def test_hy_v4_without_a_list_is_dense(said):
+    """models/hy_v4/nvidia/attention.py: requested_sparse asks for layer_types, which vLLM's own config doesn't fill in."""
+    assert in_blocks({**HY_V4, **said}) == (68_534, 1_096_544)
+
+
+LING = {
+    "model_type": "bailing_hybrid", "architectures": ["BailingMoeV3ForCausalLM"], "hidden_size": 1536, "intermediate_size": 4608,
+    "num_hidden_layers": 24, "num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 128, "vocab_size": 157184,
+    "max_position_embeddings": 131072, "layer_group_size": 4, "short_conv_kernel_size": 4, "no_kda_lora": True,
+    "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "q_lora_rank": 256, "kv_lora_rank": 512,
+    "first_k_dense_replace": 1, "num_experts": 128, "num_experts_per_tok": 8, "num_shared_experts": 1, "moe_intermediate_size": 512,
+    "torch_dtype": "bfloat16", "auto_map": {"AutoConfig": "configuration_bailing_moe_v3.BailingMoeV3Config"},
+}  # fmt: skip
+RING = {
+    **LING, "architectures": ["BailingMoeV2_5ForCausalLM"], "hidden_size": 8192, "intermediate_size": 18432, "num_hidden_layers": 80,
+    "num_attention_heads": 64, "num_key_value_heads": 64, "num_experts": 256, "moe_intermediate_size": 2048, "layer_group_size": 8,
+    "q_lora_rank": 1536,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "tp", "pool"),
+    [
+        (LING, 1, (6_068, 5_935_409)), (LING, 4, (24_272, 6_141_659)),
+        ({**LING, "num_hidden_layers": 26}, 1, (4_551, 4_451_557)),  # two layers beyond six groups keep latents
+        (RING, 1, (1_941, 3_065_189)), (RING, 4, (7_281, 3_534_574)),
+        ({**RING, "num_hidden_layers": 22, "layer_group_size": 5, "num_attention_heads": 16}, 1, (18_204, 8_970_055)),
+    ],
+)  # fmt: skip
+def test_states_between_latents(config, tp, pool):
+    """Blocks and tokens of vLLM 0.33's own planner: 6 of 24 layers keep latents, 18 a state of 16 heads of 128 x 128."""
+    assert in_blocks(config, tp) == pool
 
 
 ZAYA = {
@@ -606,4 +648,48 @@ def test_classes_that_divide_the_hidden_size_take_no_other_head(dim, starts):
         assert started(model, "h100").request
     else:
         with pytest.raises(Unsupported, match="doesn't load"):
+            started(model, "h100")
+
+
+LLAMA_8B = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        # asked of vLLM 0.33: "Should have a `model_type` key in its config.json"
+        ({**LLAMA_8B, "model_type": None}, "states no model_type"),
+        # 'Llama4TextConfig' object has no attribute 'vision_config'
+        ({**LLAMA_8B, "model_type": "llama4_text", "architectures": ["Llama4ForConditionalGeneration"]}, "text model and towers"),
+        # TypeError: 'NoneType' object is not subscriptable
+        ({"architectures": ["GraniteMoeHybridForCausalLM"], "model_type": "granitemoehybrid", "num_hidden_layers": 32, "layer_types": None}, "layer_types"),
+        ({"architectures": ["Step5ForCausalLM"], **{k: v for k, v in LLAMA_8B.items() if k != "architectures"}, "model_type": "step5"}, "sparse_config"),
+    ],
+)  # fmt: skip
+def test_configs_that_are_not_read(config, said):
+    with pytest.raises(NotServed, match="read the config") as refused:
+        started(read(config, Origin("a checkpoint", "a test")), "h100")
+    assert said in (refused.value.problem.cause or "")
+
+
+@pytest.mark.parametrize(
+    ("scaling", "starts"),
+    [
+        ({"rope_type": "linear", "factor": 4.0}, False),
+        ({"rope_type": "linear", "factor": 4.0, "original_max_position_embeddings": 4096}, True),
+        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}, True), (None, True),
+    ],
+)  # fmt: skip
+def test_every_rotation_is_taken_for_yarn(scaling, starts):
+    """vLLM 0.33 models/deepseek_v2.py: KeyError: 'original_max_position_embeddings'."""
+    model = latents(
+        model_type="deepseek_v3", architectures=["DeepseekV3ForCausalLM"], num_hidden_layers=2, rope_scaling=scaling
+    )
+    if starts:
+        assert started(model, "h100").stages
+    else:
+        with pytest.raises(NotServed, match="rotary positions"):
             started(model, "h100")

@@ -11,7 +11,7 @@ import pytest
 
 from kvplan.arch.layers import Attention, Recurrent
 from kvplan.arch.model import Model, Origin
-from kvplan.errors import MissingField, Unsupported
+from kvplan.errors import BadField, MissingField, Unsupported
 from kvplan.families import read
 from kvplan.families.defaults import class_defaults
 from kvplan.sources.bundled import bundled_document
@@ -153,3 +153,29 @@ def test_lfm2_attends_in_every_layer_where_no_list_says_otherwise() -> None:
     """models/lfm2: full_attn_idxs is range(num_hidden_layers) when it is null."""
     found = model(SMALL, model_type="lfm2", num_hidden_layers=16)
     assert full(found) == list(range(16))
+
+
+@pytest.mark.parametrize("model_type", ["gemma4_text", "gemma4_unified_text", "diffusion_gemma_text"])
+def test_a_last_layer_that_the_class_makes_full(model_type):
+    """models/gemma4/configuration_gemma4.py: "Last layer must use `full_attention`": over a list that is stated too."""
+    listed = ["sliding_attention", "full_attention", "sliding_attention", "sliding_attention"]
+    found = model(SMALL, model_type=model_type, num_hidden_layers=4, sliding_window=512, layer_types=listed)
+    assert full(found) == [1, 3]
+    assert any("ends in sliding_attention" in note for note in found.notes)
+    assert found.windows is not None
+    assert found.windows.kinds == ("sliding_attention", "full_attention")
+
+
+def test_a_list_that_is_kept_as_it_is():
+    """models/gemma3 writes over none of a stated list."""
+    listed = ["full_attention", "sliding_attention", "sliding_attention", "sliding_attention"]
+    found = model(SMALL, model_type="gemma3_text", num_hidden_layers=4, sliding_window=512, layer_types=listed)
+    assert full(found) == [0]
+
+
+def test_hybrids_that_are_listed_otherwise():
+    """models/zamba2: a stated hybrid_layer_ids stays, and vLLM 0.33 gives those layers attention that their list doesn't have."""
+    listed = ["mamba"] * 6 + ["hybrid"] + ["mamba"] * 5
+    assert full(model(ZAMBA, num_hidden_layers=12, layers_block_type=listed, hybrid_layer_ids=[6])) == [6]
+    with pytest.raises(BadField, match="hybrid_layer_ids"):
+        model(ZAMBA, num_hidden_layers=12, layers_block_type=listed, hybrid_layer_ids=[5, 11])

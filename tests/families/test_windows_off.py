@@ -1,4 +1,4 @@
-"""Windows that a config switches off, whatever it calls its layers, and switches that a class doesn't have."""
+"""Windows and chunks that a config switches off, whatever it calls its layers, and switches that a class has or not."""
 
 from __future__ import annotations
 
@@ -45,3 +45,35 @@ def test_a_class_with_a_switch_goes_by_it(switch, kind):
 def test_a_class_without_a_switch_ignores_it():
     assert kinds(changed("olmo-3-7b", use_sliding_window=False)) == kinds(changed("olmo-3-7b"))
     assert ("sliding", 4096) in kinds(changed("olmo-3-7b"))
+
+
+@pytest.mark.parametrize("name", ["glm-5", "deepseek-v3.2"])
+def test_latents_of_a_class_without_windows_have_none(name):
+    """vLLM 0.33 models/deepseek_v2.py doesn't look at layer_types: GLM-5 so plans 13,401 blocks on two H100, as without a list."""
+    count = len(changed(name).layers)
+    assert kinds(changed(name, sliding_window=1024, layer_types=["sliding_attention"] * count)) == kinds(changed(name))
+
+
+@pytest.mark.parametrize("listed", [None, ["chunked_attention"] * 3 + ["full_attention"]])
+def test_a_null_is_no_chunk(listed):
+    """vLLM 0.33 plans 13,653 blocks for 48 full layers."""
+    fields = {"model_type": "llama4_text", "attention_chunk_size": None, "num_hidden_layers": 4}
+    model = read({**fields, "layer_types": listed}, Origin("a test", "a test"))
+    assert kinds(model) == {("full", None): 4}
+
+
+@pytest.mark.parametrize(
+    ("said", "windows"),
+    [
+        ({"use_sliding_window": True}, 9),
+        ({}, 0),
+        ({"use_sliding_window": True, "layer_types": ["full_attention"] * 36}, 0),
+    ],
+)
+def test_layers_that_rotate_nothing_have_the_window(said, windows):
+    """models/smollm3: sliding where not no_rope_layers[i], every fourth of 36; vLLM 0.33 plans 27 full layers and 9 windows."""
+    found = read(
+        {"model_type": "smollm3", "num_hidden_layers": 36, "sliding_window": 512, **said}, Origin("a test", "a test")
+    )
+    assert kinds(found).get(("sliding", 512), 0) == windows
+    assert kinds(found)[("full", None)] == 36 - windows

@@ -19,6 +19,8 @@ lists           {field: {"prefix", "cycle", "suffix"}}: the per-layer list the c
                 Checked at several depths; a list that follows no such law at another depth is run-length coded as
                 "runs", for the class's own default depth only; a list of layer numbers is given as "indices".
                 "reversed" holds the law of the list read from its end
+nullable        [fields]: of those with a number or a switch as their default, the ones for which the class takes null
+last            {field: entry}: what the class writes over the last entry of a list that the file has
 flat            true where fields beside the nested text configuration reach it: its layers follow the outer count
 flat_until      the older release whose class reads them, where this one's doesn't: vLLM 0.33 needs transformers < 5.21
 architectures   the classes that run or generate with the type
@@ -45,6 +47,7 @@ from typing import Any
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 import transformers
+from huggingface_hub.errors import StrictDataclassFieldValidationError
 from transformers import PreTrainedConfig
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -287,6 +290,18 @@ def either_end(lists: dict[int, list[Any]]) -> Json | None:
     return None if counted_back is None else {"reversed": counted_back}
 
 
+def last_entry(cls: type[PreTrainedConfig], name: str, value: Any) -> Any:
+    """Say what a class writes over the last entry of a list of words that it is given; None where it leaves it."""
+    if not all(isinstance(entry, str) for entry in value):
+        return None
+    for entry in sorted(set(value) - {value[-1]}):
+        with contextlib.suppress(Exception):  # a class may take no list of one kind
+            made = list(visible(cls(**{name: [entry] * len(value)}))[name])
+            if made[:-1] == [entry] * (len(value) - 1) and made[-1] != entry:
+                return made[-1]
+    return None
+
+
 def tidy(value: Any) -> Any:
     """Turn tuples into lists, so that JSON and Python agree."""
     if isinstance(value, (list, tuple)):
@@ -318,6 +333,22 @@ def nested(cls: type[PreTrainedConfig]) -> tuple[Json, set[str]]:
             if isinstance(value, PreTrainedConfig) and key not in out:
                 out[key] = {k: tidy(v) for k, v in raw_defaults(type(value)).items() if sizes(k) and plain(v)}
     return out, types
+
+
+def nullable(cls: type[PreTrainedConfig], line: Json) -> list[str]:
+    """List the fields that have a number or a switch by default and for which the class takes null all the same."""
+    return sorted(name for name, value in line.items() if isinstance(value, (int, float)) and takes_null(cls, name))
+
+
+def takes_null(cls: type[PreTrainedConfig], name: str) -> bool:
+    """Say whether a class doesn't refuse null for a field: it may refuse what follows from it."""
+    try:
+        cls(**{name: None})
+    except StrictDataclassFieldValidationError as error:
+        return f"'{name}'" not in str(error)
+    except Exception:
+        return True
+    return True
 
 
 def reads_flat(cls: type[PreTrainedConfig]) -> bool:
@@ -353,6 +384,7 @@ def describe(cls: type[PreTrainedConfig]) -> tuple[Json, set[str]]:
         fields, computed = complete(cls, raw, start)
         line |= fields
         more |= computed
+    more["nullable"] = nullable(cls, line)
     return line | {k: v for k, v in more.items() if v}, types
 
 
@@ -360,6 +392,7 @@ def complete(cls: type[PreTrainedConfig], raw: Json, start: Json) -> tuple[Json,
     """Find what a class computes: the constants among it, and the rest as lists, derived and effective fields."""
     computed = [k for k, v in start.items() if raw.get(k) is None and v is not None]
     lists = {k: layer_list(cls, k, start[k]) for k in computed if is_layer_list(k, start[k])}
+    last = {k: entry for k in lists if (entry := last_entry(cls, k, start[k])) is not None}
     scalars = [k for k in computed if k not in lists and plain(start[k])]
     effective = {
         k: tidy(start[k])
@@ -369,7 +402,7 @@ def complete(cls: type[PreTrainedConfig], raw: Json, start: Json) -> tuple[Json,
     found = dependencies(cls, start, [*scalars, *effective], raw)
     derived = {k: v for k, v in sorted(found.items()) if v}
     constants = {k: None if k in derived else tidy(start[k]) for k in scalars}
-    return constants, {"lists": lists, "derived": derived, "effective": effective}
+    return constants, {"lists": lists, "last": last, "derived": derived, "effective": effective}
 
 
 def collect() -> Json:

@@ -16,6 +16,8 @@ from pathlib import Path
 
 ROOTS = ("model_executor/models", "models")
 WINDOW = "per_layer_sliding_window"
+SETTINGS = "CacheConfig"
+"""What a class makes of its own where some of its layers have another window than the cache's settings say."""
 HEAD = ("head_dim", "head_size")
 ATTENTION = re.compile("attn|attention", re.IGNORECASE)
 """What layers that keep keys and values are called."""
@@ -284,6 +286,10 @@ class Release:
             isinstance(target, ast.Subscript) and getattr(target.slice, "value", None) == WINDOW
             for assignment in _assignments(function)
             for target in assignment.targets
+        ) or any(
+            call.func.id == SETTINGS and any(given.arg == "sliding_window" for given in call.keywords)
+            for call in _calls(function)
+            if isinstance(call.func, ast.Name)
         )
         for call in _calls(function):
             if not any(given.arg in wanted for given in call.keywords):

@@ -99,7 +99,7 @@ def launch(started: Started, served: Served) -> Launch:
             hint="leave it out, give max_num_batched_tokens, and add vLLM's --all2all-backend to what is printed",
         )
     model, release = started.setup.model, started.release
-    chosen = chosen_format(model, started.setup.gpu)
+    chosen = chosen_format(model, started.setup.gpu, started.made.rules)
     return Launch(
         started=started,
         served=served,

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from kvplan.arch.formats import FORMATS, KvFormat
+from kvplan.arch.layers import Latent
 from kvplan.arch.model import DESCRIBED, Model
 from kvplan.engines.vllm.blocks.backends import BLACKWELL, HOPPER, capability
 from kvplan.engines.vllm.blocks.cells import run_in
 from kvplan.engines.vllm.starts import quantizers
-from kvplan.engines.vllm.tables.architectures import FP8_ON_BLACKWELL, SCHEMELESS, compresses, named, sparse_latents
+from kvplan.engines.vllm.tables.architectures import (
+    EXPANDED_LATENT,
+    FP8_ON_BLACKWELL,
+    SCHEMELESS,
+    compresses,
+    named,
+    sparse_latents,
+)
+from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu
 
 
-def used_format(model: Model, asked: KvFormat | None, gpu: Gpu | None) -> KvFormat:
+def used_format(model: Model, asked: KvFormat | None, gpu: Gpu | None, rules: Rules) -> KvFormat:
     """What was asked; else the checkpoint's own format, or what vLLM chooses for the model on this GPU.
 
     Raises: UsageError where vLLM would choose a format that no kernel of the GPU takes.
     """
-    found = asked or chosen_format(model, gpu)
+    found = asked or chosen_format(model, gpu, rules)
     if found is None:
         raise UsageError(
             f"vLLM has no kernel for the cache of {model.origin.id} in its own format here",
@@ -27,7 +36,7 @@ def used_format(model: Model, asked: KvFormat | None, gpu: Gpu | None) -> KvForm
     return found
 
 
-def chosen_format(model: Model, gpu: Gpu | None) -> KvFormat | None:
+def chosen_format(model: Model, gpu: Gpu | None, rules: Rules) -> KvFormat | None:
     """What vLLM chooses when no format is asked for; None where it then finds no kernel.
 
     Source: vLLM 0.33 platforms/cuda.py, supported_kv_cache_dtypes of v1/attention/backends/mla.
@@ -37,13 +46,24 @@ def chosen_format(model: Model, gpu: Gpu | None) -> KvFormat | None:
     major = None if gpu is None else capability(gpu)[0]
     if compresses(model) or (model.kv_hint is None and named(model, FP8_ON_BLACKWELL) and major == BLACKWELL):
         return KvFormat(FORMATS["fp8"], FORMATS["fp8"])
-    if quantizers.caches(model) and model.kv_hint is not None and not _schemeless(model):
+    if model.kv_hint is not None and _is_read(model, rules):
         return None if major == HOPPER[0] and sparse_latents(model) else model.kv_hint
     own = run_in(model.dtype, None if gpu is None else capability(gpu))
     return KvFormat(own, own)
 
 
-def _schemeless(model: Model) -> bool:
-    """Whether the checkpoint's scheme for the cache doesn't reach the class's attention."""
+def _is_read(model: Model, rules: Rules) -> bool:
+    """Whether the release takes the checkpoint's word for `auto`.
+
+    ModelOpt's is looked up once for the whole cache. Compressed-tensors' scheme is read by each attention layer that is given
+    the quantization's settings, and by none that caches latents.
+
+    Source: vLLM 0.33 utils/torch_utils.py resolve_kv_cache_dtype_string, layers/attention/attention.py, mla_attention.py.
+    """
     method = "" if model.quantized is None else model.quantized.method
-    return method == "compressed-tensors" and named(model, SCHEMELESS)
+    if not quantizers.caches(model):
+        return False
+    if method != "compressed-tensors":
+        return rules.algorithm_read
+    latent = model.has(Latent) and not named(model, EXPANDED_LATENT)
+    return rules.scheme_read and not latent and not named(model, SCHEMELESS)

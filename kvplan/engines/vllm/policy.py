@@ -70,7 +70,7 @@ class Vllm:
 
         Raises: UsageError where vLLM would choose a format that no kernel of the GPU takes.
         """
-        return used_format(model, asked, gpu)
+        return used_format(model, asked, gpu, rules(self.release))
 
     def unstated(self, model: Model) -> tuple[str, ...]:
         """What its profile's step is counted with."""
@@ -92,7 +92,7 @@ class Vllm:
         served.check(setup.model, self.release, verified=self.verified)
         setup = library.served(text_alone.served(setup, self.release), self.release)
         model, gpu, held = setup.model, setup.gpu, rules(self.release)
-        kv = used_format(model, setup.kv, gpu)
+        kv = used_format(model, setup.kv, gpu, held)
         if gpu is not None:
             platform_of(gpu, self.release)
         adapters.check(model, setup.options, self.release)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kvplan.arch.layers import FP32, Attention, Layer, Recurrent, StateTensor
-from kvplan.errors import MissingField, Unsupported
+from kvplan.errors import BadField, MissingField, Unsupported
 from kvplan.families import attention, counts, patterns, recurrent
-from kvplan.families.fields import Fields
+from kvplan.families.fields import Fields, class_names
+from kvplan.families.latent import latent_layer
 
 
 def zamba(fields: Fields) -> tuple[Layer, ...]:
@@ -23,9 +24,19 @@ def zamba(fields: Fields) -> tuple[Layer, ...]:
     kv = fields.whole("num_key_value_heads") or heads
     state = recurrent.mamba2(fields) if fields.has("mamba_ngroups", "mamba_headdim") else _zamba_state(fields)
     both = Layer((Attention(heads, kv, size, size), state))
-    return tuple(
-        both if kind in (patterns.BOTH, patterns.FULL) else Layer((state,)) for kind in _zamba_kinds(fields, count)
-    )
+    attends = tuple(kind in (patterns.BOTH, patterns.FULL) for kind in _zamba_kinds(fields, count))
+    _refuse_other_hybrids(fields, attends)
+    return tuple(both if attention else Layer((state,)) for attention in attends)
+
+
+def _refuse_other_hybrids(fields: Fields, attends: tuple[bool, ...]) -> None:
+    """The class keeps a list of its hybrids that a config states, whatever its layers are called: servers look at both."""
+    stated, listed = fields.wholes("hybrid_layer_ids"), tuple(index for index, each in enumerate(attends) if each)
+    if stated is not None and stated != listed:
+        raise BadField(
+            f"{fields.path}hybrid_layer_ids", list(stated), f"the layers that layers_block_type calls hybrid: {list(listed)}",
+            hint="leave it out: it follows from layers_block_type",
+        )  # fmt: skip
 
 
 def _zamba_kinds(fields: Fields, count: int) -> tuple[str, ...]:
@@ -42,6 +53,43 @@ def _zamba_kinds(fields: Fields, count: int) -> tuple[str, ...]:
 def _zamba_state(fields: Fields) -> Recurrent:
     """Mamba-2 where the class has groups, Mamba-1 where it has none."""
     return recurrent.mamba2(fields) if fields.defaults.value("mamba_ngroups") else recurrent.mamba(fields)
+
+
+def bailing(fields: Fields) -> tuple[Layer, ...]:
+    """Ling 3 and Ring 2.5: latents on the last layer of each layer_group_size, a state on the others.
+
+    Ling 3 keeps Kimi delta attention, and latents on layers that fill no group; Ring 2.5 lightning attention, there too.
+    Neither's code looks at a list of layers; transformers' does. Source: vLLM 0.33 models/bailing_moe_v3.py _is_kda_layer,
+    models/bailing_moe_linear.py is_linear_layer; transformers 5.23 models/bailing_hybrid.
+
+    Raises: MissingField, BadField, Unsupported.
+    """
+    count, every = counts.layer_count(fields), fields.need("layer_group_size")
+    ling, ring = _is_named(fields, "BailingMoeV3"), _is_named(fields, "BailingMoeV2_5")
+    listed = fields.has("layer_types") and not (ling or ring)
+    grouped = count // every * every if ling else count
+    kinds = (
+        patterns.FULL if (index + 1) % every == 0 or index >= grouped else patterns.STATE for index in range(count)
+    )
+    full = Layer((latent_layer(fields, owns_indexer=False),))
+    state = Layer((_bailing_state(fields, lightning=ring),))
+    return tuple(
+        full if kind == patterns.FULL else state for kind in (patterns.kinds(fields, count) if listed else kinds)
+    )
+
+
+def _is_named(fields: Fields, begins: str) -> bool:
+    """Whether the config names a class that begins so: no field tells Ring 2.5 from Ling 3."""
+    nodes = (fields.node, *fields.parents)
+    return any(name.startswith(begins) for node in nodes for name in class_names(node))
+
+
+def _bailing_state(fields: Fields, *, lightning: bool) -> Recurrent:
+    heads = fields.whole("linear_num_heads") or fields.need("num_attention_heads")
+    size = fields.whole("linear_head_dim", "head_dim") or int(fields.defaults.values["head_dim"])
+    if lightning:
+        return recurrent.lightning_state(heads, size)
+    return recurrent.kimi_state(heads, size, fields.need("short_conv_kernel_size"))
 
 
 def griffin(fields: Fields) -> tuple[Layer, ...]:

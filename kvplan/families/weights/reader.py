@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isqrt
+from typing import Any
 
 from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent, Layer, Recurrent
 from kvplan.arch.storage import Storage
@@ -128,23 +129,31 @@ class _Reader:
     def _tied(self) -> tuple[bool, tuple[str, ...]]:
         """Whether the head is the embedding, and what is in doubt about it.
 
-        A wrapper's class and its text model's may have different words for a config that says nothing. transformers then
-        goes by the checkpoint: with both tensors in the files it ties nothing. Source: transformers 5.23
-        modeling_utils.py, tie_weights.
+        The whole that has a head says so, for itself and for its text model: as stated, else as its class has it. A whole that
+        says yes by its class alone may not mean a text model that says no: transformers then goes by the checkpoint, and with
+        both tensors in the files it ties nothing. Source: transformers 5.23 modeling_utils.py, tie_weights; vLLM 0.33
+        config/vllm.py with_hf_config.
         """
         if self.family.tied is not None:
             return self.family.tied, ()
-        for node in (*reversed(self.fields.parents), self.fields.node):
-            stated = next((node[name] for name in TIED if node.get(name) is not None), None)
-            if stated is not None:
-                return bool(stated), ()
-        own = self.fields.defaults.value("tie_word_embeddings")
+        outermost = (self.fields.node, *self.fields.parents)[-1]
+        if str(outermost.get("model_type")) in TEXT_TIES:
+            return bool(self._own_tie()), ()
         for node in reversed(self.fields.parents):
+            stated = _stated_tie(node)
+            if stated is not None:
+                return stated, ()
             by_class = class_defaults(str(node.get("model_type") or "")).value("tie_word_embeddings")
             if by_class is not None:
-                doubt = (UNSURE_HEAD,) if by_class and own is not None and not own else ()
+                doubt = (UNSURE_HEAD,) if by_class and self._own_tie() is False else ()
                 return bool(by_class), doubt
-        return self.family.usually_tied if own is None else bool(own), ()
+        own = self._own_tie()
+        return self.family.usually_tied if own is None else own, ()
+
+    def _own_tie(self) -> bool | None:
+        """What the text model says, or its class; None where neither does."""
+        stated, default = _stated_tie(self.fields.node), self.fields.defaults.value("tie_word_embeddings")
+        return stated if stated is not None or default is None else bool(default)
 
     def _source(self, layer: Layer) -> tuple[Cache, ...]:
         return () if layer.shares_with is None else self.layers[layer.shares_with].caches
@@ -197,7 +206,13 @@ CORE = ("embedding", "layers", "head")
 """Parts without which there is no model to speak of."""
 
 TIED = ("tie_word_embeddings", "tie_embedding", "share_input_output_layers")
-"""Fields that say whether the head is the embedding; the outermost config's word counts first, as its class ties."""
+"""Fields that say whether the head is the embedding."""
+
+TEXT_TIES = frozenset(("diffusion_gemma", "qwen3_5", "qwen3_5_moe"))
+"""Wholes whose text model alone says whether they are one.
+
+Source: vLLM 0.33 models/qwen3_5.py and diffusion_gemma.py, which are built of hf_text_config, not through with_hf_config.
+"""
 
 PER_LAYER = (
     "intermediate_size",
@@ -208,6 +223,11 @@ PER_LAYER = (
     "block_configs",
 )
 """Fields that may hold one entry for each layer."""
+
+
+def _stated_tie(node: Mapping[str, Any]) -> bool | None:
+    """What an object of a config says of its head; None where it says nothing."""
+    return next((bool(node[name]) for name in TIED if node.get(name) is not None), None)
 
 
 def _dims(cache: Cache) -> Local:

@@ -7,9 +7,10 @@ from typing import TypeGuard
 
 from kvplan.arch.layers import Attention, Cache, Indexer, Latent, Recurrent
 from kvplan.arch.model import Model, map_caches
-from kvplan.arch.traits import LISTED_INDEXERS
+from kvplan.arch.traits import DENSE_UNLISTED, LISTED_INDEXERS
 from kvplan.engines.vllm.tables.architectures import (
     ALTERNATES,
+    DENSE_BY_SILENCE,
     EXPANDED_LATENT,
     LISTS_INDEXERS,
     PAGED_STREAMS,
@@ -38,7 +39,7 @@ def as_served(model: Model, rules: Rules, window: int | None) -> Model:
 
     Raises: MissingField for latents whose heads nobody states.
     """
-    model = _windows(model, rules, window)
+    model = _undirected(_windows(model, rules, window))
     streams, indexed = named(model, PAGED_STREAMS), _shared_indexer(model)
     extra, expanded = wider_window(model), named(model, EXPANDED_LATENT)
     shared = any(layer.shares_with is not None for layer in model.layers)
@@ -65,6 +66,15 @@ def as_served(model: Model, rules: Rules, window: int | None) -> Model:
         return cache
 
     return map_caches(model, served)
+
+
+def _undirected(model: Model) -> Model:
+    """Latents without indexers, where the class takes a config that lists no layers for one of dense attention."""
+    if DENSE_UNLISTED not in model.traits or not named(model, DENSE_BY_SILENCE):
+        return model
+    return map_caches(
+        model, lambda cache: replace(cache, indexer=None, topk=None) if isinstance(cache, Latent) else cache
+    )
 
 
 def _windows(model: Model, rules: Rules, window: int | None) -> Model:

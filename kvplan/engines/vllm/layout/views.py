@@ -186,9 +186,11 @@ EMBEDDING_EVERYWHERE = HEAD_EVERYWHERE | frozenset((
 """Types whose embedding it builds on every stage. Source: model_executor/models, VocabParallelEmbedding."""
 
 OWN_HEAD = frozenset((
-    "afmoe", "aria_text", "bailing_moe_linear", "bailing_hybrid", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe",
-    "glm4_moe_lite", "glm_moe_dsa", "gpt_oss", "jamba", "kimi_k2", "longcat_flash", "minimax_m2", "nemotron_h", "olmoe",
-    "phimoe", "qwen3_next",
+    "afmoe", "aria_text", "axk1", "bailing_hybrid", "bailing_moe_linear", "deepseek_v2", "deepseek_v3", "deepseek_v32",
+    "deepseek_v4", "dory", "flint", "glm4_moe", "glm4_moe_lite", "glm4v_moe_text", "glm5_next_text", "glm_moe_dsa", "gpt_oss",
+    "inkling_text", "jamba", "kimi_k2", "kimi_linear", "longcat_flash", "mimo_v2_flash", "minimax_m2", "minimax_m3",
+    "minimax_m3_vl_text", "molmo2_text", "moondream3_text", "muse_glimmer_text", "nemotron_h", "olmoe", "phimoe", "qwen3_next",
+    "qwen4_exp_text", "step3_text", "step3p5",
 ))  # fmt: skip
 """Types whose head vLLM 0.33 builds beside the embedding though the config says they are one.
 

@@ -38,6 +38,7 @@ from kvplan.engines.vllm.tables.architectures import (
     BFLOAT16,
     EXPANDED_LATENT,
     IN_BFLOAT16,
+    ONE_RANK,
     SHARES_CACHE,
     classes,
     draft_longest,
@@ -94,6 +95,7 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     unread.check(model, rules)
     _experts(model, settings)
     _heads(model, settings)
+    _one_rank(model, settings)
     _pipeline(model, settings, rules.version)
     _sharing(model, settings)
     for each in (model, *((model.drafter,) if model.drafter is not None and settings.drafted else ())):
@@ -222,6 +224,16 @@ def _pipeline(model: Model, settings: Settings, release: Version) -> None:
             f"vLLM {text(release)} can't split {model.origin.id} by --pp {settings.parallel.pp}",
             cause="Pipeline parallelism is not supported for this model",
             hint="--pp 1",
+        )
+
+
+def _one_rank(model: Model, settings: Settings) -> None:
+    """Source: vLLM 0.33 models/dory.py."""
+    if settings.parallel.tp > 1 and named(model, ONE_RANK):
+        raise NotSplit(
+            f"vLLM can't split {model.origin.id} by --tp {settings.parallel.tp}",
+            cause="Dory currently supports tensor_parallel_size=1 only",
+            hint="--tp 1",
         )
 
 

@@ -61,6 +61,15 @@ OF_A_TYPE_TOO = {"phimoe": MSCALES}
 """By type of model, what every rotation but the default one must state too. Source: models/phimoe/configuration_phimoe.py."""
 
 
+AS_YARN = ("deepseek_v2", "deepseek_v3", "deepseek_v32", "glm_moe_dsa", "kimi_k2", "axk1")
+"""Types of model whose classes call every rotation but the default one deepseek_yarn.
+
+Source: models/deepseek_v2.py, models/AXK1.py; transformers fills the original length in for types that it counts from it.
+"""
+
+COUNTED_FROM_ORIGINAL = ("default", "yarn", "deepseek_yarn", "llama3", "longrope", "su")
+
+
 class Fault(NamedTuple):
     """Why a rotation isn't built, and what to write instead."""
 
@@ -101,7 +110,16 @@ def _anothers(rope: Rope, model: Model, rules: Rules) -> bool:
 def _fault(rope: Rope, model: Model, rules: Rules) -> Fault | None:
     if rope.kind not in NEEDED or rules.version < SINCE.get(rope.kind, JUDGED) or _anothers(rope, model, rules):
         return Fault(f"Unknown RoPE scaling type {rope.kind}")
-    return _lacking(rope, model, rules) or _whole(rope, model, rules)
+    return _as_yarn(rope, model) or _lacking(rope, model, rules) or _whole(rope, model, rules)
+
+
+def _as_yarn(rope: Rope, model: Model) -> Fault | None:
+    """A rotation that its class takes for another, which needs to be told more."""
+    if model.family not in AS_YARN or rope.kind in COUNTED_FROM_ORIGINAL or not ORIGINAL.isdisjoint(rope.keys):
+        return None
+    return Fault(
+        f"KeyError: 'original_max_position_embeddings': the class of {model.family} makes deepseek_yarn of the rope type {rope.kind}"
+    )
 
 
 def _lacking(rope: Rope, model: Model, rules: Rules) -> Fault | None:

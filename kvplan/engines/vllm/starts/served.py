@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
-from kvplan.arch.traits import BOTH_WAYS, DRAFTS_ALONE, UNKNOWN_TYPE
+from kvplan.arch.traits import BOTH_WAYS, DRAFTS_ALONE, UNKNOWN_TYPE, UNTYPED
 from kvplan.engines.vllm.starts import nameless
 from kvplan.engines.vllm.tables.architectures import draft_longest, own_names, stand_ins
 from kvplan.engines.vllm.tables.registered import CLASSES, DRAFTS
@@ -44,6 +44,12 @@ def check(model: Model, version: Version, *, verified: bool = True) -> None:
             hint="--engine ideal",
         )
     _check_drafts(model, version, verified=verified)
+    if UNTYPED in model.traits and not model.origin.bundled:
+        raise NotServed(
+            f"vLLM can't read the config of {model.origin.id}",
+            cause="it states no model_type, by which the Transformers library finds the class of a config",
+            hint='"model_type" as published in its config.json, or --engine ideal',
+        )
     unread = UNKNOWN_TYPE in model.traits and not model.origin.bundled
     if unread and not any(name in CLASSES for name in names):
         raise Unsupported(

@@ -6,7 +6,7 @@ Source: transformers 5.19 configuration_*.py of the types; vLLM 0.33 transformer
 from __future__ import annotations
 
 from kvplan.arch.model import Model
-from kvplan.arch.traits import OTHER_STATE, UNLISTED
+from kvplan.arch.traits import OTHER_STATE, TEXT_FOR_WHOLE, UNLISTED
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.versions import text
 from kvplan.errors import NotServed
@@ -21,7 +21,7 @@ MAMBA_SIZES = (
 )
 """What is said of heads of a state that don't fill its inner width, by type and of all others."""
 
-LISTS = {"kimi_linear": "linear_attn_config"}
+LISTS = {"kimi_linear": "linear_attn_config", "step5": "sparse_config"}
 USUAL_LIST = "layer_types"
 """The field with the list of layers, by type and of all others."""
 
@@ -40,6 +40,13 @@ def check(model: Model, rules: Rules) -> None:
         )
         raise NotServed(
             what, cause=SIZES.get(model.family, MAMBA_SIZES), hint=f"{names} as published, or --engine ideal"
+        )
+    if TEXT_FOR_WHOLE in model.traits:
+        raise NotServed(
+            what,
+            cause=f"it names {model.architectures[0]}, which is built of a config with a text model and towers in it, and this one is of "
+            f"a text model alone ({model.family})",
+            hint=f"the whole's config.json, or the class of {model.family} in architectures; or --engine ideal",
         )
     if UNLISTED in model.traits:
         field = LISTS.get(model.family, USUAL_LIST)

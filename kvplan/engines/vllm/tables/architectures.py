@@ -86,6 +86,12 @@ Source: transformers_utils/model_arch_config_convertor.py is_mm_prefix_lm."""
 LISTS_INDEXERS = ("HYV4ForCausalLM",)
 """Classes that read indexer_types: a layer listed as "shared" has no indexer. Source: models/hy_v4/nvidia/attention.py of 0.29 to 0.33."""
 
+ONE_RANK = ("DoryForCausalLM",)
+"""Classes without tensor parallelism. Source: models/dory.py."""
+
+DENSE_BY_SILENCE = ("HYV4ForCausalLM", "HYV4Model")
+"""Classes without indexers where the config doesn't list its layers. Source: models/hy_v4/nvidia/attention.py, requested_sparse."""
+
 DRAFT_LIKE_FIRST = (
     "Exaone4_5_ForConditionalGeneration", "ExaoneMoeForCausalLM", "ExaoneMoEForCausalLM",
 )  # fmt: skip

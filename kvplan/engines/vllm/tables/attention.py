@@ -87,6 +87,7 @@ OWN_WINDOWS = {
     "HunYuanMoEV1ForCausalLM": "0.29.0",
     "HunYuanVLForConditionalGeneration": "0.29.0",
     "IQuestCoderForCausalLM": "0.14.0",
+    "IQuestLoopCoderForCausalLM": "0.14.0",
     "Idefics3ForConditionalGeneration": "0.6.5",
     "InternLM3ForCausalLM": "0.7.0",
     "InternLMForCausalLM": "0.6.5-0.23.0",

@@ -126,6 +126,10 @@ class Rules:
     the largest group."""
     stages_settle: bool = False
     """Whether each pipeline stage settles blocks by its own layers."""
+    algorithm_read: bool = False
+    """Whether `auto` means the cache format that a ModelOpt checkpoint states."""
+    scheme_read: bool = False
+    """The same of a compressed-tensors checkpoint's kv_cache_scheme."""
     latent_blocks: tuple[tuple[int, int], ...] = ()
     """By a GPU's major compute capability, what blocks of latents are multiples of."""
     latent_state_block: int = 64
