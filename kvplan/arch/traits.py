@@ -50,6 +50,9 @@ ACTIVATIONS = ("hidden_act", "hidden_activation", "activation_function")
 PAD = "pad_token_id"
 """The field with the token that fills up."""
 
+NULLED = "null"
+"""Before `=`: the first field with a null that Transformers 5's class of the type doesn't take, by its path in the config."""
+
 VALUES = (*ACTIVATIONS, PAD)
 """Fields whose values engines check: a trait each, `hidden_act=gelu`, where a config states one, also null."""
 

@@ -12,7 +12,6 @@ from kvplan.families.attention import width
 from kvplan.families.drafts import draft_layers, kept
 from kvplan.families.fields import Fields, class_names
 from kvplan.families.locate import refuse_encoder, text_fields
-from kvplan.families.nulls import refuse_nulls
 from kvplan.families.own import encoders, heads, refusals, states
 from kvplan.families.own.glm import glm_traits
 from kvplan.families.own.windows import window_traits
@@ -56,7 +55,6 @@ def read(config: Mapping[str, Any], origin: Origin, companions: Mapping[str, Map
     beside = companions or {}
     fields = text_fields(config)
     refuse_encoder(fields)
-    refuse_nulls(fields)
     layers = _reader(fields)(fields)
     looped = loops.passed(fields, layers)
     guard.refuse_unread(fields, layers, own_reader=fields.model_type in READERS)

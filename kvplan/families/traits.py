@@ -10,6 +10,7 @@ from kvplan.families import numbers
 from kvplan.families.counts import DRAFT_COUNTS, draft_count
 from kvplan.families.defaults import class_defaults, of_architecture
 from kvplan.families.fields import Fields, class_names
+from kvplan.families.nulls import nulled
 from kvplan.families.scalings import Scaling, of_object, scalings
 from kvplan.families.spellings import SERVED_BLOCKS
 from kvplan.families.weights.rotary_rules import rule_of
@@ -60,6 +61,8 @@ def traits(fields: Fields) -> tuple[str, ...]:
 
 def _values(fields: Fields) -> Iterator[str]:
     spelled = fields.defaults.spellings
+    if (null := nulled(fields)) is not None:
+        yield f"{known.NULLED}={null}"
     for field in known.VALUES:
         name = next((each for each in (field, spelled.get(field, field)) if each in fields.node), None)
         if name is not None:

@@ -6,7 +6,8 @@ Source: transformers 5.19 configuration_*.py of the types; vLLM 0.33 transformer
 from __future__ import annotations
 
 from kvplan.arch.model import Model
-from kvplan.arch.traits import OTHER_STATE, TEXT_FOR_WHOLE, UNLISTED
+from kvplan.arch.traits import NULLED, OTHER_STATE, TEXT_FOR_WHOLE, UNLISTED, stated
+from kvplan.engines.vllm.tables.library import FIFTH
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.versions import text
 from kvplan.errors import NotServed
@@ -47,6 +48,13 @@ def check(model: Model, rules: Rules) -> None:
             cause=f"it names {model.architectures[0]}, which is built of a config with a text model and towers in it, and this one is of "
             f"a text model alone ({model.family})",
             hint=f"the whole's config.json, or the class of {model.family} in architectures; or --engine ideal",
+        )
+    null = stated(model.traits, NULLED)
+    if null is not None and rules.version >= FIFTH:
+        raise NotServed(
+            what,
+            cause=f"{null} is null (or 0, which is read as null), and Transformers 5's class of {model.family} takes none for it",
+            hint=f'leave "{null}" out of its config.json, or state what it is; or --engine ideal',
         )
     if UNLISTED in model.traits:
         field = LISTS.get(model.family, USUAL_LIST)
