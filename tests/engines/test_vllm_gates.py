@@ -20,6 +20,7 @@ from kvplan.arch.storage import MXFP4
 from kvplan.arch.weights import Weight
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm import settings
+from kvplan.engines.vllm.blocks.backends import Need, pick
 from kvplan.engines.vllm.blocks.drafts import as_drafter
 from kvplan.engines.vllm.layout import rocm
 from kvplan.engines.vllm.layout.experts import Kernels, Multiples, multiples, swizzled
@@ -116,6 +117,11 @@ def encoding(release: Version) -> bool:
     return taken.running > 0
 
 
+def of_small_heads(release: Version) -> str:
+    """The backend of heads of 16 on Turing, which FlashAttention doesn't run on: Triton's has 32 for the least."""
+    return pick("attention", Need(16, "16 bit", release=release), (7, 5), None).name
+
+
 PREDICTING = replace(model(QWEN), draft_layers=model(QWEN).layers[:1])
 """A type that no release knows to draft for itself."""
 DRAFTED = with_draft(load_model("qwen3-8b"), as_drafter(load_model("qwen3-0.6b"), "draft_model"))
@@ -159,7 +165,8 @@ GATES = (
     Gate("events", "0.19.1", "0.20.0", off((), events=True), True, False),
     Gate("what isn't vLLM's", "0.7.3", "0.8.0", on_its_own, False, True),
     Gate("images in the profile", "0.7.3", "0.8.0", encoding, False, True),
-    Gate("a length of its own", "0.8.4", "0.8.5", longest, 32_768, 65_536),
+    Gate("sizes of heads", "0.32.0", "0.33.0", of_small_heads, "TRITON_ATTN", "FLEX_ATTENTION"),
+    Gate("a length of its own", "0.8.2", "0.8.3", longest, 32_768, 65_536),
 )  # fmt: skip
 
 REFUSALS = (
