@@ -27,7 +27,7 @@ def script(shell: str) -> str:
 def candidates(what: str | None, word: str, choices: Iterable[str] = ()) -> list[CompletionItem]:
     """Words that begin so, of VALUES and choices; in a list, after its last comma. A file name where none does, or nothing is known."""
     names = (*choices, *VALUES.get(what or "", tuple)())
-    cut = max(word.rfind(","), word.rfind(":") if what == "dtypes" else -1) + 1
+    cut = max(word.rfind(","), word.rfind(":") if what in {"dtypes", "held_dtypes"} else -1) + 1
     found = [CompletionItem(word[:cut] + name) for name in names if name.startswith(word[cut:])]
     wants_file = what in {"files", "models"} and not found
     return [CompletionItem(word, type="file")] if wants_file else found
@@ -49,6 +49,12 @@ def _dtypes() -> Iterable[str]:
     from kvplan.arch.formats import FORMATS
 
     return ("auto", *FORMATS)
+
+
+def _held_dtypes() -> Iterable[str]:
+    from kvplan.verify.options import HELD_FORMATS
+
+    return ("auto", *HELD_FORMATS)
 
 
 def _weight_dtypes() -> Iterable[str]:
@@ -85,6 +91,7 @@ VALUES: dict[str, Callable[[], Iterable[str]]] = {
     "models": _models,
     "gpus": _gpus,
     "dtypes": _dtypes,
+    "held_dtypes": _held_dtypes,
     "weight_dtypes": _weight_dtypes,
     "engines": _engines,
     "schemas": _schemas,

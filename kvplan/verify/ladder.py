@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from math import lcm
 
 from kvplan.arch.curve import LONGEST
-from kvplan.verify.parts import AttentionPart, Blueprint
+from kvplan.verify.parts import AttentionPart, Blueprint, LatentPart, Mixer
 from kvplan.verify.predict import Predicted, workspace_bytes
 
 _GRAIN = 64
 _BATCHES = (1, 4, 16, 64)
 _FIXED_STATE_TOKENS = 4096
 _MOST_BATCH = 256
+_STILL = 65_536
+"""Tokens of a context that is timed where caches don't grow with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +38,17 @@ class Limit:
 def limit(predicted: Predicted, plan: Blueprint, room: int, batch: int, least: int = 1) -> Limit | None:
     """A batch near `batch` whose sequences are as long as fits into `room`, so that one more is nearly a sequence over.
 
-    least: bytes that a sequence should have, so that it outweighs whatever an allocator rounds up; the batch is smaller
-    then. None if not even one token of one sequence fits.
+    Page tables and what a step makes come out of the room first. least: bytes that a sequence should have, so that it
+    outweighs whatever an allocator rounds up; the batch is smaller then. None if not even one token of one sequence fits.
     """
     pool = room - workspace_bytes(plan, batch)
+    found = _filled(predicted, pool, batch, least)
+    tables = 0 if found is None else table_bytes(plan, found.tokens, found.batch, predicted.page)
+    return _filled(predicted, pool - tables, batch, least) if tables else found
+
+
+def _filled(predicted: Predicted, pool: int, batch: int, least: int) -> Limit | None:
+    """`limit`, of bytes that are for caches alone."""
     if pool <= 0:
         return None
     batch = max(1, min(batch, pool // least))
@@ -60,11 +69,21 @@ def limit(predicted: Predicted, plan: Blueprint, room: int, batch: int, least: i
 
 
 def table_bytes(plan: Blueprint, tokens: int, batch: int, page: int | None) -> int:
-    """Bytes of page tables, 4 B a page, at most one table for each mixer."""
+    """Bytes of page tables, 4 B a page: every mixer that keeps tokens of its own has one, as long as what it keeps.
+
+    Counted here, and not taken from the tensors: what is left over would hold another sequence, what is missing hides one.
+    """
     if page is None:
         return 0
-    mixers = sum(len(layer.mixers) for layer in plan.layers)
-    return 4 * mixers * batch * -(-tokens // page)
+    pages = sum(-(-_slots(part, tokens) // page) for layer in plan.layers for part in layer.mixers)
+    return 4 * batch * pages
+
+
+def _slots(part: Mixer, tokens: int) -> int:
+    """Slots of tokens that a mixer allocates itself: none for a state, none for a cache that is another layer's."""
+    if isinstance(part, LatentPart):
+        return part.slots(tokens)
+    return part.slots(tokens) if isinstance(part, AttentionPart) and part.shares is None else 0
 
 
 def rungs(
@@ -80,10 +99,9 @@ def rungs(
     grain = _grain(predicted.page)
     for batch in batches or _BATCHES:
         pool = room - workspace_bytes(plan, batch)
-        pool -= pool // 64  # page tables and rounding
-        longest = 0 if pool <= 0 else predicted.longest(pool, batch)
-        if longest == LONGEST:
-            longest = 65_536 if predicted.cache_bytes(65_536) * batch <= pool else 0
+        pool -= pool // 64  # rounding
+        longest = _longest(predicted, pool, batch)
+        longest = _longest(predicted, pool - table_bytes(plan, longest, batch, predicted.page), batch)
         longest = _rounded(longest, grain, plan)
         if contexts:
             fitting = tuple(sorted(context for context in contexts if context <= longest))
@@ -93,6 +111,14 @@ def rungs(
         if fitting:
             found.append(Rung(batch, fitting))
     return tuple(found)
+
+
+def _longest(predicted: Predicted, pool: int, batch: int) -> int:
+    """Tokens of each of `batch` sequences that fit; where nothing grows, as many as show it."""
+    longest = 0 if pool <= 0 else predicted.longest(pool, batch)
+    if longest == LONGEST:
+        return _STILL if predicted.cache_bytes(_STILL) * batch <= pool else 0
+    return longest
 
 
 def whole(plan: Blueprint, tokens: int) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvplan.arch.layers import Attention, Cache, Latent, Recurrent, StateTensor
-from kvplan.arch.parallel import Shard
 from kvplan.arch.weights import Block, Weight
 from kvplan.errors import CannotSplit, Unsupported
 from kvplan.verify.names import Names
@@ -79,6 +78,19 @@ def _whole(count: int, tp: int) -> int:
     return count // tp
 
 
+def _share(count: int, tp: int, what: str) -> int:
+    """Heads, groups or channels on one of `tp` ranks: an equal share, or one that several ranks hold alike.
+
+    Written down here once more, although a prediction has the same from kvplan.arch.parallel: one of the two that errs is
+    found out, with an inventory of weights or without. Source: vLLM 0.33 config/model.py get_num_kv_heads.
+
+    Raises: CannotSplit.
+    """
+    if count % tp and tp % count:
+        raise CannotSplit(f"--tp {tp} can't split {count} {what}", hint=f"a divisor or a multiple of {count}")
+    return max(count // tp, 1)
+
+
 def _attention(cache: Attention, names: Names, tp: int, shares: int | None) -> AttentionPart:
     heads = cache.heads or 0
     query, key, value = (names.take("attention", name) for name in ("q_proj", "k_proj", "v_proj"))
@@ -87,7 +99,7 @@ def _attention(cache: Attention, names: Names, tp: int, shares: int | None) -> A
     biases = ("q_proj.bias", "k_proj.bias", "v_proj.bias")
     bias = all(names.has("attention", name) for name in biases) and names.drop("attention", *biases)
     return AttentionPart(
-        _whole(heads, tp), Shard(tp).units(cache.kv_heads, "KV heads"), cache.k_dim, cache.v_dim,
+        _whole(heads, tp), _share(cache.kv_heads, tp, "KV heads"), cache.k_dim, cache.v_dim,
         cache.window, cache.chunk, cache.sinks,
         norms=shares is None and _head_norms(names, cache), bias=bias, out_bias=names.drop("attention", "o_proj.bias"),
         gate=_gate(names, query, heads, cache), sink_logits=names.drop("attention", "sinks"),
@@ -173,7 +185,7 @@ def _delta(cache: Recurrent, names: Names, tp: int, dtype: str) -> DeltaPart:
     (k_heads, twice_k), (v_heads, v_dim) = conv.widths
     names.drop("recurrent", "dt_bias", "A_log", "conv1d", "norm", "out_proj")
     names.drop("recurrent", "in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a")
-    k_share, v_share = Shard(tp).units(k_heads, "key heads"), Shard(tp).units(v_heads, "value heads")
+    k_share, v_share = _share(k_heads, tp, "key heads"), _share(v_heads, tp, "value heads")
     return DeltaPart(k_share, v_share, twice_k // 2, v_dim, conv.rows + 1, _kept(DeltaPart.kind, state, dtype))
 
 
@@ -182,7 +194,7 @@ def _mamba(cache: Recurrent, names: Names, tp: int, dtype: str) -> MambaPart:
     (heads, head_dim), (groups, twice_state) = conv.widths
     names.drop("recurrent", "dt_bias", "A_log", "D", "conv1d", "in_proj", "out_proj")
     return MambaPart(
-        Shard(tp).units(heads, "state heads"), head_dim, Shard(tp).units(groups, "groups"), twice_state // 2, conv.rows + 1,
+        _share(heads, tp, "state heads"), head_dim, _share(groups, tp, "groups"), twice_state // 2, conv.rows + 1,
         norm=names.drop("recurrent", "norm"), conv_bias=names.drop("recurrent", "conv1d.bias"),
         kept=_kept(MambaPart.kind, state, dtype),
     )  # fmt: skip
@@ -191,7 +203,7 @@ def _mamba(cache: Recurrent, names: Names, tp: int, dtype: str) -> MambaPart:
 def _convolution(cache: Recurrent, names: Names, tp: int, _dtype: str) -> ConvPart:
     conv = cache.tensors[0]
     names.drop("recurrent", "conv", "in_proj", "out_proj")
-    return ConvPart(Shard(tp).units(conv.widths[0][0], "channels"), conv.rows + 1)
+    return ConvPart(_share(conv.widths[0][0], tp, "channels"), conv.rows + 1)
 
 
 LAWS: dict[str, Callable[[Recurrent, Names, int, str], Mixer]] = {

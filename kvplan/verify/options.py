@@ -11,6 +11,12 @@ Progress = Callable[[float, str], None]
 """Called with the share of the run that is behind it, 0 to 1, and what comes next."""
 
 
+HELD_FORMATS = (
+    "fp32", "bf16", "fp16", "fp8", "fp8_e5m2", "int8", "fp8_per_token_head", "int8_per_token_head", "mxfp8", "q8_0",
+)  # fmt: skip
+"""Cache formats that a person may ask for: those that a torch dtype holds. kvplan.verify.live.stored has how."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """device: auto, cpu, cuda or cuda:N. tp, rank: which share of the model; rank None is 0, or torchrun's.

@@ -11,13 +11,19 @@ from kvplan.errors import Unsupported
 from kvplan.units import MIB, format_bytes
 from kvplan.verify.mixing import cannot_build, lacks_weights
 
+FOR_WANT_OF_MEMORY = "for want of memory"
+
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """keep: layers to build, ascending. skipped: reasons why other layers aren't, and how many each concerns."""
+    """keep: layers to build, ascending. skipped: reasons why other layers aren't, and how many each concerns.
+
+    unseen: kinds of layers that could be built and of which none is, by the first of each.
+    """
 
     keep: tuple[int, ...]
     skipped: tuple[tuple[str, int], ...] = ()
+    unseen: tuple[str, ...] = ()
 
 
 def choose(model: Model, tp: int, budget: int | None, limit: int | None = None, beside: int = 0) -> Sizing:
@@ -27,14 +33,7 @@ def choose(model: Model, tp: int, budget: int | None, limit: int | None = None, 
 
     Raises: Unsupported if no layer can be built, or none fits.
     """
-    reasons: dict[str, int] = {}
-    able: list[int] = []
-    for index in range(len(model.layers)):
-        reason = _reason(model, index)
-        if reason is None:
-            able.append(index)
-        else:
-            reasons[reason] = reasons.get(reason, 0) + 1
+    able, reasons = _able(model)
     if not able:
         raise Unsupported(
             f"verify can't build any layer of {model.origin.id}", cause="; ".join(reasons),
@@ -42,11 +41,32 @@ def choose(model: Model, tp: int, budget: int | None, limit: int | None = None, 
             if model.family != DESCRIBED
             else "complete the description, or give a config.json, which --meta can compare",
         )  # fmt: skip
-    keep = _within(model, _order(model, able), tp, budget, limit, beside)
+    first = _one_of_each(model, able)
+    keep = _within(model, list(dict.fromkeys((*first, *able))), tp, budget, limit, beside)
     wanted = min(len(able), limit or len(able))
-    left_out = {"for want of memory": wanted - len(keep), "as asked": len(able) - wanted}
+    left_out = {FOR_WANT_OF_MEMORY: wanted - len(keep), "as asked": len(able) - wanted}
     reasons |= {reason: count for reason, count in left_out.items() if count}
-    return Sizing(tuple(sorted(keep)), tuple(reasons.items()))
+    unseen = tuple(_named(model, index) for index in first if index not in keep)
+    return Sizing(tuple(sorted(keep)), tuple(reasons.items()), unseen)
+
+
+def bytes_of_each(model: Model, tp: int, limit: int | None = None) -> int:
+    """Bytes of weights on one rank of one layer of every kind that can be built, of at most `limit` layers."""
+    first = _one_of_each(model, _able(model)[0])[:limit]
+    return sum(layer_bytes(model.weights, index, tp, model.dtype.name) for index in first)
+
+
+def _able(model: Model) -> tuple[list[int], dict[str, int]]:
+    """Layers that can be built, and why others can't be, with how many each reason concerns."""
+    able: list[int] = []
+    reasons: dict[str, int] = {}
+    for index in range(len(model.layers)):
+        reason = _reason(model, index)
+        if reason is None:
+            able.append(index)
+        else:
+            reasons[reason] = reasons.get(reason, 0) + 1
+    return able, reasons
 
 
 def _reason(model: Model, index: int) -> str | None:
@@ -60,8 +80,8 @@ def _reason(model: Model, index: int) -> str | None:
     return None
 
 
-def _order(model: Model, able: list[int]) -> list[int]:
-    """Layers with the first of each kind in front, a shared cache's owner before who shares it."""
+def _one_of_each(model: Model, able: list[int]) -> list[int]:
+    """The first layer of each kind, a shared cache's owner before who shares it."""
     weights = model.weights
     seen: set[object] = set()
     first: list[int] = []
@@ -73,8 +93,16 @@ def _order(model: Model, able: list[int]) -> list[int]:
             seen.add(kind)
             first += [] if layer.shares_with is None else [layer.shares_with]
             first.append(index)
-    order = list(dict.fromkeys(first))
-    return [*order, *(index for index in able if index not in set(order))]
+    return list(dict.fromkeys(first))
+
+
+def _named(model: Model, index: int) -> str:
+    """What a person calls layers like that one: `latent with experts, as layer 3`."""
+    layer = model.layers[index]
+    caches = [cache.kind for cache in layer.caches] if layer.shares_with is None else ["shared cache"]
+    block = () if model.weights is None else model.weights.layers[index]
+    experts = " with experts" if any(weight.picked for weight in block) else ""
+    return f"{' beside '.join(caches) or 'no cache'}{experts}, as layer {index}"
 
 
 def _within(model: Model, order: list[int], tp: int, budget: int | None, limit: int | None, beside: int) -> list[int]:

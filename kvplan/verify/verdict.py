@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from kvplan.report.schema.verify import Check, Outcome, Unit, Verdict
 
+OUT_OF_TIME = "out of time: a larger --budget-s does it"
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

@@ -14,7 +14,7 @@ import torch
 from verify.mutants import both, concerning
 
 from kvplan.arch.formats import FORMATS
-from kvplan.verify.live import check_kernels, fused, triton_fused
+from kvplan.verify.live import check_kernels, fused, triton_attend, triton_fused
 from kvplan.verify.live.attend import Query, by_spans
 from kvplan.verify.live.fused import Heads
 from kvplan.verify.live.ledger import Ledger
@@ -81,6 +81,23 @@ def attention() -> list[float]:
     return found
 
 
+def joined() -> list[float]:
+    """As many spans as are joined at a time, fewer, more, and a number that it doesn't divide; with sinks and without."""
+    found = []
+    for step, slots in ((4, 250), (2, 250), (2, 150), (1, 250), (32, 250)):
+        triton_attend._STEP = step
+        for heads, kv_heads, k_dim, v_dim, latent, _, sink in SHAPES:
+            layout = Layout()
+            keys = made(kv_heads, k_dim, "fp32", layout, None, 300, torch.float32)
+            values = None if latent else made(kv_heads, v_dim, "fp32", layout, None, 300, torch.float32)
+            query = Query(
+                random(2, heads, k_dim), keys, values, slots, v_dim, k_dim**-0.5, 6 + random(heads) if sink else None
+            )
+            found.append(float((by_spans(query) - by_triton(query, TUNINGS[1])).abs().max()))
+    triton_attend._STEP = 32
+    return found
+
+
 def stored() -> list[float]:
     found = []
     for name, page, normed, v_dim in (
@@ -136,5 +153,12 @@ def noticed() -> list[float]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    sorts = {"attention": attention(), "stored": stored(), "states": states(), "gates": gates(), "noticed": noticed()}
+    sorts = {
+        "attention": attention(),
+        "joined": joined(),
+        "stored": stored(),
+        "states": states(),
+        "gates": gates(),
+        "noticed": noticed(),
+    }
     print(json.dumps({sort: [len(found), max(found)] for sort, found in sorts.items()}))  # noqa: T201 - a program

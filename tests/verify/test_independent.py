@@ -12,9 +12,11 @@ torch = pytest.importorskip("torch", reason="needs torch, the verify extra")
 
 from verify import tiny
 
+from kvplan.api import load_model
 from kvplan.arch.formats import FORMATS, KvFormat
 from kvplan.arch.layers import FP8_INDEX, Recurrent
 from kvplan.arch.model import Model, map_caches
+from kvplan.arch.parallel import Shard
 from kvplan.errors import UsageError
 from kvplan.report.schema import VerifyReport
 from kvplan.verify import Options, verify
@@ -90,6 +92,43 @@ def test_a_state_by_the_configs_word_is_not_confirmed(kind):
     assert rows[f"cache, {law}, 2 x 37 tokens"].verdict == rows["cache, 2 x 37 tokens"].verdict == "reported"
     assert "fp16 by the config's word alone" in rows[f"cache, {law}, 2 x 37 tokens"].rule
     assert rows["cache, full, 2 x 37 tokens"].verdict == "confirmed"
+
+
+DESCRIBED = """\
+kvplan: 1
+name: mine
+layers: 6
+heads: 16
+kv_heads: 8
+head_dim: 32
+hidden_size: 512
+"""
+
+
+@pytest.mark.parametrize(
+    ("units", "verdict"),
+    [
+        (lambda _, share: share, "confirmed"),
+        (lambda _, share: share // 2, "refuted"),
+        (lambda whole, _: whole, "refuted"),
+    ],
+    ids=["right", "half", "not split"],
+)
+def test_a_share_of_a_rank_that_is_wrong(units, verdict, monkeypatch, tmp_path):
+    """2 sequences of 37 tokens, 6 layers, 8 / 2 heads of 32 + 32 elements of 2 B, with no inventory to be found out by."""
+    (tmp_path / "mine.yaml").write_text(DESCRIBED)
+    model, right = load_model(str(tmp_path / "mine.yaml")), Shard.units
+    monkeypatch.setattr(Shard, "units", lambda shard, count, what: units(count, right(shard, count, what)))
+    report = verify(model, replace(QUICK, tp=2))
+    assert report.verdict == verdict
+    row = next(row for row in report.rows if row.what == "cache, full, 2 x 37 tokens")
+    assert (row.verdict, row.measured) == (verdict, 227_328)
+
+
+@pytest.mark.parametrize("kind", ["gated delta net", "attention beside mamba2", "short convolution"])
+def test_a_share_of_a_state_that_is_wrong(kind, monkeypatch):
+    monkeypatch.setattr(Shard, "units", lambda _, count, __: count)
+    assert any(what.startswith("cache, ") for what in refuted(verify(tiny.model(kind), replace(QUICK, tp=2))))
 
 
 def indexed(model: Model, stored) -> Model:

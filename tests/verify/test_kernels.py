@@ -40,6 +40,7 @@ def test_interpreted_kernels_agree_with_plain_torch():
     found = json.loads(done.stdout.splitlines()[-1])
     assert {sort: count for sort, (count, _) in found.items()} == {
         "attention": 12,
+        "joined": 15,
         "stored": 4,
         "states": 2,
         "gates": 1,
@@ -103,6 +104,66 @@ def test_attention_compiles_for_hopper(kept, changes):
     assert ".v1.b8" not in ptx
     assert "ld.shared.u8" not in ptx
     assert "ld.shared.b8" not in ptx
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("v_dim", "sink"), [(128, False), (512, False), (64, True), (80, True)])
+def test_the_join_compiles_for_hopper_once_for_any_number_of_spans(v_dim, sink):
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from kvplan.verify.live import triton_attend
+
+    constants = {
+        "V_DIM": v_dim,
+        "WIDTH": min(128, triton_attend._power(v_dim)),
+        "STEP": triton_attend._STEP,
+        "SINK": sink,
+    }
+    pointers = {"partial": "*fp32", "logsum": "*fp32", "sink": "*bf16", "out": "*bf16"}
+    kernel = triton_attend._join
+    signature = {name: "constexpr" if name in constants else pointers.get(name, "i32") for name in kernel.arg_names}
+    places = {(place,): [["tt.divisibility", 16]] for place, name in enumerate(kernel.arg_names) if name in pointers}
+    source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=places)
+    try:
+        built = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4, "num_stages": 3})
+    except RuntimeError as error:
+        pytest.skip(f"this triton can't compile without a GPU: {error}")
+    assert built.asm["cubin"]
+    assert "st.local" not in built.asm["ptx"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "name", "kernels"),
+    [
+        # 512 main columns of 2 B: 16 and 8 KiB are 16 and 8 slots, of which a step has 16 at least.
+        ((1, 576, None), "bf16", 5),
+        # 128 B a slot: 16, 32 and 64 KiB are 128 slots and more, of which a step has 128 at most; all differ otherwise.
+        ((8, 128, 128), "fp8", 6),
+        ((8, 128, 128), "bf16", 6),
+        ((1, 256, 256), "bf16", 6),
+    ],
+)
+def test_no_two_tunings_are_the_same_kernel(shape, name, kernels):
+    from kvplan.arch.formats import FORMATS
+    from kvplan.verify.live.attend import Query
+    from kvplan.verify.live.ledger import Ledger
+    from kvplan.verify.live.rows import Layout, Rows
+    from kvplan.verify.live.triton_attend import TUNINGS, _block, tunings
+
+    heads, k_dim, v_dim = shape
+    keys, values = (
+        None if dim is None else Rows(
+            Ledger(torch.device("cpu"), None), batch=1, heads=heads, slots=64, dim=dim, format_=FORMATS[name],
+            dtype=torch.bfloat16, layout=Layout(), table=None,
+        )
+        for dim in (k_dim, v_dim)
+    )  # fmt: skip
+    query = Query(torch.zeros((1, heads, k_dim)), keys, values, 64, v_dim or 512, 1.0)
+    found = tunings(query)
+    assert list(found) == [tuning for tuning in TUNINGS if tuning in found]
+    cut = {(_block(keys, k_dim, one), one.warps, one.stages, one.programs) for one in found}
+    assert len(cut) == len(found) == kernels
 
 
 STORE: dict[str, Any] = {

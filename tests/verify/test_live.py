@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch, the verify extra")
@@ -183,3 +185,33 @@ def test_formats_without_a_dtype():
     assert (kept.dtype, kept.largest) == (torch.float8_e5m2, 57_344.0)
     assert stored(FORMATS["mxfp8"], 48) is None  # 32 doesn't divide 48
     assert stored(Format("odd", 8, block=16, scale_bits=24), 64) is None
+
+
+@pytest.mark.parametrize(
+    ("outputs", "inputs", "able"), [(256, 180, False), (360, 256, True), (256, 184, True), (180, 256, False)]
+)
+def test_experts_of_an_odd_width_are_multiplied_one_by_one(outputs, inputs, able, monkeypatch):
+    """gpt-oss at TP 16 has 2880 / 16 = 180 columns of 2 B, no multiple of the 16 B that torch's grouped product wants of a row."""
+    from torch.nn import functional
+
+    from kvplan.verify.live import feed_forward
+
+    tokens, weights = torch.ones((4, inputs)).bfloat16(), torch.ones((2, outputs, inputs)).bfloat16()
+    ends = torch.tensor([1, 4], dtype=torch.int32)
+    if inputs % 8 and hasattr(functional, "grouped_mm"):
+        with pytest.raises(RuntimeError, match="multiple of 16 bytes"):
+            functional.grouped_mm(tokens, weights.transpose(1, 2), offs=ends)
+    monkeypatch.setattr(feed_forward, "_groups", lambda _: True)
+    on_a_gpu = SimpleNamespace(is_cuda=True, dtype=weights.dtype, shape=weights.shape, device=None)
+    assert feed_forward.in_one_launch(on_a_gpu) is able
+    assert feed_forward._by_expert(tokens, weights, ends).shape == (4, outputs)
+
+
+def test_a_step_with_experts_of_an_odd_width_is_in_no_graph(monkeypatch):
+    """Products into an expert may be one launch where those out of it are not: 2 x 12 rows of 16 B multiples, 12 columns of none."""
+    from kvplan.verify.live import feed_forward
+
+    monkeypatch.setattr(feed_forward, "in_one_launch", lambda one: all(extent % 8 == 0 for extent in one.shape[-2:]))
+    for width, able in ((12, False), (16, True)):
+        build = Build(Ledger(torch.device("cpu"), None), 64, torch.bfloat16, Alone())
+        assert feed_forward.Experts(ExpertsPart(4, 2, width), build).in_one_launch is able

@@ -9,17 +9,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from verify import tiny
 
-from kvplan.arch.formats import FORMATS, KvFormat
+from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
 from kvplan.arch.layers import Attention, Latent, Layer, Recurrent, StateTensor
 from kvplan.arch.model import Context, Model, Origin
 from kvplan.errors import CannotSplit, Unsupported
 from kvplan.units import MIB
 from kvplan.verify import ladder, line, mixing
 from kvplan.verify.blueprint import blueprint
-from kvplan.verify.parts import OWN, AttentionPart, DeltaPart, DensePart, ExpertsPart, LatentPart, MambaPart
+from kvplan.verify.parts import (
+    OWN,
+    AttentionPart,
+    Blueprint,
+    DeltaPart,
+    DensePart,
+    ExpertsPart,
+    LatentPart,
+    LayerPlan,
+    MambaPart,
+)
 from kvplan.verify.predict import Predicted, workspace_bytes
 from kvplan.verify.reduce import reduced
-from kvplan.verify.sizing import choose, layer_bytes
+from kvplan.verify.sizing import bytes_of_each, choose, layer_bytes
 from kvplan.verify.verdict import Row, at_least, exact, not_run, outcome, reported, within, worst
 
 BF16 = KvFormat(FORMATS["bf16"], FORMATS["bf16"])
@@ -72,6 +82,19 @@ def test_latents_experts_and_states():
     assert isinstance(beside[0], AttentionPart)
     assert isinstance(beside[1], MambaPart)
     assert replace(beside[1], kept=OWN) == MambaPart(8, 16, 2, 16, 4, norm=True, conv_bias=True)
+
+
+@pytest.mark.parametrize(
+    ("count", "tp", "share"),
+    [(8, 1, 8), (8, 2, 4), (8, 8, 1), (8, 32, 1), (6, 3, 2), (1, 5, 1), (8, 3, None), (8, 12, None), (6, 4, None)],
+)
+def test_what_a_rank_has_of_heads_groups_and_channels(count, tp, share):
+    """An equal share, or one that several ranks hold alike. Source: vLLM 0.33 config/model.py get_num_kv_heads."""
+    if share is not None:
+        assert mixing._share(count, tp, "KV heads") == share
+        return
+    with pytest.raises(CannotSplit, match=f"--tp {tp} can't split {count} KV heads"):
+        mixing._share(count, tp, "KV heads")
 
 
 def test_a_shared_cache_names_the_layer_it_reads():
@@ -137,6 +160,23 @@ def test_layers_that_fit_begin_with_one_of_each_kind():
     assert "--memory 1025MiB" in str(refused.value.problem.hint)
 
 
+def test_kinds_of_layers_that_do_not_fit_are_named():
+    """Sliding, sliding, full, ... and one dense layer before those of experts."""
+    model = tiny.model("sliding", num_hidden_layers=8)
+    each = layer_bytes(model.weights, 0, 1, "bf16")
+    assert bytes_of_each(model, 1) == 2 * each
+    assert bytes_of_each(model, 1, 1) == each
+    assert choose(model, 1, each).unseen == choose(model, 1, None, limit=1).unseen == ("full, as layer 2",)
+    assert choose(model, 1, 2 * each).unseen == ()
+    experts = tiny.model("mla")
+    assert choose(experts, 1, layer_bytes(experts.weights, 0, 1, "bf16")).unseen == ("latent with experts, as layer 1",)
+    shared = tiny.model("shared")
+    assert choose(shared, 1, None, limit=2).unseen[-1] == "shared cache, as layer 5"
+    # What has no module is said elsewhere.
+    able, unable = Layer((Attention(4, 2, 16, 16),)), Layer((Attention(4, 2, 16, 16, topk=8),))
+    assert choose(plain(able, unable), 1, None).unseen == ()
+
+
 def test_a_sharing_layer_brings_the_layer_it_shares_with():
     model = tiny.model("shared")
     keep = choose(model, 1, None, limit=5).keep
@@ -196,6 +236,38 @@ def test_a_limit_leaves_no_room_for_one_more():
     kept = ladder.limit(Predicted(fixed, 1, BF16), blueprint(fixed, 1), room, 8)
     assert kept is not None
     assert (kept.batch, kept.tokens) == (256, 4096)
+
+
+def test_each_mixer_has_a_page_table_of_its_own_length():
+    """Of 100 tokens in pages of 16: 7 of all tokens, 3 of a window of 40, 4 of chunks of 64; none of a state, none of another's."""
+    full, latent = AttentionPart(4, 2, 16, 16), LatentPart(2, 32, 16, 16, 16)
+    window, chunk = replace(full, window=40), replace(full, chunk=64)
+    layers = (
+        LayerPlan((full, MambaPart(8, 16, 2, 16, 4))), LayerPlan((window,)), LayerPlan((chunk,)), LayerPlan((latent,)),
+        LayerPlan((DeltaPart(2, 4, 16, 16, 4),)), LayerPlan((replace(full, shares=0),)), LayerPlan((replace(latent, window=40),)),
+    )  # fmt: skip
+    plan = Blueprint(64, 0, tied=False, dtype=FORMATS["bf16"], layers=layers)
+    assert ladder.table_bytes(plan, 100, 3, 16) == 3 * 4 * (7 + 3 + 4 + 7 + 3)
+    assert ladder.table_bytes(plan, 100, 3, 1) == 3 * 4 * (100 + 40 + 64 + 100 + 40)
+    assert ladder.table_bytes(plan, 100, 3, None) == 0
+
+
+@pytest.mark.parametrize("kind", ["gqa", "sliding", "mla", "gated delta net"])
+@pytest.mark.parametrize("page", [1, 16])
+def test_page_tables_come_out_of_the_room(kind, page):
+    """Caches in pages, their tables and what a step makes are no more than there is, and nearly that."""
+    model = tiny.model(kind, num_key_value_heads=1)
+    plan, predicted = blueprint(model, 1), Predicted(model, 1, parse_kv_format("fp8"), page)
+    room = workspace_bytes(plan, 8) + 10**7
+    found = ladder.limit(predicted, plan, room, 8)
+    assert found is not None
+    taken = found.pool + ladder.table_bytes(plan, found.tokens, found.batch, page)
+    assert 0.95 * 10**7 < taken <= 10**7
+    for rung in ladder.rungs(predicted, plan, room, (4,)):
+        tables = ladder.table_bytes(plan, rung.contexts[-1], rung.batch, page)
+        assert rung.batch * predicted.cache_bytes(rung.contexts[-1]) + tables <= room - workspace_bytes(
+            plan, rung.batch
+        )
 
 
 def test_rungs_fit_and_are_whole_chunks():

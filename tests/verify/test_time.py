@@ -265,11 +265,50 @@ def test_the_allocator_is_asked_for_what_was_asked_of_it(monkeypatch):
     for name in ("synchronize", "empty_cache"):
         monkeypatch.setattr(torch.cuda, name, lambda *_: None)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (1, 2))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 34 * 2**20)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 34 * 2**20)
     monkeypatch.setattr(torch.cuda, "memory_stats", lambda _: {"requested_bytes.all.current": 33 * 2**20})
     assert Taken.now(device).allocated == 33 * 2**20
     monkeypatch.setattr(torch.cuda, "memory_stats", lambda _: {})
     assert Taken.now(device).allocated == 34 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("reserved", "taken", "verdict"),
+    [
+        (100, 100, "confirmed"),
+        (102, 118, "confirmed"),  # kernels that were loaded meanwhile
+        (100, 400, "reported"),  # another process took 300 MiB, or gave them back
+        (100, -200, "reported"),
+        (200, 200, "refuted"),  # torch itself took twice what was predicted
+    ],
+)
+def test_what_another_process_takes_is_not_ours(reserved, taken, verdict, monkeypatch):
+    from types import SimpleNamespace
+
+    from kvplan.verify.live import check_bytes
+    from kvplan.verify.live.check_bytes import Taken
+
+    mib, cuda = 2**20, torch.device("cuda")
+    tensor = SimpleNamespace(numel=lambda: 100 * mib, element_size=lambda: 1)
+    ledger = SimpleNamespace(device=cuda, accounts=("weights",), tensors=lambda _: (tensor,))
+    now = Taken(100 * mib, reserved * mib, 1000 * mib - taken * mib, None)
+    monkeypatch.setattr(Taken, "now", lambda _: now)
+    monkeypatch.setattr(check_bytes, "allocator_settings", lambda: {"allocator": "native"})
+    found = {row.what: row for row in check_bytes.allocator(ledger, Taken(0, 0, 1000 * mib, None), 100 * mib)}
+    assert found["allocator"].verdict == "confirmed"
+    assert (found["driver"].verdict, found["driver"].measured) == (verdict, taken * mib)
+
+
+@pytest.mark.parametrize(("free", "others"), [(10, True), (60, False)])
+def test_a_capacity_that_another_process_took_is_not_refuted(free, others, monkeypatch):
+    from kvplan.verify.live.check_capacity import _taken_by_others
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free, 100))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 40)
+    said = _taken_by_others(torch.device("cuda"), 90)
+    assert (said is not None) is others
+    assert _taken_by_others(torch.device("cpu"), 90) is None
 
 
 def test_graphs_and_counts_are_left_alone_on_a_cpu():

@@ -250,6 +250,23 @@ def test_wishes_that_cannot_be_granted(tmp_path, monkeypatch):
     assert "torchrun" in run("verify", config, "--device", "cpu", "--tp", "2").err
 
 
+def test_the_help_offers_what_is_taken():
+    """Every format that is named there can be held, and every one that can be held is named there or by the shell's completion."""
+    from kvplan.cli.commands.verify import KV_DTYPE
+    from kvplan.cli.completion import candidates
+    from kvplan.verify.live.stored import _KEPT
+    from kvplan.verify.options import HELD_FORMATS
+
+    able = {name for name in FORMATS if name in _KEPT}
+    offered = KV_DTYPE.help.removeprefix("cache format: ").removesuffix(", or K:V").split(", ")
+    assert len(offered) == len(able)
+    assert set(offered) == set(HELD_FORMATS) == able
+    assert {item.value for item in candidates(KV_DTYPE.completes, "fp8:")} == {
+        f"fp8:{name}" for name in (*able, "auto")
+    }
+    assert "nvfp4" not in run("verify", "--help").out
+
+
 def test_without_torch_there_is_one_clear_message(monkeypatch, tmp_path):
     from kvplan.verify import run as module
 
@@ -296,6 +313,27 @@ def test_the_longest_sequence_is_pushed_to_its_limit(fewer, verdict, monkeypatch
     assert (row.verdict, row.predicted, row.measured) == (verdict, 341 - fewer, 341 - fewer + bool(fewer))
 
 
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("gated delta net", {"num_hidden_layers": 8, "full_attention_interval": 8}),
+        ("sliding", {"num_hidden_layers": 6, "sliding_window": 8}),
+        ("attention beside mamba2", {}),
+        ("gqa", {}),
+        ("mla", {}),
+    ],
+)
+def test_pages_of_one_token_refute_nothing(kind, changes):
+    """Their tables are long beside one KV head in eight bits: what is allowed for them must not hold another sequence."""
+    from dataclasses import replace
+
+    model = tiny.model(kind, **{"num_key_value_heads": 1, **changes})
+    report = verify(model, replace(QUICK, kv=parse_kv_format("fp8"), page=1, batches=(1,)))
+    assert report.verdict == "confirmed", [row for row in report.rows if row.verdict == "refuted"]
+    rows = [row for row in report.rows if row.check == "capacity" and "our accounting" in row.what]
+    assert [row.verdict for row in rows] == ["confirmed"]
+
+
 def test_a_step_that_has_no_room_refutes_no_capacity(monkeypatch):
     """What a reader makes and drops again is in no prediction; the caches stood."""
     from kvplan.verify.live.ledger import OutOfMemory
@@ -316,6 +354,49 @@ def test_a_budget_that_is_spent_still_times_what_a_line_needs():
 
     report = verify(tiny.model("gqa"), replace(QUICK, budget_s=0, contexts=(64, 128, 256, 512)))
     assert [(step.batch, step.context) for step in report.steps] == [(1, 64), (1, 128)]
+    late = [row.what for row in report.rows if row.rule.startswith("out of time")]
+    assert late == ["most sequences", "reading 1 x 512 tokens"]
+
+
+@pytest.mark.parametrize(("budget", "least", "most"), [(0, 3, 3), (600, 20, 99)])
+def test_a_slow_machine_takes_few_steps(budget, least, most, monkeypatch):
+    """One that is counted, and one for each point that a line needs, once the time is spent; else many."""
+    from dataclasses import replace
+
+    from kvplan.verify.live.decoder import Decoder
+
+    taken: list[int] = []
+    step = Decoder.step
+
+    def counted(self, ids, at):
+        taken.extend([1] * (self.build.ledger.limit is not None))
+        return step(self, ids, at)
+
+    monkeypatch.setattr(Decoder, "step", counted)
+    report = verify(tiny.model("gqa"), replace(QUICK, budget_s=budget))
+    assert report.verdict == "confirmed"
+    assert least <= len(taken) <= most
+
+
+@pytest.mark.parametrize("kind", ["gqa", "sliding", "sparse mla"])
+def test_one_reader_for_all_contexts_of_a_batch(kind, monkeypatch):
+    """Chosen at the longest: contexts of 64 to 1024 tokens would be in three classes of length."""
+    from dataclasses import replace
+
+    from kvplan.verify.live.readers import Fastest
+
+    asked: list[tuple[int, int]] = []
+    pick = Fastest._pick
+
+    def noted(self, query):
+        if self.deadline != float("inf"):
+            asked.append((query.slots, query.keys.slots))
+        return pick(self, query)
+
+    monkeypatch.setattr(check_time, "Fastest", type("Noted", (Fastest,), {"_pick": noted}))
+    verify(tiny.model(kind), replace(QUICK, batches=(2,), contexts=(64, 256, 1024)))
+    slots = [each for each, room in asked if room == 1024]
+    assert slots == {"sparse mla": [16]}.get(kind, [1024])
 
 
 def test_nothing_is_left_behind_when_it_is_interrupted():

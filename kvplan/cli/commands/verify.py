@@ -24,6 +24,10 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(parse_whole(word) for word in words(text))
 
 
+KV_DTYPE = o.KV_DTYPE._replace(
+    help="cache format: bf16, fp16, fp32, fp8, fp8_e5m2, int8, fp8_per_token_head, int8_per_token_head, q8_0, mxfp8, or K:V",
+    completes="held_dtypes",
+)
 DEVICE = Option("device", "auto, cpu, cuda or cuda:1", str, "DEVICE", "a GPU where there is one")
 RANK = Option("rank", "which rank's share of --tp, with one process", natural, "N", "0; torchrun's under torchrun")
 LAYERS = Option("layers", "build at most so many layers", parse_whole, "N", "as many as fit")
@@ -32,13 +36,13 @@ MEMORY = Option(
     "most bytes to take on the device",
     parse_some_bytes,
     "40GiB",
-    "90 % of a GPU's free memory; a third of a CPU's, at most 1.5 GiB",
+    "90 % of a GPU's free memory; 1.5 GiB of a CPU's, or what a layer of each kind needs",
 )
 BATCHES = Option("batch", "batches to time", _numbers, "N,N", "a ladder that fits")
 CONTEXTS = Option("ctx", "contexts to time: 8k, 8k,32k or 8k..128k", parse_token_list, "TOKENS", "a ladder that fits")
 BUDGET_S = Option("budget_s", "about how many seconds it may take", parse_whole, "S", "60")
 PAGE = Option("block_size", "tokens of one cache page", parse_whole, "N", "caches in one piece")
-BUILDING = (DEVICE, o.TP, RANK, o.KV_DTYPE, PAGE, LAYERS, BATCHES, CONTEXTS, MEMORY, BUDGET_S)
+BUILDING = (DEVICE, o.TP, RANK, KV_DTYPE, PAGE, LAYERS, BATCHES, CONTEXTS, MEMORY, BUDGET_S)
 META = Option("meta", "compare with transformers on the meta device instead: no GPU, no weights", switch)
 
 
@@ -95,7 +99,7 @@ def _options(values: Values) -> Options:
         device=values.get(DEVICE) or "auto",
         tp=values.get(o.TP) or 1,
         rank=values.get(RANK),
-        kv=values.get(o.KV_DTYPE),
+        kv=values.get(KV_DTYPE),
         page=values.get(PAGE),
         layers=values.get(LAYERS),
         batches=values.get(BATCHES) or (),

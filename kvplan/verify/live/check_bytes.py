@@ -21,14 +21,22 @@ _BLOCK, _LARGE, _LARGE_ROUND, _SEGMENT = 512, 10 * MIB, 2 * MIB, 20 * MIB
 """torch's caching allocator: sizes round up to 512 B; from 10 MiB each has a segment of its own in steps of 2 MiB,
 smaller ones share segments of 2 or 20 MiB. Source: torch 2.13 c10/core/AllocatorConfig.h."""
 
+_BESIDE = 20 * MIB
+"""What the driver may take beside torch's segments, as for kernels that are loaded when they are first used."""
+
 _LEAST_RESIDENT = 256 * MIB
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Memory of the process before anything was built."""
+    """Memory at one moment.
+
+    allocated: what torch was asked for. reserved: what it took of the driver for that. free: what the GPU has left for all
+    processes. resident: of a process on a CPU.
+    """
 
     allocated: int
+    reserved: int
     free: int
     resident: int | None
 
@@ -41,8 +49,9 @@ class Taken:
             torch.cuda.empty_cache()  # what earlier work left cached would hide what is taken next
             # As asked for: "allocated" counts what is left of a segment too, up to 1 MiB behind a large tensor.
             asked = torch.cuda.memory_stats(device).get("requested_bytes.all.current", 0)
-            return cls(asked or torch.cuda.memory_allocated(device), torch.cuda.mem_get_info(device)[0], None)
-        return cls(0, 0, resident())
+            free = torch.cuda.mem_get_info(device)[0]
+            return cls(asked or torch.cuda.memory_allocated(device), torch.cuda.memory_reserved(device), free, None)
+        return cls(0, 0, 0, resident())
 
 
 def weights(predicted: Predicted, decoder: Decoder) -> Iterator[Row]:
@@ -103,16 +112,7 @@ def allocator(ledger: Ledger, before: Taken, expected: int) -> Iterator[Row]:
         slack = _BLOCK * len(sizes)
         because = f"each of {len(sizes)} tensors rounds up to {_BLOCK} B"
         yield within("bytes", "allocator", "B", expected, now.allocated - before.allocated, slack, because)
-        small = sum(size for size in sizes if size < _LARGE)
-        slack = _LARGE_ROUND * sum(size >= _LARGE for size in sizes) + small // 4 + 3 * _SEGMENT
-        because = "large tensors round up to 2 MiB, small ones share segments of 2 and 20 MiB"
-        taken = before.free - now.free
-        configured = allocator_settings()
-        if configured != {"allocator": "native"}:
-            because = f"{' '.join(filter(None, configured.values()))}: whose segments no rule here describes"
-            yield reported("bytes", "driver", "B", expected, taken, because)
-            return
-        yield within("bytes", "driver", "B", expected, taken, slack, because)
+        yield _driver(sizes, expected, before, now)
         return
     if now.resident is None or before.resident is None or expected < _LEAST_RESIDENT:
         yield not_run("bytes", "resident memory", "B", "less than 256 MiB, or the system doesn't say", expected)
@@ -120,3 +120,19 @@ def allocator(ledger: Ledger, before: Taken, expected: int) -> Iterator[Row]:
     slack = 64 * MIB + expected // 50
     because = "pages and what the process drops meanwhile: within 64 MiB + 2 %"
     yield within("bytes", "resident memory", "B", expected, now.resident - before.resident, slack, because)
+
+
+def _driver(sizes: Sequence[int], expected: int, before: Taken, now: Taken) -> Row:
+    """What the GPU has less of than before, which is torch's alone as long as torch itself says the same."""
+    taken, own = before.free - now.free, now.reserved - before.reserved
+    configured = allocator_settings()
+    if configured != {"allocator": "native"}:
+        because = f"{' '.join(filter(None, configured.values()))}: whose segments no rule here describes"
+        return reported("bytes", "driver", "B", expected, taken, because)
+    if abs(taken - own) > _BESIDE:
+        because = f"torch itself took {own:,} B of it: the rest is another process's, and nothing is claimed"
+        return reported("bytes", "driver", "B", expected, taken, because)
+    small = sum(size for size in sizes if size < _LARGE)
+    slack = _LARGE_ROUND * sum(size >= _LARGE for size in sizes) + small // 4 + 2 * _SEGMENT + _BESIDE
+    because = "large tensors round up to 2 MiB, small ones share segments of 2 and 20 MiB"
+    return within("bytes", "driver", "B", expected, taken, slack, because)

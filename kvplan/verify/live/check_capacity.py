@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from kvplan.verify.live.attend import Reader
@@ -42,7 +43,7 @@ def capacity(
     try:
         planned = Caching(plan.batch, plan.tokens, predicted.kv, layout)
         fits = _accepts(decoder, planned)
-        because = _why_not_decoded(decoder, planned, reader, ids) if fits else None
+        because = _why_not_decoded(decoder, planned, reader, ids) if fits else _taken_by_others(device, plan.limit)
         if because is not None:
             for whose in ("our accounting", "the allocator"):
                 yield not_run("capacity", f"most {what}, by {whose}", "sequences", because, plan.batch)
@@ -68,7 +69,7 @@ def capacity(
 
 
 def _grows(predicted: Predicted, tokens: int) -> bool:
-    """Whether one token more takes more, and by bytes alone: pages round up, and leave room for tables that aren't made."""
+    """Whether one token more takes more, and by bytes of cache alone: pages round up, and bring tables along."""
     return predicted.page is None and predicted.cache_bytes(tokens + 1) > predicted.cache_bytes(tokens)
 
 
@@ -89,6 +90,14 @@ def _why_not_decoded(decoder: Decoder, caching: Caching, reader: Reader, ids: Te
     finally:
         clean(decoder)
     return None
+
+
+def _taken_by_others(device: torch.device, limit: int) -> str | None:
+    """Whether a GPU no longer has the memory that it had when the run was planned, which no prediction is of."""
+    if device.type != "cuda":
+        return None
+    left = torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device)
+    return f"another process took memory meanwhile: {left:,} B are left of {limit:,}" if left < limit else None
 
 
 def _accepts(decoder: Decoder, caching: Caching, *, accounted: bool = True) -> bool:

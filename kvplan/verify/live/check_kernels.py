@@ -22,7 +22,7 @@ from kvplan.verify.live.ledger import Ledger
 from kvplan.verify.live.readers import candidates
 from kvplan.verify.live.rows import Layout, Rows
 from kvplan.verify.parts import AttentionPart, Blueprint, DeltaPart, LatentPart, MambaPart
-from kvplan.verify.verdict import Row, not_run, within
+from kvplan.verify.verdict import OUT_OF_TIME, Row, not_run, within
 
 BATCH, LENGTHS = 3, (1000, 37)
 """No multiple of a block or a page. One of 37 slots left out is seen, one of 1000 isn't."""
@@ -103,7 +103,7 @@ def _readers(
     for named in candidates(asked[0], triton=triton)[:-1]:
         what = f"{part.name}, {named.name} against plain torch"
         if time.monotonic() > deadline:
-            yield not_run("recompute", what, "difference", "out of time: a larger --budget-s compiles it")
+            yield not_run("recompute", what, "difference", OUT_OF_TIME)
             continue
         yield compared(what, plain, lambda read=named.read: [read(query) for query in asked])  # type: ignore[misc]
 

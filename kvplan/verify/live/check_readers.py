@@ -16,8 +16,8 @@ from kvplan.verify.verdict import Row, within
 
 _ALLOWED = 0.02
 """Of the largest value, in 16 bit: eight steps of bf16's last place."""
-_SCORES, _NUMBERS = 2**22, 2**22
-"""Elements that are worked on at a time, 16 MiB each: a check may run with just enough memory."""
+_GPU_NUMBERS, _CPU_NUMBERS = 2**22, 2**20
+"""Scores, keys or values that are worked on at a time, 16 or 4 MiB each: a check may run with just enough memory."""
 
 
 class Comparing:
@@ -60,8 +60,9 @@ def in_full(query: Query) -> Tensor:
     kv_heads = query.keys.heads
     asked = query.queries.to(exact).unflatten(1, (kv_heads, -1)) * query.scale
     sinks = None if query.sink is None else query.sink.to(exact).view(kv_heads, -1)
-    few = max(1, _SCORES // (kv_heads * query.slots))
-    width = max(1, _NUMBERS // (kv_heads * query.keys.dim))
+    numbers = _GPU_NUMBERS if asked.is_cuda else _CPU_NUMBERS
+    few = max(1, numbers // (kv_heads * query.slots))
+    width = max(1, numbers // (kv_heads * query.keys.dim))
     runs = [(start, min(start + width, query.slots)) for start in range(0, query.slots, width)]
     answers = []
     for first in range(0, asked.shape[2], few):

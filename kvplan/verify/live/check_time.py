@@ -18,14 +18,16 @@ from kvplan.verify.live.decoder import Decoder
 from kvplan.verify.live.latent import Latent
 from kvplan.verify.live.ledger import OUT_OF_ROOM
 from kvplan.verify.live.mixer import Caching
-from kvplan.verify.live.ranks import everybody
+from kvplan.verify.live.ranks import everybody, in_time
 from kvplan.verify.live.readers import FAST, PLAIN, Fastest
 from kvplan.verify.live.rows import Layout
 from kvplan.verify.live.standing import clean, stand
 from kvplan.verify.predict import Predicted
-from kvplan.verify.verdict import Row, not_run
+from kvplan.verify.verdict import OUT_OF_TIME, Row, not_run
 
 _LEAST_POINTS = 2
+_STEPS = {"cpu": 8, "cuda": 25}
+"""What a point takes at most, in steps of its batch: choosing a reader, comparing, warming up, capturing a graph, repeating."""
 _POINT_S = 0.3
 """About how long one point is repeated."""
 
@@ -97,11 +99,12 @@ def time_ladder(
             times.notes.append(f"{left_out}: {refused}")
             continue
         try:
+            # First, so that the readers that are kept to are those that are best at the longest.
+            times.compared += _compared(decoder, rung, reader)
             for context in rung.contexts:
                 if not _everybody_has_time(decoder, deadline, times, 1):
                     break
                 times.points.append(_time(predicted, decoder, rung.batch, context, reader, times))
-            times.compared += _compared(decoder, rung, reader)
         except OUT_OF_ROOM:
             if decoder.build.ranks.size > 1:
                 raise  # the others are in the middle of a step, and wait
@@ -118,13 +121,15 @@ def time_ladder(
 
 def _compared(decoder: Decoder, rung: Rung, reader: Fastest) -> list[Row]:
     """What the step of the longest context reads, against plain arithmetic."""
+    ranks, what = decoder.build.ranks, f"reading {rung.batch} x {rung.contexts[-1]:,} tokens"
+    if decoder.build.ledger.device.type == "cpu" and not in_time(ranks, reader.deadline):
+        return [not_run("recompute", what, "difference", OUT_OF_TIME)]
     comparing = Comparing(reader)
     try:
         decoder.step(tokens(decoder, rung.batch), decoder.at(rung.contexts[-1] - 1, comparing))
     except OUT_OF_ROOM as error:
-        if decoder.build.ranks.size > 1:
+        if ranks.size > 1:
             raise  # the others are in the middle of the step, and wait
-        what = f"reading {rung.batch} x {rung.contexts[-1]:,} tokens"
         return [not_run("recompute", what, "difference", f"no memory for it: {str(error).split('. ')[0]}")]
     return list(comparing.rows())
 
@@ -134,12 +139,17 @@ def _everybody_has_time(decoder: Decoder, deadline: float, times: Times, points:
     if len(times.points) < _LEAST_POINTS:
         return True
     spent = max(point.seconds for point in times.points)
-    mine = time.monotonic() + 25 * spent * points < deadline
+    each = _STEPS[decoder.build.ledger.device.type]
+    mine = time.monotonic() + each * spent * points < deadline
     return all(everybody(decoder.build.ranks, mine))
 
 
+_STEPS_OF_A_POINT = 5
+"""At least, besides the first."""
+
+
 def _time(predicted: Predicted, decoder: Decoder, batch: int, context: int, reader: Fastest, times: Times) -> Point:
-    device = decoder.build.ledger.device
+    device, ranks = decoder.build.ledger.device, decoder.build.ranks
     ids = tokens(decoder, batch)
     at = decoder.at(context - 1, reader)
 
@@ -147,20 +157,23 @@ def _time(predicted: Predicted, decoder: Decoder, batch: int, context: int, read
         at.chosen = None
         return decoder.step(ids, at)
 
-    work()
+    seconds = once(work, device)
     asked = at.cache_bytes
-    wait(device)
-    first = once(work, device)
-    if not times.points:
-        times.kernels = kernels(work, device)
-    run, captured = graphed(work, device) if decoder.can_be_captured else (work, False)
-    times.graphs = times.graphs and captured
-    # The number of repeats must be the same on all ranks, or one would wait for another for ever.
-    repeats = max(everybody(decoder.build.ranks, max(3, min(15, int(_POINT_S / max(first, 1e-4))))))
-    seconds = median(run, device, repeats, warm=1)
+    # Of a CPU's speed nothing is claimed, so its first step will do; a GPU's compiles kernels, and the next take no time.
+    if device.type == "cuda" or in_time(ranks, reader.deadline - _STEPS_OF_A_POINT * seconds):
+        first = once(work, device)
+        if not times.points:
+            times.kernels = kernels(work, device)
+        run, captured = graphed(work, device) if decoder.can_be_captured else (work, False)
+        times.graphs = times.graphs and captured
+        # The number of repeats must be the same on all ranks, or one would wait for another for ever.
+        repeats = max(everybody(ranks, max(3, min(15, int(_POINT_S / max(first, 1e-4))))))
+        seconds = median(run, device, repeats, warm=1)
+        del run
+    else:
+        times.graphs = False
     touched = [experts.distinct() for experts in decoder.experts]
     mean = sum(touched) / len(touched) if touched else None
-    del run
     reads, whole = batch * predicted.reads(context), ladder.whole(decoder.plan, context)
     return Point(batch, context, predicted.weights_read(batch) or 0, reads, asked, seconds, mean, whole)
 

@@ -13,14 +13,14 @@ from kvplan.verify.live.check_speed import judged
 from kvplan.verify.live.decoder import Decoder
 from kvplan.verify.live.found import Found
 from kvplan.verify.live.mixer import Caching
-from kvplan.verify.live.ranks import everybody
+from kvplan.verify.live.ranks import everybody, in_time
 from kvplan.verify.live.readers import Fastest
 from kvplan.verify.live.rows import Layout
 from kvplan.verify.live.standing import clean, stand
 from kvplan.verify.options import Options, Progress
 from kvplan.verify.parts import Blueprint
 from kvplan.verify.predict import workspace_bytes
-from kvplan.verify.verdict import Row, not_run
+from kvplan.verify.verdict import OUT_OF_TIME, Row, not_run
 
 _ROUND_UP = 2 * MIB
 """What torch's allocator rounds a large tensor up to; see kvplan.verify.live.check_bytes."""
@@ -33,11 +33,13 @@ def after_weights(
 ) -> Iterator[Row]:
     """All rows but those of the weights. before: memory that was taken before these."""
     predicted, plan, ledger = known.kv, known.plan, decoder.build.ledger
-    cuda = ledger.device.type == "cuda"
+    cuda, ranks = ledger.device.type == "cuda", decoder.build.ranks
     room = known.limit - ledger.taken()
-    room = min(
-        everybody(decoder.build.ranks, room if cuda else min(room, known.pool + workspace_bytes(plan, _CPU_BATCH)))
-    )
+    if (
+        not cuda
+    ):  # what a step makes there is small, and room was left for it and for the caches when layers were chosen
+        room = known.pool + workspace_bytes(plan, max((_CPU_BATCH, *options.batches)))
+    room = min(everybody(ranks, room))
     weights = len(ledger.tensors("weights")) + len(ledger.tensors("held"))
     rounding = _ROUND_UP * (weights + _tensors_of_cache(plan)) if cuda else 0
     least = 3 * (workspace_bytes(plan, 1) + rounding) if cuda else 1
@@ -54,8 +56,11 @@ def after_weights(
         if most is None:
             yield not_run("capacity", "most sequences", "sequences", "no room for a cache beside the weights")
             return
-        progress(0.45, f"filling {format_bytes(most.pool)} with {most.batch} sequences")
-        yield from _capacity(known, decoder, most, rounding, deadline)
+        if in_time(ranks, deadline):
+            progress(0.45, f"filling {format_bytes(most.pool)} with {most.batch} sequences")
+            yield from _capacity(known, decoder, most, rounding, deadline)
+        else:
+            yield not_run("capacity", "most sequences", "sequences", OUT_OF_TIME, most.batch)
         progress(0.6, "timing")
         steps = ladder.rungs(
             predicted, plan, room - rounding, options.batches or (() if cuda else (1, 4)), options.contexts,
@@ -64,9 +69,10 @@ def after_weights(
         if not steps:
             yield not_run("time", "steps", "s", "no batch and context asked for fits into the memory")
             return
-        times = check_time.time_ladder(predicted, decoder, steps, deadline, lambda what: progress(0.7, what))
         for batch in (rung.batch for rung in steps if rung.batch > 1):
-            used |= yield from _used(known, decoder, replace(small, batch=batch))
+            if in_time(ranks, deadline):
+                used |= yield from _used(known, decoder, replace(small, batch=batch))
+        times = check_time.time_ladder(predicted, decoder, steps, deadline, lambda what: progress(0.7, what))
         times.weights_shares = used
         known.times = times
         known.notes += times.notes
@@ -115,7 +121,7 @@ def _tensors_of_cache(plan: Blueprint) -> int:
 def _capacity(known: Found, decoder: Decoder, most: ladder.Limit, rounding: int, deadline: float) -> Iterator[Row]:
     """Check c, with the memory cut to exactly what the plan says."""
     predicted, ledger = known.kv, decoder.build.ledger
-    tables = ladder.table_bytes(known.plan, most.tokens, most.batch + 1, predicted.page)
+    tables = ladder.table_bytes(known.plan, most.tokens, most.batch, predicted.page)
     asked = check_capacity.Plan(most.batch, most.tokens, ledger.taken() + most.pool + tables)
     ids = check_time.tokens(decoder, most.batch)
     reader = Fastest(ledger.device, triton=fused.uses_triton(), deadline=deadline)

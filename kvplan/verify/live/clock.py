@@ -13,8 +13,8 @@ from kvplan.units import MIB
 
 Work = Callable[[], object]
 
-_GPU_COPY, _CPU_COPY = 2**31, 2**26
-"""Bytes copied to find how fast a copy is: far more than caches hold."""
+_GPU_COPY, _CPU_COPY = 2**31, 2**25
+"""Bytes copied to find how fast a copy is: more than caches hold, and on a CPU no more than there is room for."""
 
 
 def wait(device: torch.device) -> None:

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from kvplan.verify.live.attend import Reader
 from kvplan.verify.live.attention import Attention
-from kvplan.verify.live.feed_forward import Experts, feed_forward, in_one_launch
+from kvplan.verify.live.feed_forward import Experts, feed_forward
 from kvplan.verify.live.fused import normed
 from kvplan.verify.live.latent import Latent
 from kvplan.verify.live.mixer import Build, Caching, Mixer, Step, Stored
@@ -115,7 +115,7 @@ class Decoder(nn.Module):
     @property
     def can_be_captured(self) -> bool:
         """Whether no launch of a step depends on what another found out, so that a CUDA graph can hold all of them."""
-        return all(in_one_launch(one.up) for one in self.experts)
+        return all(one.in_one_launch for one in self.experts)
 
     def allocate(self, caching: Caching) -> None:
         """Take memory for the cache of every layer; all or nothing. Raises: NoRoom, Unsupported."""

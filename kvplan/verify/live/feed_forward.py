@@ -81,6 +81,11 @@ class Experts(nn.Module):
             wide = wide * functional.linear(hidden, self.shared_gate).sigmoid()
         return torch.addmm(mixed, wide, self.shared.down.t())
 
+    @property
+    def in_one_launch(self) -> bool:
+        """Whether both products by expert are."""
+        return in_one_launch(self.up) and in_one_launch(self.down)
+
     def distinct(self) -> int:
         """Experts that the last step touched."""
         if self.touched is None:
@@ -105,9 +110,15 @@ _GROUPED: Callable[..., Tensor] | None = getattr(functional, "grouped_mm", None)
 """One launch for all experts; public since torch 2.10."""
 
 
+_ALIGNED = 16
+"""Bytes that grouped_mm wants the rows of what it multiplies to be multiples of. Source: torch 2.13 ATen/native/
+GroupedMMUtils.h, "strides should be multiple of 16 bytes"."""
+
+
 def in_one_launch(weights: Tensor) -> bool:
     """Whether a product by expert is one launch; else Python asks which expert has how many tokens, and no graph can be made."""
-    return weights.is_cuda and weights.dtype == torch.bfloat16 and _groups(weights.device)
+    aligned = all(extent * weights.dtype.itemsize % _ALIGNED == 0 for extent in weights.shape[-2:])
+    return weights.is_cuda and weights.dtype == torch.bfloat16 and aligned and _groups(weights.device)
 
 
 @functools.cache

@@ -34,6 +34,10 @@ def no_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error))
 
 
+_FRESH = 2**22 - 3
+"""A prime number, so that no two rows of a matrix are alike but far apart."""
+
+
 class Ledger:
     """Tensors of one device by account ("weights", "cache", ...), together never above `limit` bytes.
 
@@ -76,8 +80,18 @@ class Ledger:
         made = self.tensor(shape, dtype, account)
         low, high = (0.9, 1.1) if fan_in is None else (-((3 / fan_in) ** 0.5), (3 / fan_in) ** 0.5)
         if self.device.type != "meta":
-            made.uniform_(low, high, generator=self.random)
+            self._fill(made.view(-1), low, high)
         return torch.nn.Parameter(made, requires_grad=False)
+
+    def _fill(self, flat: Tensor, low: float, high: float) -> None:
+        """Random numbers; on a CPU, which takes seconds for a gigabyte of them, the first ones over and over."""
+        fresh = flat[:_FRESH] if self.device.type == "cpu" else flat
+        fresh.uniform_(low, high, generator=self.random)
+        done = len(fresh)
+        while done < len(flat):
+            more = min(done, len(flat) - done)
+            flat[done : done + more].copy_(flat[:more])
+            done += more
 
     @property
     def accounts(self) -> tuple[str, ...]:

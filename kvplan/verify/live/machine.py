@@ -15,10 +15,12 @@ from typing import NamedTuple
 import torch
 
 from kvplan.errors import UsageError
-from kvplan.units import GIB
+from kvplan.units import GIB, format_bytes
 from kvplan.verify.world import local_rank, local_size
 
 OLDEST_TORCH = (2, 7)
+_OWN = 2 * GIB
+"""More than a process holds of a GPU before it asks for anything: its context and the driver's own, 0.5 to 1 GiB."""
 _MOUNT, _GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 OLDEST_CAPABILITY = (7, 0)
 """Volta: the oldest that torch's attention and Triton both run on."""
@@ -28,7 +30,8 @@ OLDEST_CAPABILITY = (7, 0)
 class Machine:
     """Where a verification runs. Bytes; None where a device doesn't say.
 
-    free: before anything was taken; of a CPU's memory, this process's part of it. driver: NVIDIA's version. mig: whether it is a slice of a GPU.
+    free: before anything was taken; of a CPU's memory, this process's part of it. others: what other processes hold of a
+    GPU, 0 where it may be this one's own. driver: NVIDIA's version. mig: whether it is a slice of a GPU.
     """
 
     device: str
@@ -39,6 +42,14 @@ class Machine:
     cores: int | None = None
     driver: str | None = None
     mig: bool = False
+    others: int = 0
+
+    @property
+    def busy(self) -> str | None:
+        """What a person has to know of other processes' memory; None where there is none to speak of."""
+        if not self.others:
+            return None
+        return f"other processes hold {format_bytes(self.others)} of this GPU (nvidia-smi shows them)"
 
     @property
     def is_cuda(self) -> bool:
@@ -82,6 +93,7 @@ def _cuda(asked: str) -> tuple[torch.device, Machine]:
     try:
         torch.cuda.set_device(device)
         free, total = torch.cuda.mem_get_info(device)
+        held = total - free - torch.cuda.memory_reserved(device)
         properties = torch.cuda.get_device_properties(device)
         torch.zeros(1, device=device)
     except RuntimeError as error:
@@ -98,6 +110,7 @@ def _cuda(asked: str) -> tuple[torch.device, Machine]:
     machine = Machine(
         device=str(device), name=properties.name, total=total, free=free, capability=capability,
         cores=properties.multi_processor_count, driver=_driver(), mig="MIG" in properties.name,
+        others=held if held > _OWN else 0,
     )  # fmt: skip
     return device, machine
 

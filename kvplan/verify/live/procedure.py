@@ -30,17 +30,20 @@ from kvplan.verify.live.mixer import Alone, Build
 from kvplan.verify.live.ranks import Together, everybody, joined
 from kvplan.verify.live.readers import triton_works
 from kvplan.verify.live.rows import Layout
-from kvplan.verify.live.stored import HELD_FORMATS, stored
-from kvplan.verify.options import Options, Progress
+from kvplan.verify.live.stored import stored
+from kvplan.verify.options import HELD_FORMATS, Options, Progress
 from kvplan.verify.predict import Predicted
 from kvplan.verify.reduce import read_by, reduced
-from kvplan.verify.sizing import choose
+from kvplan.verify.sizing import FOR_WANT_OF_MEMORY, Sizing, bytes_of_each, choose
 from kvplan.verify.verdict import Row, worst
 from kvplan.verify.world import world_size
 
 _CPU_VOCABULARY = 4096
 _CPU_MEMORY = 3 * 2**29
 _CPU_POOL = 32 * MIB
+_BESIDE, _CPU_BESIDE = 224 * MIB, 288 * MIB
+"""Room for what is in no ledger: activations, and on a CPU 150 MiB of torch's own modules, the copy that is timed and what
+comparing makes and drops."""
 _KEPT_BACK = 0.6
 """Share of the time that checking kernels leaves to everything else."""
 
@@ -104,22 +107,22 @@ def _prepare(model: Model, options: Options, device: torch.device, machine: Mach
     free = min(everybody(ranks, machine.free))
     if model.dtype.name not in ("bf16", "fp16", "fp32"):
         raise Unsupported(f"verify can't compute in {model.dtype.name}", hint="it computes in bf16, fp16 and fp32")
-    limit = options.memory or (free * 9 // 10 if cuda else min(free // 3, _CPU_MEMORY))
+    vocab = None if cuda else _CPU_VOCABULARY * options.tp
+    whole = reduced(model, tuple(range(len(model.layers))), vocab)
+    ends = _ends_bytes(whole, options.tp)
+    limit = options.memory or (free * 9 // 10 if cuda else _of_a_cpu(whole, options, free, ends))
     if limit > free:
         has = "has free" if world_size() == 1 else "has free for each rank"
         raise UsageError(
             f"--memory {format_bytes(limit)} is more than the {format_bytes(free)} that {machine.name} {has}",
-            hint="another process may be using it" if cuda else None,
+            hint=machine.busy,
         )
-    vocab = None if cuda else _CPU_VOCABULARY * options.tp
-    whole = reduced(model, tuple(range(len(model.layers))), vocab)
-    ends = _ends_bytes(whole, options.tp)
-    spare = limit // 4 if cuda else _CPU_POOL
-    budget = limit - spare - 224 * MIB - ends
+    budget = limit - _besides(limit, ends, cuda=cuda)
     if budget <= 0:
         raise UsageError(
             f"{format_bytes(limit)} is too little to build anything",
-            cause=f"{format_bytes(limit - budget)} is needed besides the layers", hint="give more with --memory",
+            cause=f"{format_bytes(limit - budget)} is needed besides the layers",
+            hint=machine.busy or "give more with --memory",
         )  # fmt: skip
     sizing = choose(whole, options.tp, budget, options.layers, limit - budget)
     kept = reduced(whole, sizing.keep, vocab)
@@ -133,9 +136,35 @@ def _prepare(model: Model, options: Options, device: torch.device, machine: Mach
     )  # fmt: skip
     if vocab is not None and model.vocab_size and vocab < model.vocab_size:
         found.notes.append(f"a CPU takes {vocab:,} rows of the vocabulary, not {model.vocab_size:,}")
+    if sizing.unseen:
+        found.notes.append(_unseen(sizing, whole, options, ends, cuda=cuda))
+    if machine.busy is not None:
+        found.notes.append(f"{machine.busy}: what they do meanwhile slows steps down and moves what the driver says")
     if options.tp > 1 and world_size() == 1:
         found.notes.append("one rank alone: no all-reduce was run or timed")
     return found
+
+
+def _besides(limit: int, ends: int, *, cuda: bool) -> int:
+    """Of `limit` bytes, those that no layer's weights may take."""
+    return ends + (limit // 4 + _BESIDE if cuda else _CPU_POOL + _CPU_BESIDE)
+
+
+def _of_a_cpu(model: Model, options: Options, free: int, ends: int) -> int:
+    """Bytes to take where nobody said: no more than usual, unless one layer of each kind needs it; a third of what is free at most."""
+    needed = bytes_of_each(model, options.tp, options.layers) + _besides(0, ends, cuda=False)
+    return min(free // 3, max(_CPU_MEMORY, needed))
+
+
+def _unseen(sizing: Sizing, model: Model, options: Options, ends: int, *, cuda: bool) -> str:
+    """A remark on the kinds of layers that were left out, and what to type for them."""
+    needed = bytes_of_each(model, options.tp) + _besides(0, ends, cuda=cuda)
+    needed = -(-needed * 4 // 3) if cuda else needed  # a quarter of a GPU's is kept for caches
+    short = any(reason == FOR_WANT_OF_MEMORY for reason, _ in sizing.skipped)
+    return (
+        f"of these kinds of layers none was built, and nothing is confirmed: {'; '.join(sizing.unseen)}. "
+        f"{f'--memory {-(-needed // MIB)}MiB' if short else 'More --layers'} builds one of each"
+    )
 
 
 def _check_format(kv: KvFormat) -> None:
@@ -194,7 +223,7 @@ def _run(
     known.weights_bytes = ledger.taken()
     rows += check_bytes.weights(predicted, decoder)
     rows += after_weights(known, options, decoder, before, progress, deadline)
-    if device.type == "cuda":
+    if device.type == "cuda" and not known.machine.others:  # else nobody can tell whose it is
         torch.cuda.synchronize(device)
         held = known.machine.free - torch.cuda.mem_get_info(device)[0]
         known.runtime_bytes = (

@@ -181,6 +181,11 @@ def _first_line(error: BaseException) -> str | None:
     return next(iter(str(error).splitlines()), None)
 
 
+def in_time(ranks: Ranks, deadline: float) -> bool:
+    """Whether time.monotonic() is before the deadline on all ranks."""
+    return all(everybody(ranks, time.monotonic() < deadline))
+
+
 def everybody(ranks: Ranks, mine: Any_) -> tuple[Any_, ...]:
     """Objects of all ranks; a lone process has its own."""
     return ranks.gather(mine) if isinstance(ranks, Together) else (mine,)

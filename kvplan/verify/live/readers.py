@@ -46,10 +46,12 @@ def candidates(query: Query, *, triton: bool) -> list[Named]:
     """Readers that can read this cache, the plain one last."""
     found = []
     if triton:
-        from kvplan.verify.live.triton_attend import TUNINGS, by_triton, triton_can
+        from kvplan.verify.live.triton_attend import by_triton, triton_can, tunings
 
         if triton_can(query):
-            found += [Named(f"triton {tuning}", functools.partial(by_triton, tuning=tuning)) for tuning in TUNINGS]
+            found += [
+                Named(f"triton {tuning}", functools.partial(by_triton, tuning=tuning)) for tuning in tunings(query)
+            ]
     if sdpa_can(query):
         found.append(Named(FLASH, by_sdpa))
     return [*found, Named(PLAIN, by_spans)]
@@ -81,6 +83,8 @@ class Fastest:
         if len(able) == 1:
             return able[0]
         plain = able[-1]
+        if self.device.type != "cuda" and time.monotonic() > self.deadline:
+            return plain
         if self.device.type == "cuda":
             able = able[:-1]  # plain torch converts everything to 32 bit: never the fastest on a GPU
         times: list[tuple[float, int]] = []
@@ -106,9 +110,12 @@ class Fastest:
 
 
 def kind_of(query: Query) -> tuple[object, ...]:
-    """Queries that the same reader is best at: equal shapes and formats, lengths within a factor of eight."""
+    """Queries that the same reader is best at: equal shapes and formats, caches that are made for lengths within a factor of eight.
+
+    Not the length that is asked for: all contexts of a batch are read from one cache, by one reader, and so lie on one line.
+    """
     keys = query.keys
-    long = (query.slots.bit_length() + 1) // 3
+    long = (keys.slots.bit_length() + 1) // 3
     sort = "latent" if query.values is None else "kv"
     return (
         sort, f"{query.queries.shape[0]}x{query.queries.shape[1]}/{keys.heads}", f"{keys.dim}+{query.v_dim}",

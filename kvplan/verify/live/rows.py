@@ -11,7 +11,8 @@ from torch import Tensor
 from kvplan.arch.formats import Format
 from kvplan.errors import Unsupported
 from kvplan.verify.live.ledger import Ledger
-from kvplan.verify.live.stored import HELD_FORMATS, Stored, stored
+from kvplan.verify.live.stored import Stored, stored
+from kvplan.verify.options import HELD_FORMATS
 
 _SCALES = (2.0**-8, 2.0**-6)
 """Of rows made up: a reader that takes one row's scale for another's must not come out right."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from kvplan.arch.formats import FORMATS, Format
+from kvplan.arch.formats import Format
 
 _FIXED_INT8 = 1 / 16
 """Per-tensor scale of plain int8: the values written here stay below 8 in magnitude."""
@@ -90,9 +90,6 @@ _KEPT: dict[str, tuple[torch.dtype, float | None, int | None, torch.dtype | None
 }
 """Element, its largest magnitude, elements to a scale, dtype of a scale, by the formats' own definitions: kvplan's table of
 formats, whose bytes are what is verified here, is not asked."""
-
-HELD_FORMATS = tuple(name for name in FORMATS if name in _KEPT)
-"""What a person may ask for."""
 
 
 def stored(format_: Format, dim: int) -> Stored | None:

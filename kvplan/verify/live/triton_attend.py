@@ -25,6 +25,8 @@ from kvplan.verify.live.attend import Query
 from kvplan.verify.live.rows import Rows
 
 _MOST_SPANS = 256
+_STEP = 32
+"""Spans that are joined at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,15 @@ TUNINGS = (
     Tuning(16, 4, 3, 4), Tuning(16, 4, 4, 8), Tuning(32, 4, 3, 2), Tuning(32, 8, 3, 2), Tuning(64, 8, 2, 2), Tuning(8, 4, 3, 4),
 )  # fmt: skip
 """Ways worth trying; which is best depends on head size, format and GPU, so a run measures them."""
+
+
+def tunings(query: Query) -> tuple[Tuning, ...]:
+    """Those of them that are different kernels for this cache: slots of a step are 16 to 128, however many KiB those are."""
+    kernels: dict[tuple[int, ...], Tuning] = {}
+    for tuning in TUNINGS:
+        block = _block(query.keys, query.keys.dim, tuning)
+        kernels.setdefault((block, tuning.warps, tuning.stages, tuning.programs), tuning)
+    return tuple(kernels.values())
 
 
 @triton.jit
@@ -218,22 +229,30 @@ def _spans(query, key, value, key_scale, value_scale, table, chosen, partial, lo
 
 @triton.jit(do_not_specialize=["spans", "query_heads"])
 def _join(partial, logsum, sink, out, spans, query_heads,
-          V_DIM: tl.constexpr, WIDTH: tl.constexpr, SPANS: tl.constexpr, SINK: tl.constexpr):  # fmt: skip
+          V_DIM: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, SINK: tl.constexpr):  # fmt: skip
+    """One kernel for any number of spans, `STEP` of them at a time: a run has a dozen, and compiling takes seconds."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
-    number = tl.arange(0, SPANS)
-    sums = tl.load(logsum + row * spans + number, mask=number < spans, other=-float("inf"))
-    peak = tl.max(sums, 0)
-    extra = 0.0
+    here = column < V_DIM
+    peak = tl.full([1], -float("inf"), tl.float32)
+    total = tl.zeros([1], tl.float32)
+    mixed = tl.zeros([WIDTH], tl.float32)
     if SINK:
-        logit = tl.load(sink + row % query_heads).to(tl.float32)
-        peak = tl.maximum(peak, logit)
-        extra = tl.exp(logit - peak)
-    weights = tl.exp(sums - peak)
-    parts = tl.load(partial + (row * spans + number)[:, None] * V_DIM + column[None, :],
-                    mask=(number < spans)[:, None] & (column < V_DIM)[None, :], other=0.0)  # fmt: skip
-    mixed = tl.sum(parts * weights[:, None], 0) / (tl.sum(weights, 0) + extra)
-    tl.store(out + row * V_DIM + column, mixed.to(out.dtype.element_ty), mask=column < V_DIM)
+        peak = tl.load(sink + row % query_heads + tl.arange(0, 1)).to(tl.float32)
+        total = total + 1.0
+    for start in range(0, spans, STEP):
+        number = start + tl.arange(0, STEP)
+        there = number < spans
+        sums = tl.load(logsum + row * spans + number, mask=there, other=-float("inf"))
+        higher = tl.maximum(peak, tl.max(sums, 0))
+        weights = tl.exp(sums - higher)
+        kept = tl.exp(peak - higher)
+        parts = tl.load(partial + (row * spans + number)[:, None] * V_DIM + column[None, :],
+                        mask=there[:, None] & here[None, :], other=0.0)  # fmt: skip
+        mixed = mixed * kept + tl.sum(parts * weights[:, None], 0)
+        total = total * kept + tl.sum(weights, 0)
+        peak = higher
+    tl.store(out + row * V_DIM + column, (mixed / total).to(out.dtype.element_ty), mask=here)
 
 
 @functools.cache
@@ -299,10 +318,10 @@ def by_triton(query: Query, tuning: Tuning = TUNINGS[0]) -> Tensor:
         PRECISION="ieee" if asked.dtype == torch.float32 else "tf32",
         num_warps=tuning.warps, num_stages=tuning.stages,
     )  # fmt: skip
-    width = max(16, min(128, _power(query.v_dim), 8192 // _power(spans)))
+    width = max(16, min(128, _power(query.v_dim)))
     _join[(batch * heads, -(-query.v_dim // width))](
         partial, logsum, nothing if query.sink is None else query.sink, out, spans, heads,
-        V_DIM=query.v_dim, WIDTH=width, SPANS=_power(spans), SINK=query.sink is not None,
+        V_DIM=query.v_dim, WIDTH=width, STEP=_STEP, SINK=query.sink is not None,
     )  # fmt: skip
     return out
 
