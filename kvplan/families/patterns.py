@@ -208,7 +208,10 @@ KIMI_LAYERS = ("kda_layers", "full_attn_layers")
 
 
 def _period(fields: Fields, count: int) -> tuple[str, ...] | None:
-    """Jamba: attention where layer % attn_layer_period == attn_layer_offset."""
+    """Jamba: attention where layer % attn_layer_period == attn_layer_offset.
+
+    Raises: BadField for an offset that no layer has. Source: transformers 5.23 models/jamba/configuration_jamba.py.
+    """
     period = fields.whole_or_default("attn_layer_period")
     if period is None:
         return None
@@ -216,6 +219,8 @@ def _period(fields: Fields, count: int) -> tuple[str, ...] | None:
     if offset is None:
         default = fields.default("attn_layer_offset")
         offset = default if isinstance(default, int) else 0
+    if offset >= period:
+        raise BadField(f"{fields.path}attn_layer_offset", offset, f"a number below attn_layer_period = {period}")
     return tuple(FULL if layer % period == offset else STATE for layer in range(count))
 
 

@@ -19,14 +19,19 @@ from kvplan.arch.parallel import Parallel
 from kvplan.arch.storage import MXFP4
 from kvplan.arch.weights import Weight
 from kvplan.engines.base import Options, Setup
+from kvplan.engines.vllm import settings
+from kvplan.engines.vllm.blocks.backends import Need, pick
 from kvplan.engines.vllm.blocks.drafts import as_drafter
 from kvplan.engines.vllm.layout import rocm
 from kvplan.engines.vllm.layout.experts import Kernels, Multiples, multiples, swizzled
 from kvplan.engines.vllm.layout.merged import ends_of
 from kvplan.engines.vllm.memory.adapters import allocated
+from kvplan.engines.vllm.memory.alone import alone
+from kvplan.engines.vllm.memory.encoder import encoded
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.starts import served
 from kvplan.engines.vllm.tables import connectors
+from kvplan.engines.vllm.tables.changes import rules
 from kvplan.engines.vllm.tables.versions import Version, parse
 from kvplan.errors import KvplanError
 from kvplan.families import read
@@ -97,6 +102,28 @@ def targets(release: Version) -> bool:
     return set(allocated(asked, load_model("llama-3-8b"), release).lora_targets or ()) == {"q_proj", "k_proj", "v_proj"}
 
 
+def on_its_own(release: Version) -> bool:
+    """Whether what stays outside the share of the memory is judged."""
+    asked = Setup(load_model("llama-3-8b"), load_gpu("h100"), Parallel(), None, Options(), 4096)
+    found = settings.settings(asked, rules(release))
+    return alone(asked.model, asked.gpu, found, rules(release), Options()) is not None
+
+
+def encoding(release: Version) -> bool:
+    """Whether images have room of their own in the profile, beyond as many hidden states as a step has tokens."""
+    asked = Setup(load_model("gemma-3-4b"), load_gpu("h100"), Parallel(), None, Options(), 4096)
+    found = settings.settings(asked, rules(release))
+    taken = encoded(asked.model, 2560, asked.gpu.memory.value, found, rules(release), second=False, most=False)
+    return taken.running > 0
+
+
+def of_small_heads(release: Version) -> str:
+    """The backend of heads of 16 on Turing, which FlashAttention doesn't run on: Triton's has 32 for the least."""
+    return pick("attention", Need(16, "16 bit", release=release), (7, 5), None).name
+
+
+PREDICTING = replace(model(QWEN), draft_layers=model(QWEN).layers[:1])
+"""A type that no release knows to draft for itself."""
 DRAFTED = with_draft(load_model("qwen3-8b"), as_drafter(load_model("qwen3-0.6b"), "draft_model"))
 
 
@@ -136,7 +163,10 @@ GATES = (
     Gate("asked to keep the manager", "0.12.0", "0.13.0", off(("LMCacheConnector",), asked=True), True, False),
     Gate("connectors that can do with it", "0.21.0", "0.22.0", off(("NixlConnector",)), True, False),
     Gate("events", "0.19.1", "0.20.0", off((), events=True), True, False),
-    Gate("a length of its own", "0.8.4", "0.8.5", longest, 32_768, 65_536),
+    Gate("what isn't vLLM's", "0.7.3", "0.8.0", on_its_own, False, True),
+    Gate("images in the profile", "0.7.3", "0.8.0", encoding, False, True),
+    Gate("sizes of heads", "0.32.0", "0.33.0", of_small_heads, "TRITON_ATTN", "FLEX_ATTENTION"),
+    Gate("a length of its own", "0.8.2", "0.8.3", longest, 32_768, 65_536),
 )  # fmt: skip
 
 REFUSALS = (
@@ -160,6 +190,7 @@ REFUSALS = (
         None,
         "rotary",
     ),
+    Gate("drafts by itself", "0.9.2", "0.10.0", refused(PREDICTING, speculative_tokens=1), None, "prediction layers"),
     Gate("drafts by a model", "0.9.2", "0.10.0", refused(DRAFTED, speculative_tokens=2), None, "no other model"),
     Gate("the other 16-bit format", "0.32.0", "0.33.0", refused(load_model("llama-3-8b"), kv="fp16"), None, "float16"),
 )

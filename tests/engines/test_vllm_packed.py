@@ -11,6 +11,7 @@ import pytest
 from kvplan.engines.vllm.blocks.groups import Cached, layout
 from kvplan.engines.vllm.blocks.specs import Kind, Spec
 from kvplan.engines.vllm.tables.changes import rules
+from kvplan.engines.vllm.tables.versions import Version
 from kvplan.errors import UsageError
 
 KIB = 1024
@@ -51,3 +52,10 @@ def test_windows_of_several_sizes_that_would_have_to_be_cut_are_refused():
     ]
     with pytest.raises(UsageError, match="can't deal"):
         layout(mixed, rules(), hybrid_manager=True, packed=True)
+
+
+@pytest.mark.parametrize("release", [(0, 20, 0), (0, 23, 0), (0, 33, 0)])
+def test_where_nothing_is_cached_a_block_is_nothing(release: Version):
+    found = layout([], rules(release), hybrid_manager=True, packed=False)
+    assert found.groups == ()
+    assert found.bytes_per_block(0) == found.checked_bytes(0) == 0

@@ -301,7 +301,5 @@ def _by_page(layers: Iterable[Cached]) -> Mapping[int, list[Cached]]:
 
 
 def least_padding(counts: Sequence[int], least: int) -> int:
-    """The run length from `least` up that pads `counts` least when each is rounded up to it; the longest of equals."""
-    if least > max(counts):
-        return least
+    """The run length from `least`, one of them, up that pads `counts` least when each is rounded up to it; the longest of equals."""
     return min(range(least, max(counts) + 1), key=lambda run: (sum(-count % run for count in counts), -run))

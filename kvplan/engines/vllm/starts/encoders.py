@@ -9,13 +9,10 @@ from __future__ import annotations
 from kvplan.arch.layers import CrossAttention
 from kvplan.arch.model import Model
 from kvplan.engines.vllm.tables.rules import Rules
-from kvplan.engines.vllm.tables.versions import Version
 from kvplan.errors import WontStart
 
 NATIVE_FP8 = (8, 9)
 """Compute capability from which Triton has fp8 of its own."""
-
-REFUSES: Version = (0, 24, 0)
 
 
 def check_format(model: Model, name: str, rules: Rules, device: tuple[int, int]) -> None:
@@ -23,7 +20,7 @@ def check_format(model: Model, name: str, rules: Rules, device: tuple[int, int])
 
     Raises: WontStart.
     """
-    if model.has(CrossAttention) and name.startswith("fp8") and device < NATIVE_FP8 and rules.version >= REFUSES:
+    if model.has(CrossAttention) and name.startswith("fp8") and device < NATIVE_FP8 and rules.encoders_checked:
         raise WontStart(
             f"vLLM takes no {name} cache for {model.origin.id} on this GPU",
             cause="FP8 KV cache is not supported by the Triton attention backend, which its encoder and cross-attention run in, "

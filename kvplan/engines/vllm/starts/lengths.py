@@ -13,7 +13,7 @@ from __future__ import annotations
 from kvplan.arch.model import Context, Model
 from kvplan.engines.vllm.tables.architectures import draft_longest
 from kvplan.engines.vllm.tables.rules import Rules
-from kvplan.engines.vllm.tables.versions import Version, text
+from kvplan.engines.vllm.tables.versions import text
 from kvplan.errors import NotServed
 
 UNSTATED = 2048
@@ -27,9 +27,6 @@ LENGTHS = (
 
 OWN_WORD = "model_max_length"
 """The field that replaces what the others say, and is accepted in any case."""
-
-REPLACES: Version = (0, 8, 5)
-"""The first release read where it replaces them; in 0.7.3 it doesn't."""
 
 BORROWED = {"kimi_k2": ("max_position_embeddings", 4096)}
 """Lengths of silent configs whose type vLLM reads by another one's class. Source: vLLM 0.33 transformers_utils/config.py
@@ -98,7 +95,7 @@ def stated(model: Model, rules: Rules) -> Context | None:
 def _lengths(model: Model, rules: Rules) -> dict[str, int]:
     """The lengths that the config or its class states and vLLM reads, by field: of several the smallest counts."""
     found = {name: tokens for name, tokens in model.context.lengths or () if name in LENGTHS}
-    replaced = rules.version >= REPLACES and found.get(OWN_WORD)
+    replaced = rules.own_length and found.get(OWN_WORD)
     return {OWN_WORD: found[OWN_WORD]} if replaced else found
 
 

@@ -11,10 +11,8 @@ from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
 from kvplan.arch.traits import NEGATIVE_WINDOW, ZERO_WINDOW
 from kvplan.engines.vllm.tables.rules import Rules
-from kvplan.engines.vllm.tables.versions import Version, text
+from kvplan.engines.vllm.tables.versions import text
 from kvplan.errors import Unsupported
-
-ZERO_IS_NONE: Version = (0, 19, 0)
 
 
 def check(model: Model, rules: Rules) -> None:
@@ -23,7 +21,7 @@ def check(model: Model, rules: Rules) -> None:
     Raises: Unsupported.
     """
     asked = any(isinstance(cache, Attention) and cache.chunk is None for cache, _ in model.distinct)
-    below = NEGATIVE_WINDOW in model.traits or (ZERO_WINDOW in model.traits and rules.version < ZERO_IS_NONE)
+    below = NEGATIVE_WINDOW in model.traits or (ZERO_WINDOW in model.traits and not rules.zero_is_none)
     if below and asked:
         raise Unsupported(
             f"vLLM {text(rules.version)} takes the sliding_window of {model.origin.id} for a window",

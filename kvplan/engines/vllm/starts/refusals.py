@@ -146,7 +146,7 @@ def _check_format(model: Model, kv: KvFormat, rules: Rules, device: tuple[int, i
             hint=f"{newer}--kv-dtype auto; it has {', '.join(_formats(rules))}",
         )
     runs = spelled(run_in(model.dtype, device))
-    if {name, runs} == {"bfloat16", "float16"} and rules.version >= SAME_FLOAT:
+    if {name, runs} == {"bfloat16", "float16"} and not rules.either_float:
         raise UsageError(
             f"vLLM keeps no {name} cache for {model.origin.id}",
             cause=f"kv_cache_dtype={name} is incompatible with dtype={runs}",
@@ -323,9 +323,6 @@ def _own_precision(model: Model, device: tuple[int, int], rules: Rules) -> None:
 FALLS_BACK: Version = (0, 9, 1)
 """The first release that runs a checkpoint in another dtype where the GPU hasn't its own."""
 
-
-SAME_FLOAT: Version = (0, 33, 0)
-"""The first release that refuses the other 16-bit format for the cache."""
 
 PREFILLED = frozenset({(128, 64, 128), (192, 64, 256), (64, 64, 128), (256, 0, 256)})
 """Parts of a head without and with rotation, and of values, that kernels for prompts of latents have.

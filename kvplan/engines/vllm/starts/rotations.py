@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from kvplan.arch.model import Model, Rope
 from kvplan.arch.traits import NO_ROPE_TYPE, TWO_ROPE_TYPES, UNROTATED
-from kvplan.engines.vllm.tables.library import FIFTH, by_library
+from kvplan.engines.vllm.tables.library import by_library
 from kvplan.engines.vllm.tables.rules import Rules
-from kvplan.engines.vllm.tables.versions import Version, text
+from kvplan.engines.vllm.tables.versions import OLDEST, Version, text
 from kvplan.errors import NotServed
 
-JUDGED: Version = (0, 12, 0)
-"""The first release in which every class hands get_rope what the config says."""
+FIFTH = 5
+"""The major version of the Transformers library whose configurations ask for more."""
 
 FACTOR = frozenset({"factor"})
 FACTORS = frozenset({"long_factor", "short_factor"})
@@ -82,7 +82,7 @@ def check(model: Model, rules: Rules) -> None:
 
     Raises: NotServed.
     """
-    if rules.version < JUDGED or UNROTATED in model.traits:
+    if not rules.rotations_checked or UNROTATED in model.traits:
         return
     fault = _untyped(model) or next(filter(None, (_fault(rope, model, rules) for rope in model.context.ropes)), None)
     if fault is not None:
@@ -108,7 +108,7 @@ def _anothers(rope: Rope, model: Model, rules: Rules) -> bool:
 
 
 def _fault(rope: Rope, model: Model, rules: Rules) -> Fault | None:
-    if rope.kind not in NEEDED or rules.version < SINCE.get(rope.kind, JUDGED) or _anothers(rope, model, rules):
+    if rope.kind not in NEEDED or rules.version < SINCE.get(rope.kind, OLDEST) or _anothers(rope, model, rules):
         return Fault(f"Unknown RoPE scaling type {rope.kind}")
     return _as_yarn(rope, model) or _lacking(rope, model, rules) or _whole(rope, model, rules)
 
@@ -124,7 +124,7 @@ def _as_yarn(rope: Rope, model: Model) -> Fault | None:
 
 def _lacking(rope: Rope, model: Model, rules: Rules) -> Fault | None:
     """What the rotation doesn't state, or a type that the model's class doesn't take."""
-    fifth = rules.version >= FIFTH
+    fifth = rules.library >= FIFTH
     taken = OF_A_TYPE.get(model.family) if fifth else None
     if taken is not None and rope.kind not in taken:
         return Fault(f"`rope_parameters`'s type field must be one of ['longrope'], got {rope.kind}")

@@ -1,7 +1,4 @@
-"""What vLLM leaves to the Transformers library, and to which major version of it.
-
-Source: Requires-Dist of vLLM's wheels.
-"""
+"""What vLLM leaves to the Transformers library."""
 
 from __future__ import annotations
 
@@ -9,9 +6,6 @@ from kvplan.arch.model import Model
 from kvplan.engines.vllm.tables.interfaces import BY_LIBRARY
 from kvplan.engines.vllm.tables.taken import has, taken
 from kvplan.engines.vllm.tables.versions import Version
-
-FIFTH: Version = (0, 24, 0)
-"""The first release that requires Transformers 5 (5.5.3); those of 0.20 to 0.23 take 4.56 too."""
 
 
 def by_library(model: Model, release: Version) -> bool:

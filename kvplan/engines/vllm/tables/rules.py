@@ -163,6 +163,10 @@ class Rules:
     """Whether the default length is the original one under longrope."""
     yarn_stretches: bool = True
     """Whether yarn's factor multiplies the original length."""
+    own_length: bool = False
+    """Whether model_max_length replaces the other lengths that a config states."""
+    zero_is_none: bool = False
+    """Whether a window of 0 tokens is none."""
 
     # recurrent state
     hybrid_prefix_caching: bool = False
@@ -179,6 +183,14 @@ class Rules:
     # what doesn't start
     prefill_sizes: bool = False
     """Whether prompts of latents are refused in sizes without a kernel."""
+    rotations_checked: bool = False
+    """Whether every class hands on what the config says of rotary positions, so that what can't be built is refused."""
+    library: int = 4
+    """Major version of the Transformers library that it requires."""
+    encoders_checked: bool = False
+    """Whether caches of encoders' outputs are refused in fp8 below compute capability 8.9."""
+    either_float: bool = True
+    """Whether the cache may be kept in the other 16-bit format than the model runs in."""
     gptq_order: bool = True
     """Whether GPTQ weights in the order of activations load."""
     refined_blocks: bool = False
