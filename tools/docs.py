@@ -30,13 +30,18 @@ REGION = re.compile(r"<!-- table: (?P<name>[\w-]+) -->\n(?P<body>(?:(?!<!-- /tab
 
 
 def printed(words: str) -> str:
-    """What `kvplan words` prints, both streams, 100 columns wide and without colour."""
+    """What `kvplan words` prints, both streams, 100 columns wide and without colour.
+
+    Raises: SystemExit where kvplan itself fails.
+    """
     from kvplan.cli import main
 
     os.environ.update(COLUMNS="100", NO_COLOR="1", HF_HUB_OFFLINE="1")
     stream = io.StringIO()
     with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream), contextlib.chdir(ROOT):
         code = main(shlex.split(words))
+    if "kvplan failed" in stream.getvalue():
+        raise SystemExit(f"kvplan {words}\n{stream.getvalue()}")
     text = "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
     return text if code == 0 else f"{text}$ echo $?\n{code}\n"
 

@@ -13,13 +13,10 @@ from typing import NamedTuple
 
 from kvplan.arch.model import Model, Rope
 from kvplan.arch.traits import NO_ROPE_TYPE, TWO_ROPE_TYPES, UNROTATED
-from kvplan.engines.vllm.tables.library import by_library
+from kvplan.engines.vllm.tables.library import FIFTH, by_library
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.versions import OLDEST, Version, text
 from kvplan.errors import NotServed
-
-FIFTH = 5
-"""The major version of the Transformers library whose configurations ask for more."""
 
 FACTOR = frozenset({"factor"})
 FACTORS = frozenset({"long_factor", "short_factor"})

@@ -50,7 +50,7 @@ def check(model: Model, rules: Rules) -> None:
             hint=f"the whole's config.json, or the class of {model.family} in architectures; or --engine ideal",
         )
     null = stated(model.traits, NULLED)
-    if null is not None and rules.version >= FIFTH:
+    if null is not None and rules.library >= FIFTH:
         raise NotServed(
             what,
             cause=f"{null} is null (or 0, which is read as null), and Transformers 5's class of {model.family} takes none for it",

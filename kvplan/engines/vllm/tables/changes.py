@@ -121,7 +121,7 @@ CHANGES: tuple[Change, ...] = (
            (("second_named", FIRST_SERVED | {"Qwen3ForCausalLM", "LlamaForCausalLM", "MistralForCausalLM"}), ("second_plain", False))),
     Change((0, 24, 0), "the second model runner drafts by DFlash", "config/vllm.py _get_v2_model_runner_unsupported_features",
            (("second_drafts", _HEADS),)),
-    Change((0, 24, 0), "Transformers 5 is required, which asks more of what a config says of rotary positions", "Requires-Dist of the wheels",
+    Change((0, 24, 0), "Transformers 5 is required, which asks more of what a config says of rotary positions, and takes fewer nulls", "Requires-Dist of the wheels",
            (("library", 5),)),
     Change((0, 24, 0), "caches of encoders' outputs are refused in fp8 below compute capability 8.9", "v1/attention/backends/triton_attn.py "
            "TritonAttentionImpl", (("encoders_checked", True),)),
