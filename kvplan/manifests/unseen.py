@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 
 from kvplan.manifests.container import Served
 from kvplan.manifests.mentions import STARTS, mentions
@@ -19,7 +20,7 @@ def unseen(found: tuple[Node, ...], name: str, served: Served) -> Served:
         | served.lines
     )
     listed: list[Unread] = []
-    for document, end in zip(found, [*(document.line for document in found[1:]), None], strict=True):
+    for document, end in zip_longest(found, (document.line for document in found[1:])):
         if _decided(document) and not any(document.line <= line and (end is None or line < end) for line in known):
             listed.append(Unread(document.said("metadata", "name") or name, _CONTROLLED, Place(name, document.line)))
             continue
