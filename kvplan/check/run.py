@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -80,13 +80,30 @@ def run(wanted: Run, planner: Planner, tree: Tree | None = None) -> Done:
     else:
         judged, comparisons = _since_locks(wanted, inputs, items, judged, tree)
     unread = [entry for given in inputs for entry in given.reading.unread]
-    unplanned = [unanswered(entry.what, entry.place, Problem(entry.why), UNREADABLE) for entry in unread if entry.found]
+    unplanned = list(_unplanned(inputs, {result.name for result in judged}))
     faults = list(_faults(inputs, {result.name for result in (*judged, *unplanned)}))
     results = (*judged, *unplanned, *faults)
     repeated = len(faults) - len({fault.name for fault in faults})
     rest = tuple(NotRead(entry.what, entry.why, at(entry.place)) for entry in unread if not entry.found)
     locks = _locks_to_write(wanted, inputs, items, results) if wanted.update else {}
     return Done(_report(results, repeated, rest, comparisons, tuple(locks)), locks)
+
+
+def _unplanned(inputs: Iterable[Input], taken: set[str]) -> Iterator[Result]:
+    """A result for each command that can't be made a deployment. taken: names of others, to which theirs are added."""
+    for given in inputs:
+        for entry in (entry for entry in given.reading.unread if entry.found):
+            name = _unique(entry.what, given.name, taken)
+            taken.add(name)
+            yield unanswered(name, entry.place, Problem(entry.why), UNREADABLE)
+
+
+def _unique(name: str, file: str, taken: Container[str]) -> str:
+    """A name as it is, or told apart from those that are taken by its file, and then by a number."""
+    found, number = (f"{name} ({file})" if name in taken else name), 2
+    while found in taken:
+        found, number = f"{name} ({file}, {number})", number + 1
+    return found
 
 
 def _faults(inputs: Iterable[Input], taken: AbstractSet[str]) -> Iterator[Result]:
@@ -108,11 +125,7 @@ def _items(inputs: Iterable[Input]) -> list[Item]:
             key = deployment.question.model if _LINE.fullmatch(deployment.name) else deployment.name
             keys[key] += 1
             key = key if keys[key] == 1 else f"{key} ({keys[key]})"
-            name, number = deployment.name, 2
-            if name in found:
-                name = f"{deployment.name} ({given.name})"
-            while name in found:
-                name, number = f"{deployment.name} ({given.name}, {number})", number + 1
+            name = _unique(deployment.name, given.name, found)
             found[name] = Item(replace(deployment, name=name), deployment.name, given, key)
     return list(found.values())
 

@@ -478,3 +478,18 @@ def test_a_file_that_is_named_twice_is_read_once(folder: Path):
     (folder / "d/run.sh").write_text("vllm serve llama-3-8b --max-model-len 8192\n")
     found = check("d/run.sh", "./d/run.sh", "d", "d/../d/run.sh", "--gpu", "h100", "--json").document
     assert found["summary"]["deployments"] == 1
+
+
+NAMELESS = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec: {containers: [{name: v, image: "vllm/vllm-openai:v0.10.0", args: ["--model", "./not-here"]}]}
+"""
+
+
+def test_names_of_what_cant_be_planned_are_told_apart_too(folder: Path):
+    for name in ("one.yaml", "two.yaml"):
+        (folder / name).write_text(f"{NAMELESS}---\n{NAMELESS}")
+    names = [result["name"] for result in check("one.yaml", "two.yaml", "--json").document["results"]]
+    assert names == ["a", "a (one.yaml)", "a (two.yaml)", "a (two.yaml, 2)"]
