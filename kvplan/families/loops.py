@@ -107,6 +107,14 @@ LOOPED: Mapping[str, Passes] = {
 
 def _stated(fields: Fields, name: str, default: int, source: str) -> int:
     """A field, or what the published code takes for one that is left out."""
+    if name in fields.node and fields.node[name] is None:
+        raise BadField(
+            fields.path + name,
+            None,
+            "a number",
+            cause="the class takes no default for a null",
+            hint=f"leave it out, which is {default}",
+        )
     stated = fields.whole(name)
     if stated is None:
         fields.note_default(name, default, source)

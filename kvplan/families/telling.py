@@ -12,14 +12,14 @@ SPEAKS_OF_THE_CACHE = re.compile("|".join((
     "(^|_)kv_", "_kv(_|$)", r"(attention|query|head|kv)\w*_groups?", "multi_query", "groups?_num", "layer_group",
     "cache", "index_", "hybrid", "block_type", "layer_types", "attn_type", "attention_type", "attn_layer",
     "attention_pattern", "attn_pattern", "(^|_)sinks?(_|$)", "memory", "local_attn", "global_attn",
-    "mixer", "layers_type", "layers?_pattern", "(local|global|full|linear|recurrent)_layers",
+    "(^|_)mixer", "layers_type", "layers?_pattern", "(local|global|full|linear|recurrent)_layers",
     "(^|_)(kda|gdn|gla|swa|nsa|dsa|csa|mla|rnn)(_|$)",
 )))  # fmt: skip
 """Names of fields that change what a layer keeps, in every config seen so far."""
 
 PASSES = re.compile("|".join((
     r"(^|_)(h|l|n|num)_cycles(_|$)", r"(^|_)loops?(_|$)", "recurs", "recurren", "ut_steps", "unroll", "(^|_)num_passes",
-    "((^|_)num|layers?|blocks?|stack)_repeats?(_|$)",
+    "((^|_)num|layers?|blocks?|stack|sharing)_repeats?(_|$)", "(^|_)layer_sharing$",
 )), re.IGNORECASE)  # fmt: skip
 """Names of fields that say how often layers are gone through, each time with a cache of its own; 1 changes nothing."""
 
@@ -33,7 +33,8 @@ WIDTHS = re.compile(
 """Names beside those of attention.py for elements of a head's key or value, or of all heads'."""
 
 OF_SOMETHING_ELSE = re.compile(
-    "mlp|moe|ffn|feed_forward|intermediate|expert|rope|rotary|theta|norm|scal|bias|activation|dropout|label"
+    "mlp|moe|ffn|feed_forward|intermediate|expert|rope|rotary|theta|norm|scal|bias|activation|dropout|label|"
+    "token_ids?$|^target_|aux|architectures|init|std|_lr|^lr_|multiplier|eps"
 )
 """Names of fields that tell layers apart by what they keep nothing of."""
 

@@ -109,6 +109,7 @@ def _names_a_whole(fields: Fields) -> bool:
     return (
         whole is not None
         and whole.text_key is not None
+        and whole.model_type != fields.model_type
         and named not in fields.defaults.values.get("architectures", ())
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -115,12 +116,26 @@ class _Stage:
             self.variables |= {words[0].text: words[1].text} if old else dict(pairs(words))
         elif name == "RUN":
             begun = Installed(held=self.installed.held, checkouts=self.installed.checkouts)  # in a shell of its own
-            self.installed = surrounded(rest, first, self.variables, installed=begun).installed
+            self.installed = surrounded(_layered(rest), first, self.variables, installed=begun).installed
         else:
             self.last[name], self.line = _said(rest, first), first
             self.own = self.own or name == "CMD"
             if not self.own:
                 self.last.pop("CMD", None)
+
+
+_FLAGS = re.compile(r"(?:--[a-z-]+(?:=\S+)?[\s\\]+)+")
+
+
+def _layered(rest: str) -> str:
+    """The script of a RUN, without its own flags; of words in brackets the command that they are."""
+    flags = _FLAGS.match(rest)
+    plain = rest[flags.end() :] if flags else rest
+    try:
+        words = json.loads(plain)
+    except ValueError:
+        return plain
+    return shlex.join(map(str, words)) if isinstance(words, list) else plain
 
 
 def built(text: str, file: str, tree: Tree) -> Served:

@@ -163,3 +163,17 @@ def test_flags_are_not_held_against_a_release_that_nobody_knows():
 def test_what_an_image_is_built_with(lines: str, found: tuple[str | None, bool]):
     text = f'FROM python:3.12\n{lines}\nCMD ["vllm", "serve", "m"]\n'
     assert said(read(text, "Dockerfile").commands) == [found]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RUN --mount=type=cache,target=/root/.cache/uv uv pip install --system -U vllm==0.10.0",
+        "RUN --mount=type=cache,target=/root/.cache \\\n    --network=host \\\n    pip install vllm==0.10.0",
+        'RUN ["pip", "install", "vllm==0.10.0"]',
+        "RUN pip install vllm==0.10.0",
+    ],
+)
+def test_a_layer_that_installs_with_flags_of_its_own_or_in_brackets(line: str) -> None:
+    text = f'FROM vllm/vllm-openai:v0.9.1\n{line}\nCMD ["--model", "m"]\n'
+    assert said(read(text, "Dockerfile").commands) == [("0.10.0", False)]

@@ -27,6 +27,13 @@ USUAL_LIST = "layer_types"
 """The field with the list of layers, by type and of all others."""
 
 
+OWN_CLASSES = frozenset((
+    "beam", "deepseek_v32", "flint", "kimi_linear", "minimax_m3_vl", "moss_transcribe_diarize", "qwen3_asr", "shieldgemma2", "unlimited_ocr",
+))  # fmt: skip
+"""Types of whole configs that vLLM reads by classes of its own, which aren't strict. Source: vLLM 0.33 transformers_utils/config.py
+_CONFIG_REGISTRY; asked of it field by field."""
+
+
 def check(model: Model, rules: Rules) -> None:
     """Nothing, if the config is taken.
 
@@ -50,7 +57,7 @@ def check(model: Model, rules: Rules) -> None:
             hint=f"the whole's config.json, or the class of {model.family} in architectures; or --engine ideal",
         )
     null = stated(model.traits, NULLED)
-    if null is not None and rules.library >= FIFTH:
+    if null is not None and rules.library >= FIFTH and model.whole not in OWN_CLASSES:
         raise NotServed(
             what,
             cause=f"{null} is null (or 0, which is read as null), and Transformers 5's class of {model.family} takes none for it",
