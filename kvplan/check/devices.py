@@ -42,7 +42,7 @@ def check(gpu: Gpu, called: str, devices: Iterable[Device], *, sized: bool) -> N
             raise UsageError(
                 f"it asks for {device}, and {called} is something else", hint=f"--gpu NAME:{device.profile}"
             )
-        if device.among and not described and gpu.id not in device.among:
+        if device.among and not described and gpu.id not in device.among and gpu.mig_of not in device.among:
             raise UsageError(
                 f"it asks for {device}, which may be {any_of(device.among)}, and {called} is none of these",
                 cause="the label doesn't say how much memory it has",

@@ -23,11 +23,10 @@ NAMING = frozenset({
 })  # fmt: skip
 """Labels whose value names the accelerator."""
 
-SLURM = "--gres"
+_SLURMS = frozenset({"--gres", "--gpus", "--gpus-per-node", "--gpus-per-task"})
 """What stands for a label where Slurm chooses the node."""
 
-MAY_NAME = frozenset({
-    SLURM,
+MAY_NAME = _SLURMS | frozenset({
     "accelerator", "k8s.amazonaws.com/accelerator", "gpu", "gpu-type", "gpu_type", "gputype", "gpu-model", "gpu-name", "gpu-product",
 })  # fmt: skip
 """Labels that people give nodes themselves, by an accelerator's name or by whatever else."""
