@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -26,6 +27,9 @@ _VALUED = frozenset({
 })  # fmt: skip
 """Options of an installer that take a value. `-c` is conda's channel."""
 _UPGRADING = frozenset({"-U", "--upgrade", "--pre", "--force-reinstall", "--reinstall", "--prerelease", "--prerelease=allow"})  # fmt: skip
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "eval"})
+_NESTED = re.compile(r"\binstall\b[^;&|]*\bvllm\b")
+"""What a script within a script says where it installs vLLM: which, isn't followed."""
 MOST_BEFORE = 8
 
 
@@ -79,6 +83,8 @@ class Installed:
 
     def _installed(self, words: Sequence[Word], env: str | None) -> Installed:
         command = _installer(words)
+        if command is None and (nested := _one_shell_down(words)) is not None:
+            return replace(self, held={**self.held, self.active: Pin(nested.text, nested.line, "unclear")})
         if command is None or any(word.text == "--dry-run" for word in words):
             return self
         tool, verb, rest = command
@@ -265,3 +271,10 @@ def _environment(name: str) -> str:
 def _last(path: str) -> str:
     """The last name of a path."""
     return path.rstrip("/").rpartition("/")[2]
+
+
+def _one_shell_down(words: Sequence[Word]) -> Word | None:
+    """The script that `bash -c` or `eval` is given, if it installs vLLM."""
+    if not words or program(words[0]) not in _SHELLS:
+        return None
+    return next((word for word in words[1:] if _NESTED.search(word.text)), None)

@@ -177,3 +177,18 @@ def test_what_an_image_is_built_with(lines: str, found: tuple[str | None, bool])
 def test_a_layer_that_installs_with_flags_of_its_own_or_in_brackets(line: str) -> None:
     text = f'FROM vllm/vllm-openai:v0.9.1\n{line}\nCMD ["--model", "m"]\n'
     assert said(read(text, "Dockerfile").commands) == [("0.10.0", False)]
+
+
+@pytest.mark.parametrize(
+    "shell",
+    [
+        "bash -c 'pip install vllm==0.10.0'",
+        'sudo bash -c "pip install vllm==0.10.0"',
+        "eval 'pip install vllm==0.10.0'",
+    ],
+)
+def test_an_installation_one_shell_down_leaves_the_release_unclear(shell: str) -> None:
+    assert of(f"{shell}\nvllm serve m")[1]
+    text = f'FROM vllm/vllm-openai:v0.9.1\nRUN {shell}\nCMD ["--model", "m"]\n'
+    ((release, warned),) = said(read(text, "Dockerfile").commands)
+    assert warned or release == "0.10.0"
