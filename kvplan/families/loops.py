@@ -107,7 +107,7 @@ LOOPED: Mapping[str, Passes] = {
 
 def _stated(fields: Fields, name: str, default: int, source: str) -> int:
     """A field, or what the published code takes for one that is left out."""
-    if name in fields.node and fields.node[name] is None:
+    if fields.stated_null(name):
         raise BadField(
             fields.path + name,
             None,

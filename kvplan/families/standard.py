@@ -11,6 +11,7 @@ from kvplan.families import attention, counts, latent, patterns, recurrent
 from kvplan.families.attention import Heads
 from kvplan.families.drafts import reads_target
 from kvplan.families.fields import Fields
+from kvplan.families.window_length import window, window_names
 
 
 def layers(fields: Fields) -> tuple[Layer, ...]:
@@ -134,16 +135,16 @@ def _own_heads(fields: Fields, count: int) -> tuple[int, ...]:
 
 
 def _window(fields: Fields) -> int:
-    size = _stated_window(fields) or patterns.window(fields)
+    size = _stated_window(fields) or window(fields)
     if size is None:
-        size = fields.whole_or_default(*patterns.window_names(fields))
+        size = fields.whole_or_default(*window_names(fields))
     if size is None:
         raise MissingField(f"{fields.path}sliding_window", cause="some layers see a window whose size isn't stated")
     return size
 
 
 def _stated_window(fields: Fields) -> int | None:
-    found = fields.find(*patterns.window_names(fields))
+    found = fields.find(*window_names(fields))
     if found is None:
         return None
     if isinstance(found[1], int) and found[1] < 0:

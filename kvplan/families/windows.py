@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvplan.arch.model import Windows
 from kvplan.families import patterns
 from kvplan.families.fields import Fields
+from kvplan.families.window_length import switched
 
 LISTED = {patterns.FULL: "full_attention", patterns.SLIDING: "sliding_attention"}
 """What layer_types calls the kinds that classes fill it with."""
@@ -23,7 +24,7 @@ def windows(fields: Fields, count: int) -> Windows:
 
 def _tokens(fields: Fields) -> int | None:
     on = _stated(fields, "use_sliding_window")
-    if (patterns.switched(fields) and not on) or (not fields.defaults.known and on is False):
+    if (switched(fields) and not on) or (not fields.defaults.known and on is False):
         return None
     return _number(fields, "sliding_window") or None
 

@@ -273,6 +273,12 @@ def _last(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
 
 
+def within(words: Sequence[Word]) -> Pin | None:
+    """That another place than this shell gets a vLLM by a command, which isn't followed there; None where none does."""
+    said = " ".join(word.text for word in words)
+    return Pin(said, words[0].line, "unclear") if _NESTED.search(said) else None
+
+
 def _one_shell_down(words: Sequence[Word]) -> Word | None:
     """The script that `bash -c` or `eval` is given, if it installs vLLM."""
     if not words or program(words[0]) not in _SHELLS:

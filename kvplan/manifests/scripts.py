@@ -13,7 +13,7 @@ from kvplan.manifests import boxes, runners, slurm
 from kvplan.manifests.command import Configured
 from kvplan.manifests.container import Container, Served
 from kvplan.manifests.containers import SHELLS, gathers, served_by
-from kvplan.manifests.installs import Installed
+from kvplan.manifests.installs import Installed, within
 from kvplan.manifests.mentions import holders, mentions
 from kvplan.manifests.pins import Pin
 from kvplan.manifests.said import Place, Unread
@@ -52,13 +52,20 @@ def served(text: str, file: str, tree: Tree, known: Mapping[str, str] | None = N
 
 
 def _named(script: Script, file: str, tree: Tree) -> dict[str, Container]:
-    """Containers and files that commands of a script give names to; not those that several images have."""
+    """Containers and files that commands of a script give names to; not those that several images have.
+
+    One that a command installs vLLM in has a release that nobody can tell.
+    """
     found: dict[str, Container] = {}
     for words, variables, _ in script.commands:
         process = _process(words, file, tree, variables)
         for name, made in (*runners.named(words, process), *boxes.named(words, replace(process, named=found))):
             same = name not in found or found[name].image == made.image
             found[name] = made if same else replace(made, image=name, release=Pin(name, made.line, "unclear"))
+    for words, _, _ in script.commands:
+        pin = within(words)
+        for entered in {word.text for word in words} & found.keys() if pin is not None else ():
+            found[entered] = replace(found[entered], release=pin)
     return found
 
 

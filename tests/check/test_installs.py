@@ -192,3 +192,12 @@ def test_an_installation_one_shell_down_leaves_the_release_unclear(shell: str) -
     text = f'FROM vllm/vllm-openai:v0.9.1\nRUN {shell}\nCMD ["--model", "m"]\n'
     ((release, warned),) = said(read(text, "Dockerfile").commands)
     assert warned or release == "0.10.0"
+
+
+@pytest.mark.parametrize(
+    ("between", "warned"), [("docker exec v pip install vllm==0.10.0", True), ("docker exec v pip install ray", False)]
+)
+def test_an_installation_in_a_running_container_leaves_its_release_unclear(between: str, warned: bool) -> None:
+    begun = "docker run -d --name v --entrypoint sleep vllm/vllm-openai:v0.9.1 infinity"
+    found = said(read(f"{begun}\n{between}\ndocker exec v vllm serve m\n", "run.sh").commands)
+    assert found == [(None if warned else "0.9.1", warned)]

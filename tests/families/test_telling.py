@@ -24,6 +24,11 @@ def described(**fields: Any) -> object:
     return read({**UNKNOWN, **fields}, Origin("test", "test"))
 
 
+def test_a_list_of_steps_is_no_list_of_epsilons():
+    with pytest.raises(Unsupported, match="steps_of_layers"):
+        described(steps_of_layers=[1, 2, 3])
+
+
 @pytest.mark.parametrize("fields", [{"layer_sharing": True}, {"layer_sharing_repeats": 2}])
 def test_layers_that_are_gone_through_again(fields):
     """Nandi keeps a slot for each repeat: num_hidden_layers x repeats virtual layers."""

@@ -64,6 +64,20 @@ LATENT_PAIRS = LATENT | {"EACH": 2, "MAIN": 256, "TAIL": 32, "V_PAD": 256, "FLOA
 SCALED: dict[str, Any] = {"KEY_SCALED": True, "VALUE_SCALED": True, "PAGE": 16}
 
 
+def compiled(kernel: Any, constants: dict[str, Any], pointers: dict[str, str], divided: set[str]) -> Any:
+    """A kernel for Hopper. divided: pointers and strides that sixteen divides, which the launcher finds out by itself."""
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    signature = {name: "constexpr" if name in constants else pointers.get(name, "i32") for name in kernel.arg_names}
+    places = {(place,): [["tt.divisibility", 16]] for place, name in enumerate(kernel.arg_names) if name in divided}
+    source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=places)
+    try:
+        return triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4, "num_stages": 3})
+    except RuntimeError as error:
+        pytest.skip(f"this triton can't compile without a GPU: {error}")
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     ("kept", "changes"),
@@ -74,9 +88,6 @@ SCALED: dict[str, Any] = {"KEY_SCALED": True, "VALUE_SCALED": True, "PAGE": 16}
 )  # fmt: skip
 def test_attention_compiles_for_hopper(kept, changes):
     """Through ptxas: two programs to a core at least, nothing spilled, and every byte of the cache copied 8 or 16 at a time."""
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
     from kvplan.verify.live import triton_attend
 
     constants = SPANS | changes | {"kss": 1, "vss": 1}
@@ -85,16 +96,9 @@ def test_attention_compiles_for_hopper(kept, changes):
         **dict.fromkeys(("key_scale", "value_scale", "partial", "logsum"), "*fp32"),
         **dict.fromkeys(("scale", "key_fixed", "value_fixed"), "fp32"),
     }  # fmt: skip
-    kernel = triton_attend._spans
-    signature = {name: "constexpr" if name in constants else pointers.get(name, "i32") for name in kernel.arg_names}
-    # What the launcher finds out by itself: pointers and strides that sixteen divides.
-    divided = {"query", "key", "value", "table", "chosen", "partial", "logsum", "kb", "kh", "ks", "vb", "vh", "vs"}
-    places = {(place,): [["tt.divisibility", 16]] for place, name in enumerate(kernel.arg_names) if name in divided}
-    source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=places)
-    try:
-        built = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4, "num_stages": 3})
-    except RuntimeError as error:
-        pytest.skip(f"this triton can't compile without a GPU: {error}")
+    strides = {"kb", "kh", "ks", "vb", "vh", "vs"}
+    divided = {"query", "key", "value", "table", "chosen", "partial", "logsum"} | strides
+    built = compiled(triton_attend._spans, constants, pointers, divided)
     assert built.metadata.shared <= 113 * 1024
     assert built.asm["cubin"]
     ptx = built.asm["ptx"]
@@ -109,9 +113,6 @@ def test_attention_compiles_for_hopper(kept, changes):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("v_dim", "sink"), [(128, False), (512, False), (64, True), (80, True)])
 def test_the_join_compiles_for_hopper_once_for_any_number_of_spans(v_dim, sink):
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
     from kvplan.verify.live import triton_attend
 
     constants = {
@@ -121,14 +122,7 @@ def test_the_join_compiles_for_hopper_once_for_any_number_of_spans(v_dim, sink):
         "SINK": sink,
     }
     pointers = {"partial": "*fp32", "logsum": "*fp32", "sink": "*bf16", "out": "*bf16"}
-    kernel = triton_attend._join
-    signature = {name: "constexpr" if name in constants else pointers.get(name, "i32") for name in kernel.arg_names}
-    places = {(place,): [["tt.divisibility", 16]] for place, name in enumerate(kernel.arg_names) if name in pointers}
-    source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=places)
-    try:
-        built = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4, "num_stages": 3})
-    except RuntimeError as error:
-        pytest.skip(f"this triton can't compile without a GPU: {error}")
+    built = compiled(triton_attend._join, constants, pointers, set(pointers))
     assert built.asm["cubin"]
     assert "st.local" not in built.asm["ptx"]
 
