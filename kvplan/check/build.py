@@ -184,7 +184,7 @@ def _model(placed: Placed, tree: Tree) -> str:
         raise fault(placed.place, "a budget can't read its model from standard input", hint="name a file")
     if isinstance(placed, Inside):
         told = f"say which model that is, in a budget beside it: `models: {{{name}: llama-3-70b}}`"
-        raise fault(placed.place, f"its model is {name}, a path in its container", cause=told)
+        raise fault(placed.place, f"its model is {name}, a path {placed.where}", cause=told)
     return _file(name, placed.place, tree)
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 from kvplan.manifests.accelerators import AMD, NVIDIA, Device
 from kvplan.manifests.container import Container
 from kvplan.manifests.images import image_version, is_vllm_image
 from kvplan.manifests.installs import Installed
+from kvplan.manifests.mounts import Mount, bound, described
 from kvplan.manifests.options import operands, option, options, program
 from kvplan.manifests.pins import Pin
 from kvplan.manifests.words import Word
@@ -66,6 +68,7 @@ def started(words: Sequence[Word], outer: Container) -> Container | None:
         release=box.release,
         variables={**({} if _clean(start) else outer.variables), **dict(_variables(start))},
         devices=(*outer.devices, *_devices(start.options)),
+        mounts=tuple(_mounts(start)),
         line=words[0].line,
     )
 
@@ -154,6 +157,20 @@ def _variables(start: _Start) -> Iterator[tuple[str, str]]:
 
 _LISTED = re.compile(r"\w+=[^,]*(?:,[A-Za-z_]\w*=[^,]*)*", re.ASCII)
 """Several settings in one; a comma in a value is followed by no name."""
+
+
+def _mounts(start: _Start) -> Iterator[Mount]:
+    """What options mount, and of Apptainer the home folder, unless it is told not to."""
+    yield from bound(start.options, *_MOUNTING)
+    yield from described(start.options)
+    if start.program in _APPTAINERS and _ALONE.isdisjoint(word.text for word in start.options):
+        home = str(Path.home())
+        yield home, home
+
+
+_MOUNTING = ("-B", "--bind", "--volume", "-V", "--mount", "-m")
+_ALONE = frozenset({"--no-home", "-H", "--home", "-c", "--contain", "-C", "--containall", "--no-mount"})
+"""Options of Apptainer that leave the home folder outside, or put another one there."""
 
 
 def _devices(words: Sequence[Word]) -> Iterator[Device]:

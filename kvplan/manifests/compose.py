@@ -10,8 +10,9 @@ from kvplan.errors import BadFile
 from kvplan.manifests.accelerators import AMD, AMD_DEVICE, Device, of_ids
 from kvplan.manifests.brackets import closing
 from kvplan.manifests.command import Configured, FindConfig
-from kvplan.manifests.container import Container, Served, below, nothing
+from kvplan.manifests.container import Container, Served, nothing
 from kvplan.manifests.containers import served_by
+from kvplan.manifests.mounts import Mount, below
 from kvplan.manifests.nodes import Node
 from kvplan.manifests.said import Given, Place, Placed, Unread
 from kvplan.manifests.tree import Tree, beside, read_text
@@ -188,12 +189,12 @@ def _configs(service: Node, document: Node, file: str, tree: Tree) -> FindConfig
     return find
 
 
-def _mounts(service: Node) -> Iterator[tuple[str, str]]:
+def _mounts(service: Node) -> Iterator[Mount]:
     """What `volumes` mounts, and where."""
     yield from (mount for item in _items(service, "volumes") if (mount := _volume(item)) is not None)
 
 
-def _volume(item: Node) -> tuple[str, str] | None:
+def _volume(item: Node) -> Mount | None:
     if item.text is not None:
         host, colon, rest = item.text.partition(":")
         return (host, rest.partition(":")[0]) if colon else None

@@ -9,6 +9,7 @@ from kvplan.manifests.accelerators import Device
 from kvplan.manifests.command import Command, FindConfig
 from kvplan.manifests.images import elsewhere, image_version, is_vllm_image, unsaid
 from kvplan.manifests.installs import Installed
+from kvplan.manifests.mounts import Mount, below
 from kvplan.manifests.pins import Pin
 from kvplan.manifests.said import Inside, Place, Placed, Unread
 from kvplan.manifests.words import Word
@@ -16,14 +17,6 @@ from kvplan.manifests.words import Word
 
 def nothing(_path: str) -> None:
     """A config that isn't here."""
-
-
-def below(path: str, target: str, source: str) -> str | None:
-    """Where a path lies that is `source` mounted at `target`, or below that; None for one that isn't."""
-    if path == target:
-        return source
-    base = target.rstrip("/") + "/"
-    return f"{source.rstrip('/')}/{path.removeprefix(base)}" if path.startswith(base) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +28,8 @@ class Container:
     like it serve together, None where that isn't known. devices: what else is said of its accelerator. device: what it asks for that is no GPU of NVIDIA's or AMD's.
     inner: its own name beside others of the same object. installed: what is before the command, in which environments. release: the vLLM
     that it runs of these; None where it is the image's. named: containers that commands before it
-    have given names to, and images as files. mounts: what is mounted from the folder of the file, and where.
+    have given names to, and images as files. mounts: what is mounted, and where. away: whether it
+    runs on another machine than the one whose files it may name, or in a container that nobody describes here.
     """
 
     name: str
@@ -57,7 +51,8 @@ class Container:
     installed: Installed = field(default_factory=Installed)
     release: Pin | None = None
     named: Mapping[str, Container] = field(default_factory=dict)
-    mounts: tuple[tuple[str, str], ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    away: bool = False
 
     @property
     def place(self) -> Place:
@@ -91,11 +86,19 @@ class Container:
     def outside(self, path: Placed) -> Placed:
         """A model as the command names it, by where it lies outside of the container, if that stands in the file."""
         name = str(path.value)
+        if self.away and name.startswith(("/", ".", "~")):
+            return Inside(name, path.place, where="where it runs, which isn't here")
         if self.image is None or not name.startswith("/"):
             return path
-        found = (below(name, target, source) for source, target in self.mounts if source.startswith("."))
-        host = next(filter(None, found), None) if path.place.file == self.file else None
+        host = self._mounted(name) if path.place.file == self.file else None
         return Inside(name, path.place) if host is None else replace(path, value=host)
+
+    def _mounted(self, path: str) -> str | None:
+        """Where a path lies that is mounted from the file's own folder, or from one with a model that can be looked at."""
+        found = ((len(target), below(path, target, source)) for source, target in self.mounts)
+        _, host = max(((length, host) for length, host in found if host is not None), default=(0, ""))
+        looked = host.startswith("/") and any(self.find(f"{each}/config.json") for each in (host, path))
+        return host if host.startswith(".") or looked else None
 
     @property
     def _own(self) -> Pin | None:

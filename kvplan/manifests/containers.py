@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from kvplan.engines.vllm.tables.flags import FLAGS
-from kvplan.manifests import around, boxes
+from kvplan.manifests import around, boxes, starters
 from kvplan.manifests.arguments import read_arguments
 from kvplan.manifests.command import Arguments, CantRead, Command
 from kvplan.manifests.container import Container, Served
@@ -54,6 +54,7 @@ def served_by(container: Container, depth: int = 0) -> Served:
 def _by_words(container: Container, depth: int) -> Served:
     """What its own words serve."""
     found = Served()
+    container = starters.process(container.words, container)
     job = srun(container.words, container)
     script = _simple(list(container.words), job)
     if any(gathers(words) for words, _, _ in script):
@@ -61,7 +62,9 @@ def _by_words(container: Container, depth: int) -> Served:
     for words, variables, installed in script:
         known = {**container.variables, **variables}
         ready = replace(job, variables=known, installed=installed, release=installed.running(words) or job.release)
-        found += _command(words, srun(words, ready), replace(container, installed=installed), depth)
+        around_it = replace(container, variables=known, installed=installed)
+        here, outer = (starters.process(words, each) for each in (ready, around_it))
+        found += _command(words, srun(words, here), outer, depth)
     return _twice(found, container)
 
 
@@ -145,20 +148,25 @@ _QUOTING = frozenset({
 
 _COMMAND = re.compile(r"\bvllm\s+serve\s+\S|-m\s+vllm\.entrypoints\.\S*(?:api_server|cli\.main\s+serve)")
 
+_OPTION = re.compile(r"^--[a-z-]+=", re.ASCII)
+"""An option whose value is a command: `--wrap="vllm serve ..."`."""
+
 
 def _inside(words: Sequence[Word], container: Container, depth: int) -> Served:
     """Commands that stand in one argument of another: `ssh host "vllm serve ..."`, `tmux new -d "..."`."""
     if not words or program(words[0]) in _QUOTING or depth >= MOST_SHELLS:
         return Served()
     found = Served()
-    installed = container.installed.elsewhere if program(words[0]) == "ssh" else container.installed
     for word in words[1:]:
         if _COMMAND.search(word.text) and any(map(str.isspace, word.text)):
-            text, line = word.script or word.text, word.script_line or word.line
-            script = surrounded(text, line, container.variables, elsewhere=container.elsewhere, installed=installed)
-            for inner, _, before in script.commands:
-                process = replace(container, words=tuple(inner), entrypoint=True, image=None, installed=before)
-                found += served_by(process, depth + 1)
+            text, line = _OPTION.sub("", word.script or word.text, count=1), word.script_line or word.line
+            script = surrounded(
+                text, line, container.variables, elsewhere=container.elsewhere, installed=container.installed
+            )
+            for inner, variables, before in script.commands:
+                known = {**container.variables, **variables}
+                process = replace(container, words=tuple(inner), entrypoint=True, image=None, variables=known)
+                found += served_by(replace(process, installed=before), depth + 1)
     return found
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kvplan.manifests.accelerators import AMD, AMD_DEVICE, Device, of_ids
-from kvplan.manifests.container import Container
+from kvplan.manifests.container import Container, nothing
 from kvplan.manifests.images import is_vllm_image
 from kvplan.manifests.installs import Installed
+from kvplan.manifests.mounts import Mount, described
 from kvplan.manifests.options import operands, option, options, program
 from kvplan.manifests.said import Given, Place, Placed
 from kvplan.manifests.words import Word
@@ -81,7 +82,9 @@ def entered(words: Sequence[Word], outer: Container) -> Container | None:
     rest = words[at + 1 :]
     index = next(operands(rest, _ENTERING), len(rest))
     into = outer.named.get(rest[index].text) if index < len(rest) else None
-    found = into or replace(outer, variables={}, installed=Installed(), release=None)
+    found = into or replace(
+        outer, away=True, variables={}, gpus=None, find=nothing, installed=Installed(), release=None
+    )
     return replace(
         found,
         name=outer.name,
@@ -114,7 +117,7 @@ def docker(words: Sequence[Word], outer: Container) -> Container | None:
                 line=words[0].line,
                 gpus=_gpu_count(gpus, outer.file) if gpus is not None else _handed(before, outer.file),
                 devices=(*outer.devices, *_devices(before)),
-                mounts=tuple(_mounts(before)),
+                mounts=(*_volumes(before), *described(before)),
                 nodes=1,
                 installed=Installed(),
                 release=None,
@@ -133,7 +136,7 @@ def _is_value(words: Sequence[Word], index: int) -> bool:
     return index > 0 and words[index - 1].text in _NAMING
 
 
-def _mounts(words: Sequence[Word]) -> Iterator[tuple[str, str]]:
+def _volumes(words: Sequence[Word]) -> Iterator[Mount]:
     """What `-v SOURCE:TARGET:ro` mounts, and where."""
     for word in options(words, "-v", "--volume"):
         source, colon, rest = word.text.partition(":")

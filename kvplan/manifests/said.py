@@ -84,7 +84,8 @@ class Given(Placed):
     __slots__ = ()
 
 
+@dataclass(frozen=True, slots=True)
 class Inside(Given):
-    """A path in the container of a serve command, where nobody can look."""
+    """A path in the container of a serve command, where nobody can look. where: that it is there, as the end of a sentence."""
 
-    __slots__ = ()
+    where: str = "in its container"

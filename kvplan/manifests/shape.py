@@ -129,14 +129,26 @@ class Shape:
             words.clear()
         elif set(options) & _CHANGING:
             self.variables.typed |= names
+        self._exports(command, words, names)
         if any(word.unknown is not None and not ASSIGNED.match(word.text) for word in words):
             self.variables.doubt_all()
+
+    def _exports(self, command: str, words: list[Word], names: set[str]) -> None:
+        """`export NAME` and `declare -x NAME`; `export -n` and `declare +x` take it back."""
+        options = "".join(word.text for word in words if word.text.startswith("-"))
+        if (command == "export" and "n" in options) or any(word.text.startswith("+x") for word in words):
+            self.variables.exported -= names
+        elif command == "export" or (command in _TYPING and "x" in options):
+            self.variables.exported |= names
 
     def _sets(self, words: list[Word]) -> None:
         """`set -- WORD...`, which is what the script is started with from there on; options alone change no variable."""
         at = 0
         while at < len(words) and words[at].text.startswith(("-", "+")) and words[at].text not in {"-", "--"}:
-            at += 2 if words[at].text.endswith("o") else 1  # -o NAME
+            text, named = words[at].text, words[at].text.endswith("o")  # -o NAME
+            if "a" in text or (named and [word.text for word in words[at + 1 : at + 2]] == ["allexport"]):
+                self.variables.exporting = text.startswith("-")
+            at += 2 if named else 1
         if at >= len(words):
             return
         start = at + 1 if words[at].text in {"-", "--"} else at
@@ -180,7 +192,7 @@ class Shape:
             self.variables.unset({name for name in names if "[" not in name})
 
     def _environment(self, assigned: list[tuple[Word, re.Match[str]]]) -> dict[str, str]:
-        names = self.variables.held.keys() & WATCHED
+        names = self.variables.held.keys() & WATCHED & self.variables.exported
         held = {name: value for name in names if isinstance(value := self.variables.value(name), str)}
         # An empty default of its own leaves a variable as it is, whoever set it.
         passed = {match[1] for match in _PASSED.finditer(self.variables.script)} if "" in held.values() else frozenset()

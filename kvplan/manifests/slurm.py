@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kvplan.manifests.accelerators import NVIDIA, Device
 from kvplan.manifests.boxes import JOBS, contained
 from kvplan.manifests.container import Container
+from kvplan.manifests.mounts import bound
 from kvplan.manifests.node_gpus import chosen
 from kvplan.manifests.options import options, program
 from kvplan.manifests.said import Given, Place, Placed
@@ -126,7 +127,9 @@ def srun(words: Sequence[Word], outer: Container) -> Container:
         return outer
     words = list(_apart(_own(words)))
     image = next(options(words, "--container-image"), None)
-    return _given(words, outer if image is None else contained(image, outer))
+    if image is not None:
+        outer = replace(contained(image, outer), mounts=tuple(bound(words, "--container-mounts")))
+    return _given(words, outer)
 
 
 def _given(words: Sequence[Word], process: Container, tasks: int = 1) -> Container:

@@ -83,7 +83,7 @@ class _Block:
     """Commands that may not run, or run often.
 
     names: variables set in it, which are certain only inside. grown: those of them that were only added to, with what they
-    held before. function: the name of one. anything: whether it may set any.
+    held before. function: the name of one. anything: whether it may set any. exported: what was, before it.
     """
 
     kind: str
@@ -91,6 +91,7 @@ class _Block:
     grown: dict[str, Held] = field(default_factory=dict)
     function: str | None = None
     anything: bool = False
+    exported: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -100,7 +101,8 @@ class Variables:
     script: its text. held: those whose value is certain, a tuple for an array. doubtful: those set in a way that isn't.
     anything: whether something ran that may set any. shared: those that functions set. unruly: functions that may set any.
     references: those that stand for another one, by name; None where nobody knows for which. typed: those that make a
-    number or other letters of what they are given. given: what the script is started with, its name first; None where
+    number or other letters of what they are given. exported: those that commands find in their environment. exporting: whether
+    every one is that is set from here on. given: what the script is started with, its name first; None where
     nobody knows. flow: what is installed meanwhile.
     """
 
@@ -112,6 +114,8 @@ class Variables:
     unruly: set[str] = field(default_factory=set)
     references: dict[str, str | None] = field(default_factory=dict)
     typed: set[str] = field(default_factory=set)
+    exported: set[str] = field(default_factory=set)
+    exporting: bool = False
     given: tuple[Word, ...] | None = None
     blocks: list[_Block] = field(default_factory=list)
     counted: Counter[str] | None = None
@@ -171,6 +175,7 @@ class Variables:
             return
         self.doubtful.discard(name)
         self.held[name] = value
+        self.exported |= {name} if self.exporting else set()
         self.touch(name)
 
     def _changed(self, name: str, value: Held) -> bool:
@@ -196,6 +201,7 @@ class Variables:
 
     def unset(self, names: AbstractSet[str]) -> None:
         """These hold nothing from here on."""
+        self.exported -= names
         for name in names:
             self.held.pop(name, None)
             self.doubtful.discard(name)
@@ -227,7 +233,7 @@ class Variables:
 
     def open(self, kind: str, function: str | None = None) -> None:
         """Begin a block: a `branch`, `loop`, `function`, `subshell`, `group`, or `chain` of && and ||."""
-        self.blocks.append(_Block(kind, function=function))
+        self.blocks.append(_Block(kind, function=function, exported=frozenset(self.exported)))
         self.flow.open(kind, function)
 
     def call(self, name: str) -> None:
@@ -255,6 +261,7 @@ class Variables:
             if (before := outer.grown.get(name, held if name not in outer.names else None)) is not None
         }  # fmt: skip
         if block.kind != "group":
+            self.exported &= block.exported
             self.doubt(block.names - grown.keys())
             self.held |= {name: opened(name, held) for name, held in grown.items()}
         if outer is not None:

@@ -288,6 +288,9 @@ def _read(
     elsewhere: frozenset[str] = frozenset(),
     flow: Flow | None = None,
 ) -> Shape:
-    shape = Shape(Variables(script, dict(variables), set(elsewhere), given=given, flow=flow or Flow()))
+    known = Variables(
+        script, dict(variables), set(elsewhere), exported=set(variables), given=given, flow=flow or Flow()
+    )
+    shape = Shape(known)
     _Scanner(script, line, shape).run()
     return shape
