@@ -105,25 +105,35 @@ class _Stage:
     """A stage of a Dockerfile as far as it was read.
 
     last: its ENTRYPOINT and CMD. line: where the last of them stands. own: whether its CMD is its own, which no ENTRYPOINT
-    takes away. installed: what is in it.
+    takes away. installed: what is in it. variables: what ENV sets. arguments: what ARG sets, for instructions alone: what the
+    image runs doesn't find them.
     """
 
     image: str = ""
     variables: dict[str, str] = field(default_factory=dict)
+    arguments: dict[str, str] = field(default_factory=dict)
     last: dict[str, list[Word]] = field(default_factory=dict)
     line: int = 1
     own: bool = False
     installed: Installed = field(default_factory=Installed)
 
-    def take(self, name: str, rest: str, first: int) -> None:
-        """An instruction of this stage, on line `first`."""
-        if name in {"ENV", "ARG"}:
-            words = listed(rest, first, self.variables)
-            old = name == "ENV" and len(words) > 1 and "=" not in words[0].text  # ENV NAME value
+    @property
+    def known(self) -> dict[str, str]:
+        """What an instruction finds set; ENV comes before ARG."""
+        return {**self.arguments, **self.variables}
+
+    def take(self, name: str, rest: str, first: int, outer: Mapping[str, str]) -> None:
+        """An instruction of this stage, on line `first`. outer: arguments before the first stage, which ARG lets in by their names."""
+        if name == "ARG":
+            words = listed(rest, first, self.known)
+            self.arguments |= {word.text: outer[word.text] for word in words if word.text in outer} | dict(pairs(words))
+        elif name == "ENV":
+            words = listed(rest, first, self.known)
+            old = len(words) > 1 and "=" not in words[0].text  # ENV NAME value
             self.variables |= {words[0].text: words[1].text} if old else dict(pairs(words))
         elif name == "RUN":
             begun = Installed(held=self.installed.held, checkouts=self.installed.checkouts)  # in a shell of its own
-            self.installed = surrounded(_layered(rest), first, self.variables, installed=begun).installed
+            self.installed = surrounded(_layered(rest), first, self.known, installed=begun).installed
         else:
             self.last[name], self.line = _said(rest, first), first
             self.own = self.own or name == "CMD"
@@ -160,7 +170,7 @@ def built(text: str, file: str, tree: Tree) -> Served:
         elif name == "ARG" and stage is None:
             arguments |= dict(pairs(listed(rest, first, arguments)))
         elif stage is not None:
-            stage.take(name, rest, first)
+            stage.take(name, rest, first, arguments)
     if stage is None:
         return Served()
     last, line = stage.last, stage.line
@@ -190,7 +200,14 @@ def _from(rest: str, arguments: Mapping[str, str], stages: dict[str, _Stage]) ->
     stage = (
         _Stage(image)
         if under is None
-        else _Stage(under.image, {**under.variables}, {**under.last}, under.line, installed=under.installed)
+        else _Stage(
+            under.image,
+            {**under.variables},
+            {**under.arguments},
+            {**under.last},
+            under.line,
+            installed=under.installed,
+        )
     )
     if len(words) == 3 and words[1].lower() == "as":
         stages[words[2].lower()] = stage
