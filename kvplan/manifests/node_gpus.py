@@ -23,7 +23,7 @@ NAMING = frozenset({
 })  # fmt: skip
 """Labels whose value names the accelerator."""
 
-_SLURMS = frozenset({"--gres", "--gpus", "--gpus-per-node", "--gpus-per-task"})
+_SLURMS = frozenset({"--gres", "--gpus", "--gpus-per-node", "--gpus-per-task", "--gpus-per-socket"})
 """What stands for a label where Slurm chooses the node."""
 
 MAY_NAME = _SLURMS | frozenset({

@@ -25,7 +25,8 @@ _NAMED = re.compile(r"gpu(?::([^:]*[^:\d][^:]*|\d+(?=:)))?(?::(\d+))?", re.ASCII
 """`gpu`, `gpu:4`, `gpu:h100`, `gpu:3090:4`: digits alone are a name where a number follows."""
 _PROFILE = re.compile(r"(.*?)[_-]?(\d+g\.\d+gb).*", re.ASCII)
 """A MIG slice, behind the name of its GPU: `a100_3g.20gb`."""
-_SHORT = frozenset({"-G", "-N", "-n"})
+_SHORT = re.compile(r"-([EHOQVXZhklsuv]*)([GNn])(.*)", re.ASCII | re.DOTALL)
+"""A word with one of the options that count, behind others that take no value, and before its own: `-lN2`."""
 _FLAGS = frozenset({
     "--exclusive", "--overlap", "--exact", "--pty", "--label", "-l", "--unbuffered", "-u", "--verbose", "-v", "--quiet", "-Q", "--overcommit",
     "-O", "--oversubscribe", "-s", "--hold", "-H", "--preserve-env", "-E", "--no-allocate", "-Z", "--disable-status", "-X", "--immediate",
@@ -34,22 +35,24 @@ _FLAGS = frozenset({
     "--container-writable", "--container-readonly", "--container-entrypoint", "--no-container-entrypoint",
 })  # fmt: skip
 """Options of srun that take no word after them."""
-_PER_TASK = "--gpus-per-task"
+_PER_TASK, _PER_SOCKET = "--gpus-per-task", "--gpus-per-socket"
 _ALLOTTED: tuple[tuple[frozenset[str], re.Pattern[str]], ...] = (
     (frozenset({"--gpus", "-G"}), _TYPED),
     (frozenset({"--gpus-per-node"}), _TYPED),
     (frozenset({_PER_TASK}), _TYPED),
+    (frozenset({_PER_SOCKET}), _TYPED),
     (frozenset({"--gres"}), _NAMED),
 )
-"""Options that say how many GPUs a job, a node or a task gets, by their names: `4`, `h100:4`, of --gres `gpu:4` and `gpu:h100:4`
+"""Options that say how many GPUs a job, a node, a task or a socket gets, by their names: `4`, `h100:4`, of --gres `gpu:4` and `gpu:h100:4`
 among what isn't a GPU.
 """
 
 
 class _Allotted(NamedTuple):
-    """What one option gives: the number of GPUs, and what they are called. option: its long name."""
+    """What one option gives: the number of GPUs, None where that isn't known, and what they are called. option: its long name."""
 
-    number: Placed
+    number: Placed | None
+    place: Place
     kinds: tuple[str, ...]
     option: str
 
@@ -60,14 +63,14 @@ def _last(words: Sequence[Word], *names: str) -> Word | None:
 
 
 def _apart(words: Sequence[Word]) -> Iterator[Word]:
-    """Options with each value that getopt takes from the same word, `-N2`, in a word of its own."""
+    """Options with each that getopt takes from the same word, and its value, in a word of its own: `-l -N 2` for `-lN2`."""
     for word in words:
-        short, value = word.text[:2], word.text[2:]
-        if short in _SHORT and value and not value.startswith("="):
-            yield replace(word, text=short)
-            yield replace(word, text=value)
-        else:
+        match = _SHORT.fullmatch(word.text)
+        if match is None or match[3].startswith("="):
             yield word
+        else:
+            apart = (*(f"-{letter}" for letter in match[1] + match[2]), *filter(None, [match[3]]))
+            yield from (replace(word, text=text) for text in apart)
 
 
 def _own(words: Sequence[Word]) -> Sequence[Word]:
@@ -91,9 +94,17 @@ def _allotted(words: Sequence[Word], file: str, tasks: int) -> Iterator[_Allotte
         last = _last(words, *names)
         found = [match for each in last.text.split(",") if (match := form.fullmatch(each))] if last else []
         if last is not None and found:
-            number = sum(int(match[2] or 1) for match in found) * (tasks if _PER_TASK in names else 1)
+            times = tasks if _PER_TASK in names else _sockets(words) if _PER_SOCKET in names else 1
+            place, each = Place(file, last.line), sum(int(match[2] or 1) for match in found)
+            number = None if times is None else Given(str(each * times), place)
             kinds = tuple(match[1] for match in found if match[1])
-            yield _Allotted(Given(str(number), Place(file, last.line)), kinds, max(names, key=len))
+            yield _Allotted(number, place, kinds, max(names, key=len))
+
+
+def _sockets(words: Sequence[Word]) -> int | None:
+    """How many of a node's sockets a job asks for; None where it doesn't say."""
+    last = _last(words, "--sockets-per-node")
+    return int(last.text) if last is not None and last.text.isdigit() else None
 
 
 def header(script: str) -> list[Word]:
@@ -125,7 +136,7 @@ def srun(words: Sequence[Word], outer: Container) -> Container:
     """The process with what `srun --gpus=1 COMMAND` gives it; as it is for another command."""
     if not words or program(words[0]) != "srun":
         return outer
-    words = list(_apart(_own(words)))
+    words = _own(list(_apart(words)))
     image = next(options(words, "--container-image"), None)
     if image is not None:
         outer = replace(contained(image, outer), mounts=tuple(bound(words, "--container-mounts")))
@@ -141,8 +152,9 @@ def _given(words: Sequence[Word], process: Container, tasks: int = 1) -> Contain
         process = replace(process, nodes=None)
     if not given:
         return process
-    counted = min((each.number for each in given), key=lambda number: int(str(number.value)))
-    kinds = [(each.option, kind, each.number.place) for each in given for kind in each.kinds]
+    numbers = (each.number for each in given if each.number is not None)
+    counted = min(numbers, key=lambda number: int(str(number.value)), default=process.gpus)
+    kinds = [(each.option, kind, each.place) for each in given for kind in each.kinds]
     sliced = [(option, kind, match) for option, kind, _ in kinds if (match := _PROFILE.fullmatch(kind))]
     slices = tuple(Device(f"{option}: {kind}", NVIDIA, match[2]) for option, kind, match in sliced)
     names = ((option, match[1] if (match := _PROFILE.fullmatch(kind)) else kind, at) for option, kind, at in kinds)

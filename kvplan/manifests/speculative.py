@@ -25,7 +25,8 @@ APART = {
 
 FLAGS = frozenset({CONFIG, *APART})
 
-FROM_TEXT = frozenset({"ngram", "[ngram]", "suffix"})
+SUFFIX = "suffix"
+FROM_TEXT = frozenset({"ngram", "[ngram]", SUFFIX})
 """Methods, and models, that stand for no model at all: tokens are guessed from the text, on the host."""
 
 SUFFIX_DEPTH = 24
@@ -54,6 +55,11 @@ class Asked:
         return str(self.keys.get("method") or "").lower()
 
     @property
+    def counts(self) -> bool:
+        """Whether it says how many tokens are drafted."""
+        return self.keys.get("num_speculative_tokens") is not None
+
+    @property
     def model(self) -> str | None:
         """Who drafts."""
         named = self.keys.get("model")
@@ -63,13 +69,20 @@ class Asked:
 def read(found: Arguments, layer: dict[Key, Placed]) -> None:
     """The draft model and the tokens of a step, into the layer; a remark for what isn't counted or would be refused.
 
-    Raises: CantRead for a configuration that isn't an object.
+    Raises: CantRead for a configuration that isn't an object, and for a number of tokens that only the model's files say.
     """
     asked = _asked(found)
     if asked is None:
         return
     own = asked.model is None or asked.model == _text(layer.get(("model",)))
-    if asked.method.endswith("mtp") and own:
+    if asked.model is None and not asked.counts and asked.method != SUFFIX:
+        # It would be the draft's own number, and without it nobody drafts. Source: __post_init__, _verify_args.
+        text = f"vLLM refuses {f'method {asked.method}' if asked.method else 'a draft'} without num_speculative_tokens"
+        found.remark("bad-argument", text, asked.place, "error")
+    elif asked.method.endswith("mtp") and own:
+        if not asked.counts:
+            why = "its --speculative-config says no num_speculative_tokens, which vLLM then takes from the model's own config"
+            raise CantRead(f"{why}: write the number out", asked.place)
         _by("itself", asked, layer)
         _tokens(asked, found, layer)
     elif asked.method in FROM_TEXT or asked.model in FROM_TEXT:
@@ -79,16 +92,15 @@ def read(found: Arguments, layer: dict[Key, Placed]) -> None:
     elif asked.keys:
         text = f"what drafts by method {asked.method or 'unnamed'} is not counted: neither its weights nor its cache"
         found.remark("not-counted", text, asked.place)
-        if "num_speculative_tokens" in asked.keys:
+        if asked.counts:
             _guesses(asked, found, layer)
 
 
 def _guesses(asked: Asked, found: Arguments, layer: dict[Key, Placed]) -> None:
     """Tokens that no planned layer drafts: a recurrent model keeps a state for each of them all the same."""
-    if "suffix" in (asked.method, asked.model):
-        depth = asked.keys.get("suffix_decoding_max_tree_depth", SUFFIX_DEPTH)
-        asked.keys.setdefault("num_speculative_tokens", depth)
-    if "num_speculative_tokens" not in asked.keys:
+    if SUFFIX in (asked.method, asked.model) and not asked.counts:
+        asked.keys["num_speculative_tokens"] = asked.keys.get("suffix_decoding_max_tree_depth", SUFFIX_DEPTH)
+    if not asked.counts:
         text = f"vLLM refuses method {asked.method or asked.model} without num_speculative_tokens"
         found.remark("bad-argument", text, asked.place, "error")
         return
@@ -117,7 +129,7 @@ def _asked(found: Arguments) -> Asked | None:
 
 
 def _drafts(asked: Asked, model: str, found: Arguments, layer: dict[Key, Placed]) -> None:
-    if "num_speculative_tokens" not in asked.keys and asked.method:
+    if not asked.counts and asked.method:
         text = "vLLM refuses a draft model without num_speculative_tokens"
         found.remark("bad-argument", text, asked.place, "error")
     layer[("draft",)] = Given(model, asked.place)
@@ -143,13 +155,13 @@ def _method(said: str, model: str) -> Drafting:
 
 def _tokens(asked: Asked, found: Arguments, layer: dict[Key, Placed]) -> None:
     tokens = asked.keys.get("num_speculative_tokens")
-    if tokens is None and ("draft",) in layer:
+    if tokens is None:
         return
-    if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1):
+    if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
         text = f"vLLM refuses num_speculative_tokens {tokens!r}: it is a whole number from 1"
         found.remark("bad-argument", text, asked.place, "error")
         return
-    layer[("flags", "num_speculative_tokens")] = Given(1 if tokens is None else tokens, asked.place)
+    layer[("flags", "num_speculative_tokens")] = Given(tokens, asked.place)
 
 
 def _plain(value: Value) -> Any:

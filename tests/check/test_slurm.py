@@ -34,6 +34,11 @@ def counted(script: str) -> list[str]:
         ("#SBATCH --gpus-per-task=2 -n1\nvllm serve llama-3-8b -tp 8", "its job asks for 2"),
         ("srun --gres=gpu:3090:1 vllm serve llama-3-8b -tp 2", "its job asks for 1"),
         ("srun --gres=gpu:2080ti:1 vllm serve llama-3-8b -tp 2", "its job asks for 1"),
+        ("srun -lG1 vllm serve llama-3-8b -tp 2", "its job asks for 1"),
+        ("srun -luG 1 vllm serve llama-3-8b -tp 2", "its job asks for 1"),
+        ("#SBATCH -HG1\nvllm serve llama-3-8b -tp 2", "its job asks for 1"),
+        ("#SBATCH --gpus-per-socket=1 --sockets-per-node=2\nvllm serve llama-3-8b -tp 4", "its job asks for 2"),
+        ("srun --gpus-per-socket h100:1 --sockets-per-node 2 vllm serve llama-3-8b -tp 4", "its job asks for 2"),
     ],
 )
 @pytest.mark.usefixtures("folder")
@@ -50,6 +55,10 @@ def test_too_few_gpus(script: str, given: str):
         "#SBATCH --gpus-per-task=1 -n8\nvllm serve llama-3-8b -tp 8",
         "srun -G8 wrapper -G4 vllm serve llama-3-8b -tp 8",
         "srun --gres=gpu:8 vllm serve llama-3-8b -tp 8",
+        "#SBATCH --gres=gpu:2\nsrun -lN2 vllm serve llama-3-8b -tp 4",
+        "#SBATCH --gres=gpu:2\nsrun -lN 2 vllm serve llama-3-8b -tp 4",
+        "#SBATCH --gpus-per-socket=1\nvllm serve llama-3-8b -tp 4",
+        "#SBATCH --gpus-per-socket=2 --sockets-per-node=2\nvllm serve llama-3-8b -tp 4",
     ],
 )
 @pytest.mark.usefixtures("folder")
@@ -65,6 +74,7 @@ def test_gpus_enough(script: str):
         ("--gres=gpu:1g.10gb:1", "h100", "h100-sxm:1g.10gb"),
         ("--gres=gpu:3090:1", "h100", "rtx-3090"),
         ("--gpus=3090:1", "h100", "rtx-3090"),
+        ("--gpus-per-socket=3090:1", "h100", "rtx-3090"),
     ],
 )
 @pytest.mark.usefixtures("folder")
