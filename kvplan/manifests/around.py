@@ -27,12 +27,15 @@ def check(container: Container, found: Arguments, layer: Mapping[Key, Placed]) -
 def device(container: Container, found: Arguments) -> str | None:
     """What the command runs on, where that is no GPU of NVIDIA's or AMD's."""
     said = container.device or image_device(container.image or "") or _device(found)
-    return said or (None if _has_gpus(container) else environment.device(container.variables))
+    forced = environment.forced(container.variables, container.version)
+    if said is not None or (_has_gpus(container) and not forced):
+        return said
+    return environment.device(container.variables) or container.built
 
 
 def _has_gpus(container: Container) -> bool:
     """Whether a container certainly runs on GPUs of NVIDIA's or AMD's, whatever its environment says for other devices."""
-    named = container.gpu is not None or container.gpus is not None
+    named = container.gpu is not None or container.gpus is not None or environment.shows(container.variables)
     return named or any(device.vendor for device in container.devices) or serves_itself(container.image or "")
 
 

@@ -101,9 +101,11 @@ def contained(image: Word, outer: Container) -> Container:
     """A process in an image, by its address or as a file, whatever is installed outside of it."""
     text = image.text.removeprefix("./")
     if (known := outer.named.get(text)) is not None:
-        return replace(outer, image=known.image, entrypoint=True, installed=Installed(), release=known.release)
+        return replace(
+            outer, image=known.image, entrypoint=True, installed=Installed(), built=None, release=known.release
+        )
     called, pin = _image(image)
-    return replace(outer, image=called, entrypoint=True, installed=Installed(), release=pin)
+    return replace(outer, image=called, entrypoint=True, installed=Installed(), built=None, release=pin)
 
 
 def _image(word: Word) -> tuple[str, Pin | None]:

@@ -30,6 +30,7 @@ class Container:
     that it runs of these; None where it is the image's. named: containers that commands before it
     have given names to, and images as files. mounts: what is mounted, and where. away: whether it
     runs on another machine than the one whose files it may name, or in a container that nobody describes here.
+    built: what its vLLM was built for, where that is no GPU of NVIDIA's or AMD's.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Container:
     named: Mapping[str, Container] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     away: bool = False
+    built: str | None = None
 
     @property
     def place(self) -> Place:

@@ -81,6 +81,23 @@ def device(variables: Mapping[str, str]) -> str | None:
     return DEVICES.get(variables.get(TARGET, "").strip().lower()) or DEVICES.get(next(set_, ""))
 
 
+def forced(variables: Mapping[str, str], version: str | None) -> bool:
+    """Whether a release puts its server on the CPU wherever there are GPUs, as every one does since 0.28.0.
+
+    Source: vLLM 0.28.0 platforms/__init__.py resolve_current_platform_cls_qualname; earlier ones look at it while they are built.
+    """
+    from kvplan.engines.vllm.tables.versions import parse
+
+    said = variables.get(TARGET, "").strip().lower() == "cpu"
+    return said and (version is None or parse(version) >= (0, 28, 0))
+
+
+def shows(variables: Mapping[str, str]) -> bool:
+    """Whether GPUs are picked for a process, as nobody does for a server on another device."""
+    found = visible(variables)
+    return found is not None and found[1] > 0
+
+
 def rocm(variables: Mapping[str, str]) -> str | None:
     """The setting by which a process picks among AMD's GPUs alone; None for one that says nothing, or as much of NVIDIA's."""
     if CUDA in variables or NVIDIAS in variables:

@@ -83,7 +83,7 @@ def entered(words: Sequence[Word], outer: Container) -> Container | None:
     index = next(operands(rest, _ENTERING), len(rest))
     into = outer.named.get(rest[index].text) if index < len(rest) else None
     found = into or replace(
-        outer, away=True, variables={}, gpus=None, find=nothing, installed=Installed(), release=None
+        outer, away=True, variables={}, gpus=None, find=nothing, installed=Installed(), built=None, release=None
     )
     return replace(
         found,
@@ -120,6 +120,7 @@ def docker(words: Sequence[Word], outer: Container) -> Container | None:
                 mounts=(*_volumes(before), *described(before)),
                 nodes=1,
                 installed=Installed(),
+                built=None,
                 release=None,
             )
     return None
@@ -199,6 +200,7 @@ def kubectl(words: Sequence[Word], outer: Container) -> Container | None:
         entrypoint=any(text in {"--command", "--command=true"} for text in texts[:end]),
         line=words[0].line,
         installed=Installed(),
+        built=None,
         release=None,
     )
 

@@ -17,6 +17,7 @@ from kvplan.manifests.installs import Installed, within
 from kvplan.manifests.mentions import holders, mentions
 from kvplan.manifests.pins import Pin
 from kvplan.manifests.said import Place, Unread
+from kvplan.manifests.targets import Ran, built_for
 from kvplan.manifests.tree import Tree, beside, read_text
 from kvplan.manifests.words import Script, Word, listed, pairs, surrounded
 
@@ -29,12 +30,12 @@ def served(text: str, file: str, tree: Tree, known: Mapping[str, str] | None = N
     held = holders(text)
     nodes: int | None = 1
     found: list[Served] = []
-    job, named = slurm.header(text), _named(script, file, tree)
+    job, named, target = slurm.header(text), _named(script, file, tree), built_for(script.commands)
     for words, variables, installed in script.commands:
         if gathers(words):  # from here on
             nodes = None
         process = _process(words, file, tree, {**(known or {}), **variables})
-        process = slurm.batch(job, replace(process, nodes=nodes, installed=installed, named=named))
+        process = slurm.batch(job, replace(process, nodes=nodes, installed=installed, named=named, built=target))
         each = served_by(process)
         if each == Served() and held and (source := _run(words)) is not None and _names(source) & held:
             each = Served(
@@ -105,7 +106,7 @@ class _Stage:
     """A stage of a Dockerfile as far as it was read.
 
     last: its ENTRYPOINT and CMD. line: where the last of them stands. own: whether its CMD is its own, which no ENTRYPOINT
-    takes away. installed: what is in it. variables: what ENV sets. arguments: what ARG sets, for instructions alone: what the
+    takes away. installed: what is in it. ran: its commands. variables: what ENV sets. arguments: what ARG sets, for instructions alone: what the
     image runs doesn't find them.
     """
 
@@ -116,6 +117,7 @@ class _Stage:
     line: int = 1
     own: bool = False
     installed: Installed = field(default_factory=Installed)
+    ran: list[Ran] = field(default_factory=list)
 
     @property
     def known(self) -> dict[str, str]:
@@ -133,7 +135,9 @@ class _Stage:
             self.variables |= {words[0].text: words[1].text} if old else dict(pairs(words))
         elif name == "RUN":
             begun = Installed(held=self.installed.held, checkouts=self.installed.checkouts)  # in a shell of its own
-            self.installed = surrounded(_layered(rest), first, self.known, installed=begun).installed
+            script = surrounded(_layered(rest), first, self.known, installed=begun)
+            self.installed = script.installed
+            self.ran += script.commands
         else:
             self.last[name], self.line = _said(rest, first), first
             self.own = self.own or name == "CMD"
@@ -159,6 +163,7 @@ def built(text: str, file: str, tree: Tree) -> Served:
     """What a Dockerfile's image serves: its last entry point and command, over the image it is built from."""
     arguments: dict[str, str] = {}
     stages: dict[str, _Stage] = {}
+    every: list[_Stage] = []
     stage: _Stage | None = None
     for first, instruction in _instructions(text):
         match = _INSTRUCTION.fullmatch(instruction)
@@ -167,6 +172,7 @@ def built(text: str, file: str, tree: Tree) -> Served:
         name, rest = match[1].upper(), match[2]
         if name == "FROM":
             stage = _from(rest, arguments, stages)
+            every.append(stage)
         elif name == "ARG" and stage is None:
             arguments |= dict(pairs(listed(rest, first, arguments)))
         elif stage is not None:
@@ -186,6 +192,7 @@ def built(text: str, file: str, tree: Tree) -> Served:
             line=line,
             image=stage.image,
             entrypoint="ENTRYPOINT" in last,
+            built=built_for(ran for each in every for ran in each.ran),
             installed=installed,
             release=installed.running(words),
         )

@@ -56,6 +56,7 @@ def _away(outer: Container) -> Container:
         gpus=None,
         devices=(),
         find=nothing,
+        built=None,
         installed=outer.installed.elsewhere,
     )
 

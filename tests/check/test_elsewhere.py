@@ -57,6 +57,28 @@ def test_a_device_by_its_variable(setting: str, device: str, form: str):
     assert f"it runs on {device}" in found.unread[0].why
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("VLLM_TARGET_DEVICE=cpu pip install -v -e .\nvllm serve m\n", "run.sh"),
+        ("export VLLM_TARGET_DEVICE=cpu\nuv pip install vllm/\nunset VLLM_TARGET_DEVICE\nvllm serve m\n", "run.sh"),
+        ("VLLM_TARGET_DEVICE=cpu python setup.py develop\nvllm serve m\n", "run.sh"),
+        ("export VLLM_TARGET_DEVICE=cpu\nCUDA_VISIBLE_DEVICES=0 vllm serve m\n", "run.sh"),
+        ("export VLLM_CPU_KVCACHE_SPACE=40\nCUDA_VISIBLE_DEVICES= vllm serve m\n", "run.sh"),
+        ("docker run --gpus 1 -e VLLM_TARGET_DEVICE=cpu vllm/vllm-openai:v0.28.0 --model m\n", "run.sh"),
+        ('FROM python:3.12\nRUN VLLM_TARGET_DEVICE=cpu pip install .\nCMD ["vllm", "serve", "m"]\n', "Dockerfile"),
+        (
+            "FROM python:3.12 AS a\nARG VLLM_TARGET_DEVICE=cpu\nRUN pip wheel .\nFROM python:3.12\nCMD vllm serve m\n",
+            "Dockerfile",
+        ),
+    ],
+)
+def test_a_build_for_the_cpu(text: str, name: str):
+    found = read(text, name)
+    assert not found.commands
+    assert "it runs on a CPU" in found.unread[0].why
+
+
 @pytest.mark.parametrize("image", ["x/vllm:1", "x/server:1"])
 def test_a_device_by_a_pods_environment(image: str):
     text = POD.format(image=image, limits="", name="VLLM_CPU_KVCACHE_SPACE", value="4")
@@ -72,6 +94,16 @@ def test_a_device_by_a_pods_environment(image: str):
         "docker run --gpus 1 -e VLLM_CPU_KVCACHE_SPACE=4 x/vllm:1 --model m\n",
         "docker run -e VLLM_CPU_KVCACHE_SPACE=4 vllm/vllm-openai:v0.10.1 --model m\n",
         "srun --gpus=1 bash -c 'ZE_AFFINITY_MASK=0 vllm serve m'\n",
+        "export VLLM_CPU_KVCACHE_SPACE=40\nCUDA_VISIBLE_DEVICES=0 vllm serve m\n",
+        "export VLLM_CPU_KVCACHE_SPACE=40\nHIP_VISIBLE_DEVICES=0,1 vllm serve m\n",
+        "VLLM_TARGET_DEVICE=cuda pip install -e .\nvllm serve m\n",
+        "VLLM_TARGET_DEVICE=cpu pip install -e .\ndocker run x/vllm:1 --model m\n",
+        "VLLM_TARGET_DEVICE=cpu pip install -e .\napptainer exec vllm.sif vllm serve m\n",
+        "VLLM_TARGET_DEVICE=cpu pip install -e .\nssh host vllm serve m\n",
+        "VLLM_TARGET_DEVICE=cpu make docs\nvllm serve m\n",
+        "VLLM_TARGET_DEVICE=cpu pip install -e . || pip install vllm\nvllm serve m\n",
+        "VLLM_TARGET_DEVICE=cpu pip install -e .\nCUDA_VISIBLE_DEVICES=0 vllm serve m\n",
+        "docker run --gpus 1 -e VLLM_TARGET_DEVICE=cpu vllm/vllm-openai:v0.11.0 --model m\n",
     ],
 )
 def test_a_variable_that_nobody_looks_at_there(text: str):

@@ -1,0 +1,33 @@
+"""What a vLLM that is installed was built for, by the variable that its build looks at.
+
+Source: vLLM 0.33 setup.py VLLM_TARGET_DEVICE; docs/getting_started/installation/cpu.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from kvplan.manifests.environment import TARGET
+from kvplan.manifests.images import DEVICES
+from kvplan.manifests.installs import Installed
+from kvplan.manifests.word import Word
+
+Ran: TypeAlias = tuple[list[Word], Mapping[str, str], Installed]
+"""A command, what it certainly finds in its environment, and what is installed before it."""
+
+_BUILDING = frozenset({"install", "develop", "sync", "wheel", "bdist_wheel"})
+
+
+def built_for(commands: Iterable[Ran]) -> str | None:
+    """The device that is no GPU of NVIDIA's or AMD's, where every installation of vLLM is for that one; None otherwise."""
+    found = {
+        DEVICES.get(variables.get(TARGET, "").lower())
+        for words, variables, _ in commands
+        if not _BUILDING.isdisjoint(word.text for word in words) and (TARGET in variables or _names_vllm(words))
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def _names_vllm(words: Iterable[Word]) -> bool:
+    return any("vllm" in word.text for word in words)
