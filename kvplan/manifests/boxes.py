@@ -65,6 +65,7 @@ def started(words: Sequence[Word], outer: Container) -> Container | None:
         image=box.image,
         entrypoint=not (start.itself and is_vllm_image(box.image or "")),
         installed=box.installed,
+        built=box.built,
         release=box.release,
         variables={**({} if _clean(start) else outer.variables), **dict(_variables(start))},
         devices=(*outer.devices, *_devices(start.options)),
