@@ -139,7 +139,7 @@ class Shape:
         if (command == "export" and "n" in options) or any(word.text.startswith("+x") for word in words):
             self.variables.exported -= names
         elif command == "export" or (command in _TYPING and "x" in options):
-            self.variables.exported |= names
+            self.variables.exported |= names & WATCHED
 
     def _sets(self, words: list[Word]) -> None:
         """`set -- WORD...`, which is what the script is started with from there on; options alone change no variable."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import NamedTuple
 
 from kvplan.manifests.accelerators import NVIDIA, Device
@@ -46,6 +47,12 @@ _ALLOTTED: tuple[tuple[frozenset[str], re.Pattern[str]], ...] = (
 """Options that say how many GPUs a job, a node, a task or a socket gets, by their names: `4`, `h100:4`, of --gres `gpu:4` and `gpu:h100:4`
 among what isn't a GPU.
 """
+
+_TASKS, _NODES, _IMAGE, _SOCKETS = ("-n", "--ntasks"), ("-N", "--nodes"), "--image", "--sockets-per-node"
+_TELLING = frozenset({*_TASKS, *_NODES, _IMAGE, _SOCKETS, "--ntasks-per-node"}).union(
+    *(names for names, _ in _ALLOTTED)
+)
+"""Every option of a header that is looked at."""
 
 
 class _Allotted(NamedTuple):
@@ -103,7 +110,7 @@ def _allotted(words: Sequence[Word], file: str, tasks: int) -> Iterator[_Allotte
 
 def _sockets(words: Sequence[Word]) -> int | None:
     """How many of a node's sockets a job asks for; None where it doesn't say."""
-    last = _last(words, "--sockets-per-node")
+    last = _last(words, _SOCKETS)
     return int(last.text) if last is not None and last.text.isdigit() else None
 
 
@@ -118,16 +125,30 @@ def header(script: str) -> list[Word]:
             break
         if match := _HEADER.match(line):
             words += _apart(listed(match[1], number))
-    return [] if any(word.text == "hetjob" for word in words) else words
+    return [] if any(word.text == "hetjob" for word in words) else list(_telling(words))
+
+
+def _telling(words: Sequence[Word]) -> Iterator[Word]:
+    """The options that say something, each with its last value: every command of a long script looks at all of them."""
+    last: dict[str, Word] = {}
+    for word, after in zip_longest(words, words[1:]):
+        name, equals, value = word.text.partition("=")
+        given = replace(word, text=value) if equals else after
+        if name in _TELLING and given is not None:
+            last.pop(name, None)  # so that the last of several names of one option stays the last
+            last[name] = given
+    for name, given in last.items():
+        yield replace(given, text=name)
+        yield given
 
 
 def batch(words: Sequence[Word], process: Container) -> Container:
     """A command of a batch script, with what the job has. words: of its header."""
     if not words:
         return process
-    said = (_last(words, *names) for names in (("-n", "--ntasks"), ("--ntasks-per-node",)))
+    said = (_last(words, *names) for names in (_TASKS, ("--ntasks-per-node",)))
     tasks = max((int(word.text) for word in said if word is not None and word.text.isdigit()), default=1)
-    if (image := next(options(words, "--image"), None)) is not None:
+    if (image := next(options(words, _IMAGE), None)) is not None:
         process = replace(process, named={**process.named, JOBS: contained(image, process)})
     return _given(words, process, tasks)
 
@@ -145,7 +166,7 @@ def srun(words: Sequence[Word], outer: Container) -> Container:
 
 def _given(words: Sequence[Word], process: Container, tasks: int = 1) -> Container:
     """A process with the GPUs that options give it; on several nodes nobody knows how many each has. tasks: whose GPUs it has."""
-    last = _last(words, "-N", "--nodes")
+    last = _last(words, *_NODES)
     nodes = "1" if last is None else last.text
     given = list(_allotted(words, process.file, tasks))
     if nodes != "1":

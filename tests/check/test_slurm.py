@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from check.checking import check
 
+from kvplan.manifests.slurm import header
+
 
 def row(script: str, gpu: str = "h100") -> dict[str, Any]:
     Path("run.sh").write_text(f"{script}\n")
@@ -95,3 +97,9 @@ def test_the_gpu_by_its_name(asked: str, gpu: str, planned: str):
 @pytest.mark.usefixtures("folder")
 def test_what_is_said_of_it_names_the_option(asked: str, said: str):
     assert said in str(row(f"srun {asked} vllm serve llama-3-8b"))
+
+
+def test_a_header_is_its_options_last_values():
+    """However long it is: each command of the script looks at all of it."""
+    script = "#SBATCH --comment=x\n#SBATCH -N1 --gres=gpu:1\n#SBATCH --nodes 2\n" * 1000
+    assert [word.text for word in header(script)] == ["-N", "1", "--gres", "gpu:1", "--nodes", "2"]
