@@ -20,6 +20,7 @@ from kvplan.errors import BadFile, UsageError
 from kvplan.manifests import STDIN, is_dockerfile
 from kvplan.manifests.said import Key, Place, Placed, Remark, Unread
 from kvplan.manifests.tree import MAX_BYTES, TooLarge, Tree, read_text
+from kvplan.manifests.unseen import MOUNTED
 from kvplan.report.schema.check import End
 
 BUDGETS = ("kvplan-budget.yaml", "kvplan-budget.yml")
@@ -140,13 +141,28 @@ def _parsed(text: str, name: str, tree: Tree, *, budget: bool, alone: bool) -> I
     served = manifests.parse(text, name, tree)
     unread = served.unread
     if not served.commands and not unread and alone:
-        told = _COMMENT.sub("", text)
-        how = "by a command that kvplan doesn't know" if manifests.is_shells(name, text) else _FOREIGN
-        why = f"it seems to start vLLM, {how}" if manifests.mentions(told) else _NOTHING
-        unread = (Unread(name, why, Place(name, 1)),)
+        what = "standard input" if name == STDIN else name
+        unread = (Unread(what, _why_nothing(text, name), Place(name, 1)),)
     return Input(name, budget=False, reading=Reading(unread=unread), commands=served.commands)
 
 
+def _why_nothing(text: str, name: str) -> str:
+    """Why a file that a person named has no serve command, and what to do about it."""
+    if _BUDGET.search(text):
+        return _BUDGETS_NAME if name != STDIN else _BUDGETS_PLACE
+    if set(_KIND.findall(text)) == {"ConfigMap"}:
+        return MOUNTED
+    how = "by a command that kvplan doesn't know" if manifests.is_shells(name, text) else _FOREIGN
+    return f"it seems to start vLLM, {how}" if manifests.mentions(_COMMENT.sub("", text)) else _NOTHING
+
+
+_KIND = re.compile(r"^[\"']?kind[\"']?\s*:\s*[\"']?(\w+)", re.MULTILINE)
+_BUDGETS_NAME = (
+    "it is a budget, which kvplan knows by its name: call it kvplan-budget.yaml, or anything that ends in .yaml"
+)
+_BUDGETS_PLACE = (
+    "it is a budget, whose lock and files lie beside it, so that a pipe can't bring it: kvplan check kvplan-budget.yaml"
+)
 _COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _FOREIGN = "in a language that kvplan doesn't read"
 _NOTHING = "it has no serve command of vLLM"

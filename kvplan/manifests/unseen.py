@@ -32,11 +32,18 @@ def unseen(found: tuple[Node, ...], name: str, served: Served) -> Served:
         }
         for node in document.walk():
             why = _why_unread(node, command=id(node) in commands)
+            why = MOUNTED if why is not None and document.said("kind") == "ConfigMap" else why
             first, last = node.key_line, node.line + node.script.count("\n") + 1
             if why is not None and not any(first <= line <= last for line in known):
                 listed.append(Unread(document.said("metadata", "name") or name, why, Place(name, node.key_line)))
     return Served(unread=tuple(listed))
 
+
+MOUNTED = (
+    "a ConfigMap starts nothing itself: check it in one stream with what mounts it (kubectl kustomize FOLDER | kvplan check -), "
+    "or the script or --config file in it as a file of its own"
+)
+"""Why what a ConfigMap holds isn't read on its own."""
 
 _COMMANDS = frozenset({"args", "cmd", "command", "entrypoint", "exec", "run", "script", "start"})
 """Keys under which a single line is a command, and not a word about one."""
