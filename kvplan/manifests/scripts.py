@@ -18,6 +18,7 @@ from kvplan.manifests.mentions import holders, mentions
 from kvplan.manifests.pins import Pin
 from kvplan.manifests.said import Place, Unread
 from kvplan.manifests.targets import Ran, built_for
+from kvplan.manifests.together import remarked
 from kvplan.manifests.tree import Tree, beside, read_text
 from kvplan.manifests.words import Script, Word, listed, pairs, surrounded
 
@@ -42,6 +43,7 @@ def served(text: str, file: str, tree: Tree, known: Mapping[str, str] | None = N
                 unread=(Unread(process.name, f"it runs {source}, which only the shell knows", process.place),)
             )
         found.append(each)
+    found = list(remarked(script, text, found))
     for line, body in script.heredocs:
         if mentions(body):
             why = "a here-document that seems to start vLLM, which kvplan doesn't read in a script"

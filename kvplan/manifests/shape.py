@@ -39,7 +39,8 @@ class Shape:
 
     function_next: the name of the function whose block opens next. closed: variables that the block sets
     which ended last, in the command that is being read. commands: simple ones. environments: what each of
-    them finds in its own. heredocs: first lines and texts of here-documents.
+    them finds in its own. heredocs: first lines and texts of here-documents. sure: numbers of the commands that no block
+    holds, and whether the script goes on beside them.
     """
 
     variables: Variables
@@ -48,6 +49,7 @@ class Shape:
     commands: list[list[Word]] = field(default_factory=list)
     environments: list[dict[str, str]] = field(default_factory=list)
     heredocs: list[tuple[int, str]] = field(default_factory=list)
+    sure: dict[int, bool] = field(default_factory=dict)
 
     def operator(self, operator: str) -> None:
         """Blocks that an operator between two commands opens and closes; not `|`, which leaves them as they are."""
@@ -84,8 +86,8 @@ class Shape:
                 variables.end_chain()
                 self.closed = variables.close()
 
-    def command(self, words: list[Word], *, apart: bool = False) -> None:
-        """A command is complete: keep it, or set what it assigns. apart: whether in a shell of its own."""
+    def command(self, words: list[Word], *, apart: bool = False, behind: bool = False) -> None:
+        """A command is complete: keep it, or set what it assigns. apart: whether in a shell of its own. behind: in the background."""
         self.keywords(words)
         closed, self.closed = self.closed, frozenset()
         if apart:
@@ -104,6 +106,8 @@ class Shape:
         if words:  # `NAME=value command` sets it for that command alone
             self._changes(words)
             self.variables.flow.run(words, len(self.commands))
+            if not self.variables.blocks:
+                self.sure[len(self.commands)] = behind
             self.commands.append(words)
             self.environments.append(self._environment(assigned))
             return

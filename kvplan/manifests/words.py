@@ -151,7 +151,7 @@ class _Scanner(Pieces):
             self.end_word()
             self.at += len(operator)
             return
-        self.end_command(apart=operator in _APART)
+        self.end_command(apart=operator in _APART, behind=operator == "&")
         self.at += len(operator)
         if not self.continued(operator):
             self.shape.operator(operator)
@@ -208,14 +208,14 @@ class _Scanner(Pieces):
                 self.shape.heredocs.append((line, document))
         self.heredocs = []
 
-    def end_command(self, *, apart: bool = False) -> None:
-        """A command is complete. apart: whether it runs in a shell of its own: in the background, or into a pipe."""
+    def end_command(self, *, apart: bool = False, behind: bool = False) -> None:
+        """A command is complete. apart: whether it runs in a shell of its own: in the background (behind), or into a pipe."""
         self.end_word()
         self.skip_next = self.heredoc_next = False
         words, self.words = self.words, []
         if words:
             self.shown, self.writes = words[0].text in _SHOWING and not self.writes, False
-        self.shape.command(words, apart=apart)
+        self.shape.command(words, apart=apart, behind=behind)
 
 
 _READERS: Mapping[str, Callable[[_Scanner], None]] = {
@@ -254,11 +254,13 @@ class Script:
 
     commands: simple ones, each with what it certainly finds in its environment of the WATCHED variables, and installed.
     heredocs: first line and text of what stands in it for others to read. installed: what is, after all of them.
+    sure: numbers of those that certainly run, and whether the script goes on beside them.
     """
 
     commands: list[tuple[list[Word], Mapping[str, str], Installed]]
     heredocs: list[tuple[int, str]]
     installed: Installed
+    sure: Mapping[int, bool]
 
 
 def surrounded(
@@ -277,7 +279,7 @@ def surrounded(
     flow = Flow(installed or Installed())
     shape = _read(script, line, variables or {}, given, elsewhere, flow)
     found = zip(shape.commands, shape.environments, map(flow.at, range(len(shape.commands))), strict=True)
-    return Script(list(found), shape.heredocs, flow.now)
+    return Script(list(found), shape.heredocs, flow.now, shape.sure)
 
 
 def _read(
