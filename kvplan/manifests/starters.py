@@ -37,6 +37,8 @@ def process(words: Sequence[Word], outer: Container) -> Container:
     """The process that a command's last program runs in. outer: that of its first."""
     before = list(takewhile(lambda word: program(word) not in _RUN, words[:MOST_BEFORE]))
     for at, word in enumerate(before):
+        if "=" in word.text or (at and before[at - 1].text.startswith("--")):  # a value: `--network ray`
+            continue
         name = program(word)
         if name in _AWAY or (name in _COMPOSED and any(other.text == "compose" for other in before[at + 1 :])):
             outer = _away(outer)

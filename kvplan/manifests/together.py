@@ -72,18 +72,25 @@ def _devices(command: Command, variables: Mapping[str, str], text: str) -> Itera
 _RANKED = (("parallel", "tp"), ("parallel", "pp"))
 
 
+_SHARED = ("flags", "gpu_memory_utilization")
+
+
 def _share(command: Command) -> float:
-    said = command.layer.get(("flags", "gpu_memory_utilization"))
+    said = command.layer.get(_SHARED)
     try:
         return _LEAST if said is None else float(said.value)
     except ValueError:
         return 0.0
 
 
+def _said(command: Command) -> str:
+    return f"{_share(command):g}" if _SHARED in command.layer else f"{_LEAST:g} or more"
+
+
 def _remark(command: Command, device: str, other: Command) -> Remark:
     whose = f"GPU {device}" if device else "the same GPU"
     text = (
-        f"{other.name}'s server runs on {whose} at the same time, and {_share(other):g} and {_share(command):g} of its memory "
+        f"{other.name}'s server runs on {whose} at the same time, and {_said(other)} and {_said(command)} of its memory "
         f"are more than there is: give each its own GPUs ({CUDA}), or less (--gpu-memory-utilization)"
     )
     return Remark("gpu-count", text, command.place)

@@ -124,6 +124,18 @@ def test_nor_the_name_of_the_jobs_gpu(command: str):
     assert named == ({"h100"} if "docker exec" in command else set())  # which runs on this machine
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "docker run --network ray --gpus 1 vllm/vllm-openai:v0.33.0 --model m -tp 2",
+        "docker run --env=A=/x/ssh --gpus 1 vllm/vllm-openai:v0.33.0 --model m -tp 2",
+    ],
+)
+def test_a_value_is_no_program(command: str):
+    (found,) = read(f"#SBATCH --gres=gpu:h100:1\n{command}\n", "run.sh").commands
+    assert found.layer[("gpu",)].value == "h100"
+
+
 def test_the_jobs_gpus_count_where_srun_starts_it():
     assert counted(read(f"#SBATCH --gres=gpu:1\nsrun env A=b {SERVE}\n", "run.sh")) == ["its job asks for 1"]
 

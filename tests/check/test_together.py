@@ -22,7 +22,7 @@ def told(script: str) -> list[str]:
     [
         (
             f"{A} &\n{B} &\nwait",
-            "line 1's server runs on GPU 0 at the same time, and 0.9 and 0.9 of its memory are more",
+            "line 1's server runs on GPU 0 at the same time, and 0.9 or more and 0.9 or more of its memory are more",
         ),
         (
             f"nohup {A.partition(' ')[2]} > a.log 2>&1 &\nsleep 60\nvllm serve b",
@@ -31,7 +31,7 @@ def told(script: str) -> list[str]:
         ("vllm serve a & vllm serve b &", "runs on the same GPU"),
         (f"export CUDA_VISIBLE_DEVICES=0\n{A} &\nuntil curl -s x; do sleep 1; done\n{B}", "runs on GPU 0"),
         (f"{A} --gpu-memory-utilization 0.6 &\n{B} --gpu-memory-utilization 0.5 &", "0.6 and 0.5 of its memory"),
-        (f"{A} --gpu-memory-utilization 0.2 &\n{B} &", "0.2 and 0.9 of its memory"),
+        (f"{A} --gpu-memory-utilization 0.2 &\n{B} &", "0.2 and 0.9 or more of its memory"),
         ("CUDA_VISIBLE_DEVICES=0,1 vllm serve a -tp 2 &\nCUDA_VISIBLE_DEVICES=1,2 vllm serve b -tp 2 &", "on GPU 1"),
         (f"{A} &\nCUDA_VISIBLE_DEVICES=1 vllm serve c &\n{B} &", "line 1's server runs on GPU 0"),
     ],
