@@ -150,13 +150,15 @@ def _why_nothing(text: str, name: str) -> str:
     """Why a file that a person named has no serve command, and what to do about it."""
     if _BUDGET.search(text):
         return _BUDGETS_NAME if name != STDIN else _BUDGETS_PLACE
-    if set(_KIND.findall(text)) == {"ConfigMap"}:
+    if set(_KIND.findall(text)) == {"ConfigMap"} and _HOLDS.search(text):
         return MOUNTED
     how = "by a command that kvplan doesn't know" if manifests.is_shells(name, text) else _FOREIGN
     return f"it seems to start vLLM, {how}" if manifests.mentions(_COMMENT.sub("", text)) else _NOTHING
 
 
 _KIND = re.compile(r"^[\"']?kind[\"']?\s*:\s*[\"']?(\w+)", re.MULTILINE)
+_HOLDS = re.compile(r"\bvllm\s+serve\b|\bvllm\.entrypoints\b|^[ \t]+model:", re.MULTILINE)
+"""A command of vLLM's, or a --config file, in a text that isn't one."""
 _BUDGETS_NAME = (
     "it is a budget, which kvplan knows by its name: call it kvplan-budget.yaml, or anything that ends in .yaml"
 )

@@ -82,6 +82,12 @@ def test_a_config_map_alone(data: str):
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_config_map_of_something_else():
+    Path("c.yaml").write_text(f"{MAP}  panel: sum(vllm:num_requests_running)\n")
+    assert "it has no serve command of vLLM" in told("c.yaml")
+
+
+@pytest.mark.usefixtures("folder")
 def test_a_config_map_beside_what_serves():
     Path("c.yaml").write_text(f"{MAP}{LONG}---\napiVersion: v1\nkind: Service\nmetadata: {{name: s}}\n")
     assert "a ConfigMap starts nothing itself" in told("c.yaml")
