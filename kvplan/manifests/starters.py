@@ -1,6 +1,6 @@
 """What the words before a command make of its process: `env A=b`, `sudo`, and programs that run it on another machine.
 
-Source: env(1), sudo(8) env_reset; ssh(1), sbatch(1), kubectl exec, docker compose exec.
+Source: env(1), sudo(8) env_reset, su(1); ssh(1), sbatch(1), kubectl exec, docker compose exec.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from itertools import pairwise, takewhile
 
 from kvplan.manifests.container import Container, nothing
 from kvplan.manifests.options import program
+from kvplan.manifests.runners import runs_image
 from kvplan.manifests.word import Word
 
 _AWAY = frozenset({
@@ -26,6 +27,8 @@ _SETTING = frozenset({"env", "sudo", "doas"})
 """Programs that take `NAME=value` before the command that they run."""
 _VALUED = frozenset({"-u", "--unset", "-C", "--chdir", "--user", "-g", "--group", "-h", "--host", "-p", "--prompt"})
 """Their options that take a word."""
+_LOGGING_IN, _LOGIN = frozenset({"su", "runuser"}), frozenset({"-", "-l", "--login"})
+"""Programs that begin another's environment anew, and the options by which they do."""
 _CLEAN = frozenset({"-", "-i", "--ignore-environment"})
 _RUN = frozenset({"vllm", "sh", "bash", "ash", "dash", "zsh", "python", "python3"})
 """Programs whose own words say nothing about where they run."""
@@ -34,14 +37,14 @@ MOST_BEFORE = 16
 
 
 def process(words: Sequence[Word], outer: Container) -> Container:
-    """The process that a command's last program runs in. outer: that of its first."""
+    """The process that a command's last program runs in. outer: that of its first, and of a container that it starts."""
     before = list(takewhile(lambda word: program(word) not in _RUN, words[:MOST_BEFORE]))
-    for at, word in enumerate(before):
-        if "=" in word.text or (at and before[at - 1].text.startswith("--")):  # a value: `--network ray`
-            continue
-        name = program(word)
+    for at, word in enumerate(before if not runs_image(words) else ()):
+        name = program(word) if "=" not in word.text else ""
         if name in _AWAY or (name in _COMPOSED and any(other.text == "compose" for other in before[at + 1 :])):
             outer = _away(outer)
+        elif name in _LOGGING_IN and not _LOGIN.isdisjoint(other.text for other in before[at + 1 :]):
+            outer = replace(outer, variables={})
         elif name in _SETTING:
             outer = replace(outer, variables=dict(_set(name, before[at + 1 :], outer.variables)))
     return outer

@@ -5,17 +5,19 @@ Source: vLLM 0.33 setup.py VLLM_TARGET_DEVICE; docs/getting_started/installation
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from kvplan.manifests.environment import TARGET
 from kvplan.manifests.images import DEVICES
-from kvplan.manifests.installs import Installed
+from kvplan.manifests.installs import MOST_BEFORE, Installed
+from kvplan.manifests.options import program
 from kvplan.manifests.word import Word
 
 Ran: TypeAlias = tuple[list[Word], Mapping[str, str], Installed]
 """A command, what it certainly finds in its environment, and what is installed before it."""
 
+_INSTALLERS = ("pip", "uv", "python")
 _BUILDING = frozenset({"install", "develop", "sync", "wheel", "bdist_wheel"})
 
 
@@ -24,9 +26,15 @@ def built_for(commands: Iterable[Ran]) -> str | None:
     found = {
         DEVICES.get(variables.get(TARGET, "").lower())
         for words, variables, _ in commands
-        if not _BUILDING.isdisjoint(word.text for word in words) and (TARGET in variables or _names_vllm(words))
+        if _builds(words) and (TARGET in variables or _names_vllm(words))
     }
     return found.pop() if len(found) == 1 else None
+
+
+def _builds(words: Sequence[Word]) -> bool:
+    """Whether a command installs for Python; packages of the system are built for nothing."""
+    installs = any(program(word).startswith(_INSTALLERS) for word in words[:MOST_BEFORE])
+    return installs and not _BUILDING.isdisjoint(word.text for word in words)
 
 
 def _names_vllm(words: Iterable[Word]) -> bool:

@@ -291,7 +291,7 @@ def _read(
     flow: Flow | None = None,
 ) -> Shape:
     known = Variables(
-        script, dict(variables), set(elsewhere), exported=set(variables), given=given, flow=flow or Flow()
+        script, dict(variables), set(elsewhere), exported={*variables, *elsewhere}, given=given, flow=flow or Flow()
     )
     shape = Shape(known)
     _Scanner(script, line, shape).run()

@@ -100,6 +100,7 @@ def test_a_device_by_a_pods_environment(image: str):
         "VLLM_TARGET_DEVICE=cpu pip install -e .\ndocker run x/vllm:1 --model m\n",
         "VLLM_TARGET_DEVICE=cpu pip install -e .\napptainer exec vllm.sif vllm serve m\n",
         "VLLM_TARGET_DEVICE=cpu pip install -e .\nssh host vllm serve m\n",
+        "VLLM_TARGET_DEVICE=cpu apt-get install gcc\nvllm serve m\n",
         "VLLM_TARGET_DEVICE=cpu make docs\nvllm serve m\n",
         "VLLM_TARGET_DEVICE=cpu pip install -e . || pip install vllm\nvllm serve m\n",
         "VLLM_TARGET_DEVICE=cpu pip install -e .\nCUDA_VISIBLE_DEVICES=0 vllm serve m\n",

@@ -41,6 +41,12 @@ def counted(served: Served) -> list[str]:
         f"export CUDA_VISIBLE_DEVICES=0\nsudo -nE {SERVE}",
         f"export CUDA_VISIBLE_DEVICES=0\nbash -c '{SERVE}'",
         f"{{ export CUDA_VISIBLE_DEVICES=0; }}\n{SERVE}",
+        f"( export CUDA_VISIBLE_DEVICES=0; {SERVE} )",
+        f"export A=1 CUDA_VISIBLE_DEVICES=0\n{SERVE}",
+        f"export CUDA_VISIBLE_DEVICES=0\nsu me -c '{SERVE}'",
+        f"su - me -c 'CUDA_VISIBLE_DEVICES=0 {SERVE}'",
+        f"kubectl exec p -- env CUDA_VISIBLE_DEVICES=0 {SERVE}",
+        f"docker exec -e CUDA_VISIBLE_DEVICES=0 box {SERVE}",
     ],
 )
 def test_what_a_command_finds_in_its_environment(script: str):
@@ -64,6 +70,9 @@ def test_what_a_command_finds_in_its_environment(script: str):
         f"export CUDA_VISIBLE_DEVICES=0\nenv -i {SERVE}",
         f"export CUDA_VISIBLE_DEVICES=0\nsudo {SERVE}",
         f"echo CUDA_VISIBLE_DEVICES=0\n{SERVE}",
+        f"(export CUDA_VISIBLE_DEVICES=0)\nCUDA_VISIBLE_DEVICES=1\n{SERVE}",
+        f"export CUDA_VISIBLE_DEVICES=0\nsu - me -c '{SERVE}'",
+        f"sudo runuser -l me -c '{SERVE}'",
     ],
 )
 def test_what_it_does_not_find_there(script: str):
