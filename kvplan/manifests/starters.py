@@ -38,8 +38,9 @@ MOST_BEFORE = 16
 
 def process(words: Sequence[Word], outer: Container) -> Container:
     """The process that a command's last program runs in. outer: that of its first, and of a container that it starts."""
-    before = list(takewhile(lambda word: program(word) not in _RUN, words[:MOST_BEFORE]))
-    for at, word in enumerate(before if not runs_image(words) else ()):
+    last = _RUN | _COMPOSED if runs_image(words) else _RUN
+    before = list(takewhile(lambda word: program(word) not in last, words[:MOST_BEFORE]))
+    for at, word in enumerate(before):
         name = program(word) if "=" not in word.text else ""
         if name in _AWAY or (name in _COMPOSED and any(other.text == "compose" for other in before[at + 1 :])):
             outer = _away(outer)

@@ -47,6 +47,7 @@ def counted(served: Served) -> list[str]:
         f"su - me -c 'CUDA_VISIBLE_DEVICES=0 {SERVE}'",
         f"kubectl exec p -- env CUDA_VISIBLE_DEVICES=0 {SERVE}",
         f"docker exec -e CUDA_VISIBLE_DEVICES=0 box {SERVE}",
+        "export CUDA_VISIBLE_DEVICES=0\nsudo -E docker run -e CUDA_VISIBLE_DEVICES vllm/vllm-openai:v0.33.0 --model m -tp 2",
     ],
 )
 def test_what_a_command_finds_in_its_environment(script: str):
@@ -72,6 +73,7 @@ def test_what_a_command_finds_in_its_environment(script: str):
         f"echo CUDA_VISIBLE_DEVICES=0\n{SERVE}",
         f"(export CUDA_VISIBLE_DEVICES=0)\nCUDA_VISIBLE_DEVICES=1\n{SERVE}",
         f"export CUDA_VISIBLE_DEVICES=0\nsu - me -c '{SERVE}'",
+        "export CUDA_VISIBLE_DEVICES=0\nsudo docker run -e CUDA_VISIBLE_DEVICES vllm/vllm-openai:v0.33.0 --model m -tp 2",
         f"sudo runuser -l me -c '{SERVE}'",
     ],
 )
