@@ -17,10 +17,10 @@ from kvplan.manifests.installs import Installed, within
 from kvplan.manifests.mentions import holders, mentions
 from kvplan.manifests.pins import Pin
 from kvplan.manifests.said import Place, Unread
-from kvplan.manifests.targets import Ran, built_for
+from kvplan.manifests.targets import built_for
 from kvplan.manifests.together import remarked
 from kvplan.manifests.tree import Tree, beside, read_text
-from kvplan.manifests.words import Script, Word, listed, pairs, surrounded
+from kvplan.manifests.words import Ran, Script, Word, listed, pairs, surrounded
 
 _HELM = re.compile(r"\{\{-?\s*(?:[^}]*\.(?:Values|Release|Chart|Capabilities)\b|(?:include|define|template) \")")
 

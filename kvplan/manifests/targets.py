@@ -5,17 +5,14 @@ Source: vLLM 0.33 setup.py VLLM_TARGET_DEVICE; docs/getting_started/installation
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
 
 from kvplan.manifests.environment import TARGET
 from kvplan.manifests.images import DEVICES
-from kvplan.manifests.installs import MOST_BEFORE, Installed
+from kvplan.manifests.installs import MOST_BEFORE
 from kvplan.manifests.options import program
 from kvplan.manifests.word import Word
-
-Ran: TypeAlias = tuple[list[Word], Mapping[str, str], Installed]
-"""A command, what it certainly finds in its environment, and what is installed before it."""
+from kvplan.manifests.words import Ran
 
 _INSTALLERS = ("pip", "uv", "python")
 _BUILDING = frozenset({"install", "develop", "sync", "wheel", "bdist_wheel"})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from kvplan.manifests import arithmetic
 from kvplan.manifests.brackets import closing
@@ -248,16 +249,19 @@ def pairs(words: Iterable[Word]) -> Iterator[tuple[str, str]]:
             yield name, value
 
 
+Ran: TypeAlias = tuple[list[Word], Mapping[str, str], Installed]
+"""A command, what it certainly finds in its environment of the WATCHED variables, and what is installed before it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
     """A script that was read.
 
-    commands: simple ones, each with what it certainly finds in its environment of the WATCHED variables, and installed.
-    heredocs: first line and text of what stands in it for others to read. installed: what is, after all of them.
+    commands: simple ones. heredocs: first line and text of what stands in it for others to read. installed: what is, after all of them.
     sure: numbers of those that certainly run, and whether the script goes on beside them.
     """
 
-    commands: list[tuple[list[Word], Mapping[str, str], Installed]]
+    commands: list[Ran]
     heredocs: list[tuple[int, str]]
     installed: Installed
     sure: Mapping[int, bool]
