@@ -103,8 +103,10 @@ class Container:
         pin = self.release
         if pin is None or pin.kind == "any":
             return None
-        replaced = pin.kind == "newest" and is_vllm_image(self.image or "")
-        return replace(pin, kind="unclear") if replaced else pin
+        image = self.image or ""
+        if pin.kind == "touched":  # an image that says no release leaves nothing to doubt
+            return replace(pin, kind="unclear") if image_version(image) is not None else None
+        return replace(pin, kind="unclear") if pin.kind == "newest" and is_vllm_image(image) else pin
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def entered(words: Sequence[Word], outer: Container) -> Container | None:
     rest = words[at + 1 :]
     index = next(operands(rest, _ENTERING), len(rest))
     into = outer.named.get(rest[index].text) if index < len(rest) else None
-    found = into or replace(outer, variables={}, installed=Installed(), release=None)
+    found = into or replace(outer, variables={}, installed=outer.installed.elsewhere, release=None)
     return replace(
         found,
         name=outer.name,

@@ -10,13 +10,16 @@ from dataclasses import dataclass, field, replace
 
 from kvplan.errors import BadFile
 from kvplan.manifests import boxes, runners, slurm
+from kvplan.manifests.checkouts import last
 from kvplan.manifests.command import Configured
 from kvplan.manifests.container import Container, Served
-from kvplan.manifests.containers import SHELLS, gathers, served_by
+from kvplan.manifests.containers import gathers, served_by
 from kvplan.manifests.installs import Installed, within
 from kvplan.manifests.mentions import holders, mentions
+from kvplan.manifests.options import option
 from kvplan.manifests.pins import Pin
 from kvplan.manifests.said import Place, Unread
+from kvplan.manifests.touching import SHELLS
 from kvplan.manifests.tree import Tree, beside, read_text
 from kvplan.manifests.words import Script, Word, listed, pairs, surrounded
 
@@ -97,7 +100,7 @@ def _process(words: list[Word], file: str, tree: Tree, variables: Mapping[str, s
     return Container(f"line {line}", file, line, tuple(words), variables=variables, find=find)
 
 
-_INSTRUCTION = re.compile(r"\s*(FROM|RUN|ENTRYPOINT|CMD|ENV|ARG)\s+(.*)", re.IGNORECASE | re.DOTALL)
+_INSTRUCTION = re.compile(r"\s*(FROM|RUN|ENTRYPOINT|CMD|ENV|ARG|WORKDIR|COPY)\s+(.*)", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(slots=True)
@@ -122,8 +125,11 @@ class _Stage:
             old = name == "ENV" and len(words) > 1 and "=" not in words[0].text  # ENV NAME value
             self.variables |= {words[0].text: words[1].text} if old else dict(pairs(words))
         elif name == "RUN":
-            begun = Installed(held=self.installed.held, checkouts=self.installed.checkouts)  # in a shell of its own
-            self.installed = surrounded(_layered(rest), first, self.variables, installed=begun).installed
+            after = surrounded(_layered(rest), first, self.variables, installed=self.installed).installed
+            # In a shell of its own, which begins in the same folder and environment as the others.
+            self.installed = replace(self.installed, held=after.held, checkouts=after.checkouts)
+        elif name == "WORKDIR":
+            self.installed = replace(self.installed, folder=last(rest.strip().strip("\"'")))
         else:
             self.last[name], self.line = _said(rest, first), first
             self.own = self.own or name == "CMD"
@@ -134,10 +140,19 @@ class _Stage:
 _FLAGS = re.compile(r"(?:--[a-z-]+(?:=\S+)?[\s\\]+)+")
 
 
+_DOCUMENT = re.compile(r"(?<!<)<<-?([\"']?)(\w+)\1", re.ASCII)
+"""The beginning of a here-document."""
+_SHELLS = re.compile(rf"(?:\S*/)?(?:{'|'.join(sorted(SHELLS))})?(?:\s+-\S+|\s+pipefail)*\s*", re.ASCII)
+"""What reads it, where that is a shell."""
+
+
 def _layered(rest: str) -> str:
     """The script of a RUN, without its own flags; of words in brackets the command that they are."""
     flags = _FLAGS.match(rest)
     plain = rest[flags.end() :] if flags else rest
+    document = _DOCUMENT.search(plain)
+    if document is not None and _SHELLS.fullmatch(plain[: document.start()]):
+        return plain[document.end() :].rpartition("\n")[0]
     try:
         words = json.loads(plain)
     except ValueError:
@@ -159,6 +174,9 @@ def built(text: str, file: str, tree: Tree) -> Served:
             stage = _from(rest, arguments, stages)
         elif name == "ARG" and stage is None:
             arguments |= dict(pairs(listed(rest, first, arguments)))
+        elif name == "COPY":
+            if stage is not None:
+                stage.installed = _copied(rest, first, stage.installed, stages)
         elif stage is not None:
             stage.take(name, rest, first)
     if stage is None:
@@ -182,6 +200,17 @@ def built(text: str, file: str, tree: Tree) -> Served:
     )
 
 
+def _copied(rest: str, line: int, before: Installed, stages: Mapping[str, _Stage]) -> Installed:
+    """What is installed after `COPY --from=STAGE`, which may be the environment of that stage or image."""
+    source = option(listed(rest, line), "--from")
+    if source is None:
+        return before
+    stage = stages.get(source.text.lower(), _Stage(source.text))
+    if not stage.installed.held and "vllm" not in stage.image:
+        return before
+    return before.doubted(Pin(f"COPY {rest}"[:100], line, "unclear"))
+
+
 def _from(rest: str, arguments: Mapping[str, str], stages: dict[str, _Stage]) -> _Stage:
     """The stage that `FROM IMAGE AS NAME` begins; over another stage it begins as that one ended."""
     words = [word.text for word in listed(rest, 1, arguments) if not word.text.startswith("--")]
@@ -197,18 +226,28 @@ def _from(rest: str, arguments: Mapping[str, str], stages: dict[str, _Stage]) ->
     return stage
 
 
+_DOCUMENTED = re.compile(r"\s*(?:RUN|COPY|ADD)\s", re.IGNORECASE)
+"""Instructions that here-documents may follow."""
+
+
 def _instructions(text: str) -> Iterator[tuple[int, str]]:
-    held, first = "", 1
+    held, first, ends = "", 1, ""
     for number, line in enumerate(text.split("\n"), 1):
-        if line.lstrip().startswith("#"):
+        if line.lstrip().startswith("#") and not ends:
             continue
         first = first if held else number
         held += line.rstrip()
         if held.endswith("\\"):
             held = held[:-1] + "\\\n"
             continue
+        document = _DOCUMENT.search(held) if _DOCUMENTED.match(held) else None
+        if document is not None and not ends and re.search(rf"\n\s*{document[2]}\s*(?:\n|$)", text):
+            ends = document[2]
+        if ends and line.strip() != ends:
+            held += "\n"
+            continue
         yield first, held
-        held = ""
+        held = ends = ""
     if held:
         yield first, held
 
