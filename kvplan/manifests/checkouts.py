@@ -83,6 +83,8 @@ def installed(word: Word, folder: str, held: Mapping[str, Pin], *, editable: boo
         return said if star and PROJECT.startswith(start) else None
     if text.startswith("$"):
         return replace(said, kind="touched")
+    if "://" in text and PROJECT in last(text.partition("#")[0]).lower() and pins.requirement(word) is None:
+        return said  # a fork, an archive
     if "://" in text or not (editable or text in {".", ".."} or "/" in text):
         return None
     where = folder if text in {".", "./"} else last(text)

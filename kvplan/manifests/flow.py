@@ -22,7 +22,7 @@ MOST_CALLED = 2000
 """Commands of functions that are followed where they are called."""
 
 _Event: TypeAlias = tuple[str, str, Sequence[Word], int]
-"""What happened in a function: `open KIND`, `asked`, `path VALUE`, `turn`, `join OPERATOR`, `close`, or `run` and a command with its number."""
+"""What happened in a function: `open KIND`, `asked`, `path`, `turn`, `join OPERATOR`, `close`, or `run` and a command with its number."""
 
 
 @dataclass(slots=True)
@@ -109,10 +109,10 @@ class Flow:
             self.now = merged((before, self.now))
         block.doubtful = block.doubtful or not block.sure
 
-    def path(self, value: str) -> None:
-        """PATH is set."""
-        self._note("path", value)
-        self.now = self.now.on_path(value)
+    def path(self, setting: Word) -> None:
+        """PATH or PYTHONPATH is set."""
+        self._note("path", "", [setting])
+        self.now = self.now.on_path(setting)
 
     def given(self, document: str, line: int) -> None:
         """A here-document is read by a command, which may be a shell: what it installs isn't followed."""
@@ -140,7 +140,7 @@ class Flow:
     def _call(self, name: str) -> None:
         """A function runs: everything in it, once more."""
         events, depth = self.functions.pop(name), len(self.blocks)  # which keeps one that calls itself from doing so
-        saying: dict[str, Callable[[str], None]] = {"open": self.open, "join": self.join, "path": self.path}
+        saying: dict[str, Callable[[str], None]] = {"open": self.open, "join": self.join}
         turning: dict[str, Callable[[], None]] = {"asked": self.asked, "turn": self.turn}
         for what, said, words, number in events:
             self.left -= 1
@@ -149,6 +149,8 @@ class Flow:
             if what == "run":
                 self.called.setdefault(number, []).append(self.now)
                 self._follow(words)
+            elif what == "path":
+                self.path(words[0])
             elif what in saying:
                 saying[what](said)
             elif what in turning:

@@ -58,9 +58,11 @@ class Installed:
             return replace(self, checkouts=checkouts.after(words, self.folder, self.checkouts))
         return self._installed(words, env)
 
-    def on_path(self, path: str) -> Installed:
-        """The same after PATH was set: a folder that comes first is an environment like one that is activated."""
-        found = touching.environments(path)
+    def on_path(self, setting: Word) -> Installed:
+        """The same after PATH or PYTHONPATH was set: a folder that comes first in PATH is an environment that is activated."""
+        if setting.text.startswith("PYTHONPATH"):
+            return self.doubted(_said([setting], "touched")) if touching.shadows(setting.text) else self
+        found = touching.environments(setting.text.partition("=")[2])
         return self if found in _SYSTEM else replace(self, active=_environment(found))
 
     def doubted(self, pin: Pin) -> Installed:
@@ -85,7 +87,9 @@ class Installed:
             gone = [word for word in rest if pins.requirement(word) is not None]
             lost = {place: self.held[place].unclear for place in places if gone and place in self.held}
             return replace(self, held={**self.held, **lost})
-        pin = self._asked(rest) or _from_file(tool, verb, words, rest)
+        pin = self._asked(rest)
+        if pin is None or pin.kind == "touched":
+            pin = _from_file(tool, verb, words, rest) or pin
         if pin is None:
             return self
         found = {place: _over(self.held.get(place), pin) for place in places}

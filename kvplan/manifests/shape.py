@@ -117,10 +117,10 @@ class Shape:
                 self._assign(word, match)
 
     def _paths(self, assigned: list[tuple[Word, re.Match[str]]]) -> None:
-        """What a command sets PATH to, whether for itself or from there on."""
+        """What a command sets PATH and PYTHONPATH to, whether for itself or from there on."""
         for word, match in assigned:
-            if match[1] == "PATH":
-                self.variables.flow.path(word.text[match.end() :])
+            if match[1] in {"PATH", "PYTHONPATH"}:
+                self.variables.flow.path(word)
 
     def _declares(self, words: list[Word]) -> None:
         """What a declaration makes of the names after it, which are set as usual."""

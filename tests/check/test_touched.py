@@ -114,6 +114,9 @@ def test_an_environment_of_another_stage():
         "retry pip install vllm==0.8.5", "bash <<EOF\npip install vllm==0.8.5\nEOF", "pip install $SPEC", 'eval "$INSTALL"',
         "ls /x && pip install vllm==0.8.5", "sudo test -f /x && pip install vllm==0.8.5", "uv --version && pip install vllm==0.8.5",
         "module load vllm/0.11.0", "module load python/3.12",
+        "spack load py-vllm", "workon other", "python setup.py install", "make install",
+        "pip install git+https://github.com/x/vllm-fork", "pip install https://x/vllm_custom.tar.gz", "export PYTHONPATH=/src/vllm:$PYTHONPATH",
+        "alias vllm=/x/vllm", "curl -sSf https://x/install | bash", "sudo bash -c './install.sh'", "bash install-server.sh", "f() { ./install.sh; }; f",
     ],
 )  # fmt: skip
 def test_what_may_have_changed_the_release(between: str):
@@ -134,6 +137,7 @@ def test_what_may_have_changed_the_release_of_a_service(between: str):
         "module purge; module load gcc/12 cuda/12.4", "module use /opt/modulefiles", "bash download.sh", "export LD_LIBRARY_PATH=/x", "export PATH=$PATH:/x/bin",
         'eval "$(conda shell.bash hook)"', "bash -c 'nvidia-smi'", "cat > x.sh <<EOF\npip install vllm==0.8.5\nEOF",
         "git clone https://github.com/a/b; cd b; git checkout v0.8.5; pip install -e .", "echo pip install vllm==0.8.5",
+        "pip install git+https://github.com/vllm-project/llm-compressor", "export PYTHONPATH=$PWD:$PYTHONPATH", "f() { ./install.sh; }", "python setup_data.py",
     ],
 )  # fmt: skip
 def test_what_leaves_the_release_as_it_is(between: str):
@@ -206,7 +210,7 @@ def test_a_checkout_that_is_the_release(after: str):
         "poetry run vllm serve m", "pipenv run vllm serve m", "kubectl exec p -- vllm serve m", "docker compose exec v vllm serve m",
         "docker compose run v vllm serve m", "docker-compose exec v vllm serve m", "ch-run img -- vllm serve m", "sudo chroot /x vllm serve m",
         "ssh n1 vllm serve m", "ssh n1 python3 -m vllm.entrypoints.openai.api_server --model m", "kubectl exec p -- bash -c 'vllm serve m'",
-        "kubectl exec -it p -n a -c v --context x -- vllm serve m", "docker exec -it v vllm serve m", "pdsh -w n1 'vllm serve m'",
+        "ray job submit -- vllm serve m", "kubectl exec -it p -n a -c v --context x -- vllm serve m", "docker exec -it v vllm serve m", "pdsh -w n1 'vllm serve m'",
         "singularity exec instance://v vllm serve m",
     ],
 )  # fmt: skip
