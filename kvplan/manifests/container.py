@@ -11,6 +11,7 @@ from kvplan.manifests.images import elsewhere, image_version, is_vllm_image, uns
 from kvplan.manifests.installs import Installed
 from kvplan.manifests.pins import Pin
 from kvplan.manifests.said import Inside, Place, Placed, Unread
+from kvplan.manifests.touching import shadows
 from kvplan.manifests.words import Word
 
 
@@ -100,7 +101,9 @@ class Container:
     @property
     def _own(self) -> Pin | None:
         """What is installed over what the image holds."""
-        pin = self.release
+        pin, path = self.release, self.variables.get("PYTHONPATH", "")
+        if shadows(path):
+            pin = Pin(f"PYTHONPATH={path}", self.line, "touched" if pin is None or pin.release is None else "unclear")
         if pin is None or pin.kind == "any":
             return None
         image = self.image or ""

@@ -65,6 +65,12 @@ class Installed:
         found = touching.environments(setting.text.partition("=")[2])
         return self if found in _SYSTEM else replace(self, active=_environment(found))
 
+    def in_image(self, setting: Word) -> Installed:
+        """The same after PATH or PYTHONPATH was set for an image, whose programs all find what was installed first there."""
+        found = self.on_path(setting)
+        known = any(found.active.endswith(place) for place in found.held if place)
+        return found if found.active == self.active or known else self.doubted(_said([setting], "touched"))
+
     def doubted(self, pin: Pin) -> Installed:
         """The same after something that isn't read, as a pin says it."""
         return replace(self, held={name: _over(self.held.get(name), pin) for name in (*self.held, self.active)})

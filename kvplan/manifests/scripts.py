@@ -100,7 +100,7 @@ def _process(words: list[Word], file: str, tree: Tree, variables: Mapping[str, s
     return Container(f"line {line}", file, line, tuple(words), variables=variables, find=find)
 
 
-_INSTRUCTION = re.compile(r"\s*(FROM|RUN|ENTRYPOINT|CMD|ENV|ARG|WORKDIR|COPY)\s+(.*)", re.IGNORECASE | re.DOTALL)
+_INSTRUCTION = re.compile(r"\s*(FROM|RUN|ENTRYPOINT|CMD|ENV|ARG|WORKDIR|COPY|ADD)\s+(.*)", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(slots=True)
@@ -124,6 +124,9 @@ class _Stage:
             words = listed(rest, first, self.variables)
             old = name == "ENV" and len(words) > 1 and "=" not in words[0].text  # ENV NAME value
             self.variables |= {words[0].text: words[1].text} if old else dict(pairs(words))
+            for setting in [Word(f"{words[0].text}={words[1].text}", first)] if old else words:
+                if setting.text.startswith(("PATH=", "PYTHONPATH=")):
+                    self.installed = self.installed.in_image(setting)
         elif name == "RUN":
             after = surrounded(_layered(rest), first, self.variables, installed=self.installed).installed
             # In a shell of its own, which begins in the same folder and environment as the others.
@@ -174,7 +177,7 @@ def built(text: str, file: str, tree: Tree) -> Served:
             stage = _from(rest, arguments, stages)
         elif name == "ARG" and stage is None:
             arguments |= dict(pairs(listed(rest, first, arguments)))
-        elif name == "COPY":
+        elif name in {"COPY", "ADD"}:
             if stage is not None:
                 stage.installed = _copied(rest, first, stage.installed, stages)
         elif stage is not None:
@@ -201,8 +204,11 @@ def built(text: str, file: str, tree: Tree) -> Served:
 
 
 def _copied(rest: str, line: int, before: Installed, stages: Mapping[str, _Stage]) -> Installed:
-    """What is installed after `COPY --from=STAGE`, which may be the environment of that stage or image."""
-    source = option(listed(rest, line), "--from")
+    """What is installed after `COPY --from=STAGE`, which may be the environment of that stage or image, and after files of packages."""
+    words = listed(rest, line)
+    if any("-packages" in word.text for word in words[1:]):
+        return before.doubted(Pin(f"COPY {rest}"[:100], line, "touched"))
+    source = option(words, "--from")
     if source is None:
         return before
     stage = stages.get(source.text.lower(), _Stage(source.text))

@@ -50,6 +50,10 @@ def compose(script: str) -> tuple[str | None, bool]:
         "WORKDIR /src\nRUN git clone -b v0.10.0 https://github.com/vllm-project/vllm\nWORKDIR /src/vllm\nRUN pip install .",
         f"COPY requirements.txt /\nRUN pip install -r requirements.txt\nRUN {PIP}",
         f"RUN if ! {PIP}; then exit 1; fi",
+        f"ENV PATH=/opt/new/bin:$PATH\nRUN {PIP}",
+        f"RUN uv venv && uv {PIP}\nENV PATH=/app/.venv/bin:/root/.local/bin:$PATH",
+        f"RUN {PIP}\nENV PATH=/root/.local/bin:$PATH LD_LIBRARY_PATH=/x",
+        f"RUN {PIP}\nENV PATH=/usr/local/cuda/bin:$PATH",
     ],
 )
 def test_layers_whose_release_is_certain(lines: str):
@@ -73,6 +77,10 @@ def test_layers_whose_release_is_certain(lines: str):
         f"RUN python3 - <<EOF\nrun('{PIP}')\nEOF",
         f'RUN retry 3 "{PIP}"',
         "COPY --from=vllm/vllm-openai:v0.8.5 /usr/local /usr/local",
+        "ENV PATH=/opt/new/bin:$PATH",
+        "ENV PYTHONPATH=/src/vllm",
+        "COPY vllm /usr/local/lib/python3.12/dist-packages/vllm",
+        f"RUN {PIP}\nENV PATH /opt/new/bin:$PATH",
     ],
 )
 def test_layers_that_are_not_read(lines: str):
@@ -101,6 +109,20 @@ def test_a_here_document_holds_no_instructions():
 def test_an_environment_of_another_stage():
     text = f"FROM python:3.12 AS b\nRUN {PIP}\nFROM {IMAGE}\nCOPY --from=b /usr/local /usr/local\nENTRYPOINT vllm serve m\n"
     assert said(read(text, "Dockerfile").commands) == [UNCLEAR]
+
+
+@pytest.mark.parametrize(("path", "found"), [("/src/vllm", UNCLEAR), ("/src/plugins", ("0.9.1", False))])
+def test_a_path_of_pythons_in_an_environment(path: str, found: tuple[str | None, bool]):
+    service = (
+        "services:\n  v:\n    image: vllm/vllm-openai:v0.9.1\n    command: [--model, m]\n"
+        f"    environment: {{PYTHONPATH: {path}}}\n"
+    )
+    pod = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n    - name: v\n      image: vllm/vllm-openai:v0.9.1\n"
+        f"      args: [--model, m]\n      env: [{{name: PYTHONPATH, value: {path}}}]\n"
+    )
+    assert said(read(service, "compose.yaml").commands) == [found]
+    assert said(read(pod, "pod.yaml").commands) == [found]
 
 
 # scripts, and those of pods and compose files
