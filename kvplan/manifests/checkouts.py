@@ -5,6 +5,7 @@ Source: https://git-scm.com/docs (git-clone, git-checkout, git-switch, git-reset
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -37,7 +38,7 @@ def after(words: Sequence[Word], folder: str, held: Mapping[str, Pin]) -> Mappin
         return {**held, **_cloned(rest, folder)}
     if verb in _KEEPING:
         return held
-    named = option(words[: at + 1], "-C")
+    named = option(words[: at + 1], *sorted(_BEFORE - {"-c"}))
     where = folder if named is None else last(named.text)
     # A folder that isn't known may lie in any of them.
     places = [where] if where in held else list(held)
@@ -51,7 +52,8 @@ def _cloned(rest: Sequence[Word], folder: str) -> dict[str, Pin]:
         return {}
     address = places[0]
     name = last(places[1].text) if len(places) > 1 else last(address.text).removesuffix(".git")
-    ref = option(rest, "-b", "--branch")
+    joined = (replace(word, text=word.text[2:]) for word in rest if re.fullmatch("-b.+", word.text))
+    ref = option(rest, "-b", "--branch") or next(joined, None)
     said = address if ref is None else Word(f"git clone --branch {ref.text}", ref.line, ref.unknown)
     if pins.repository(address):
         pin = pins.reference(said, None if ref is None else ref.text)
@@ -71,7 +73,7 @@ def _moved(words: Sequence[Word], verb: str, rest: Sequence[Word], before: Pin, 
         return before
     if known and moves and len(refs) == 1 and "--" not in texts:
         return pins.reference(replace(said, unknown=refs[0].unknown), refs[0].text)
-    return before if before.kind == "newest" else Pin(said.text, said.line, "unclear")
+    return before if before.kind == "newest" and not moves else Pin(said.text, said.line, "unclear")
 
 
 def installed(word: Word, folder: str, held: Mapping[str, Pin], *, editable: bool) -> Pin | None:

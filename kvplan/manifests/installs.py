@@ -55,8 +55,14 @@ class Installed:
         if first in {"cd", "pushd", "popd"}:
             return replace(self, folder=checkouts.last(second))
         if first == "git":
-            return replace(self, checkouts=checkouts.after(words, self.folder, self.checkouts))
+            return self._checked_out(checkouts.after(words, self.folder, self.checkouts))
         return self._installed(words, env)
+
+    def _checked_out(self, after: Mapping[str, Pin]) -> Installed:
+        """The same with other files in repositories, which may be what runs where they were installed from: `pip install -e .`."""
+        gone = {pin for name, pin in self.checkouts.items() if after[name] != pin}
+        held = {name: pin.unclear if pin in gone else pin for name, pin in self.held.items()}
+        return replace(self, held=held, checkouts=after)
 
     def on_path(self, setting: Word) -> Installed:
         """The same after PATH or PYTHONPATH was set: a folder that comes first in PATH is an environment that is activated."""
@@ -105,7 +111,11 @@ class Installed:
         """The same after a command that is no installer."""
         if touching.installs(words) or touching.modules(words):
             return replace(self, held={**self.held, self.active: _said(words, "unclear")})
-        return self.doubted(_said(words, "touched")) if touching.touches(words) else self
+        if not touching.touches(words):
+            return self
+        # A script beside a checkout of a release is there to install it.
+        certain = any(pin.kind in {"exact", "unclear"} for pin in self.checkouts.values())
+        return self.doubted(_said(words, "unclear" if certain else "touched"))
 
     def _asked(self, words: Sequence[Word]) -> Pin | None:
         """The vLLM among what is to be installed; None for other packages."""

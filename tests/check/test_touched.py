@@ -223,6 +223,25 @@ def test_a_checkout_that_is_the_release(after: str):
     assert of(f"{CLONE}; {after}; pip install -e .; vllm serve m") == CERTAIN
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"{CLONE}; pip install -e .; git pull",
+        f"{CLONE}; pip install -e .; git checkout v0.9.0",
+        f"{CLONE}; python setup.py develop",
+        f"{CLONE}; ./build.sh",
+        f"{CLONE}; cd ..; git --git-dir=vllm/.git checkout v0.9.0; pip install -e vllm/",
+    ],
+)
+def test_what_is_installed_from_a_checkout_moves_with_it(script: str):
+    assert of(f"{script}; vllm serve m") == UNCLEAR
+
+
+def test_a_branch_joined_to_its_option():
+    script = "git clone -bv0.10.0 https://github.com/vllm-project/vllm; pip install -e vllm/; vllm serve m"
+    assert of(script) == CERTAIN
+
+
 # other places
 
 
