@@ -34,6 +34,8 @@ _VALUED = frozenset({
 _APPTAINERS_VALUED = _VALUED - {"-c", "-e", "-w", "-V", "-m"}
 _FILE = re.compile(r"\.(?:sif|simg|img|sqsh|sqfs|squashfs)$", re.ASCII)
 _SCHEME = re.compile(r"^(?:docker|docker-daemon|docker-archive|oras|library|dockerd|podman)(?:://|:(?=[a-z]))")
+_INSTANCE = "instance://"
+"""How a container is called that `apptainer instance start IMAGE NAME` has started."""
 _PULLED = re.compile(r"(?:^|[+_-])vllm-openai[+_-](v?0\.\d[\w.]*)$", re.ASCII)
 """The name that `apptainer pull` and `enroot import` give the image of vLLM's, and that people do."""
 
@@ -114,7 +116,7 @@ def _image(word: Word) -> tuple[str, Pin | None]:
     text = _SCHEME.sub("", word.text).replace("#", "/")
     name = text.rpartition("/")[2]
     unclear = Pin(word.text, word.line, "unclear")
-    if word.unknown is not None:
+    if word.unknown is not None or text.startswith(_INSTANCE):
         return name, unclear
     if not (_FILE.search(name) or ("://" not in word.text and (text.startswith(("/", ".", "~")) or "/" not in text))):
         return text, None
@@ -138,6 +140,9 @@ def named(words: Sequence[Word], outer: Container) -> Iterator[tuple[str, Contai
     ]
     if verb in {"pull", "build"} and len(texts) > 1 and _SCHEME.match(texts[1].text):
         yield texts[0].text.removeprefix("./"), contained(texts[1], outer)
+    started = [rest[at] for at in operands(rest, _APPTAINERS_VALUED)]
+    if [word.text for word in started[:2]] in (["instance", "start"], ["instance", "run"]) and len(started) > 3:
+        yield _INSTANCE + started[3].text, contained(started[2], outer)
     file = next(options(rest, "-o", "--output") if verb == "import" else options(rest, "-n", "--name"), None)
     if verb in {"import", "create"} and texts and file is not None:
         yield file.text.removeprefix("./"), contained(texts[0], outer)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kvplan.manifests.images import image_version, is_vllm_image, split, unsaid
+from kvplan.manifests.images import image_device, image_version, is_vllm_image, split, unsaid
 from kvplan.manifests.nodes import Node
 from kvplan.manifests.pins import Pin
 
@@ -16,11 +16,20 @@ _TAGS = ("tag", "imageTag")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """An image by its name and tag, and the line where it stands. apart: whether the tag is a value of its own, which a chart fills in."""
+    """An image by its name and tag, and the line where it stands.
+
+    apart: whether the tag is a value of its own, which a chart fills in. off: whether the part of the values is switched off.
+    """
 
     text: str
     line: int
     apart: bool = False
+    off: bool = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether it certainly isn't the image of GPUs that any other part of the values runs on."""
+        return self.off or image_device(self.text) is not None or "rocm" in self.text
 
     @property
     def pin(self) -> Pin | None:
@@ -36,16 +45,21 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """Images of vLLM's in a document that stand beside none of its arguments."""
+    """Images of vLLM's in a document that stand beside none of its arguments. idle: of parts that are off, or for other devices."""
 
     rest: tuple[Named, ...] = ()
+    idle: tuple[Named, ...] = ()
 
     @classmethod
     def of(cls, document: Node, holders: Iterable[Sequence[Node]]) -> Images:
         """holders: the mappings with arguments, each with those around it, the innermost first."""
         taken = {named.text for path in holders if (named := _nearest(path)) is not None}
         found = {named.text: named for named in _walk(document) if is_vllm_image(named.text)}
-        return cls(tuple(named for text, named in found.items() if text not in taken))
+        rest = [named for text, named in found.items() if text not in taken]
+        return cls(
+            tuple(named for named in rest if not named.idle),
+            tuple(named for named in rest if named.idle),
+        )
 
     def around(self, path: Sequence[Node]) -> tuple[str, Pin | None]:
         """The image of arguments in these mappings, the innermost first, and what else is said of the vLLM in it."""
@@ -54,6 +68,8 @@ class Images:
             several = " or ".join(named.text for named in self.rest[:2])
             return "", Pin(several, self.rest[0].line, "unclear")
         found = own or next(iter(self.rest), None) or next(filter(None, map(_named, path)), None)
+        if found is None and self.idle:
+            return "", Pin(self.idle[0].text, self.idle[0].line, "unclear")
         return ("", None) if found is None else (found.text, found.pin)
 
 
@@ -88,15 +104,16 @@ def _parts(node: Node, keys: Iterable[str]) -> Named | None:
     return Named(text + (f"@{digest}" if digest else ""), holder.line, apart=True)
 
 
-def _walk(node: Node, called: str = "") -> Iterator[Named]:
-    """Every image in a part of the values, which is called so."""
+def _walk(node: Node, called: str = "", *, off: bool = False) -> Iterator[Named]:
+    """Every image in a part of the values, which is called so. off: whether the part around it is switched off."""
     image = "image" in called.lower()
+    off = off or node.said("enabled") == "false"
     own = _parts(node, (*_HOLDING, "name")) if image else _named(node)
     if own is not None:
-        yield own
+        yield replace(own, off=off)
     if image and node.text and called != "image":
-        yield Named(node.text, node.line)
+        yield Named(node.text, node.line, off=off)
     for key, inner in node.keys.items():
-        yield from _walk(inner, f"image {key}" if called == "images" else key)
+        yield from _walk(inner, f"image {key}" if called == "images" else key, off=off)
     for item in node.items:
-        yield from _walk(item)
+        yield from _walk(item, off=off)

@@ -12,6 +12,7 @@ from kvplan.manifests.installs import Installed
 from kvplan.manifests.mounts import Mount, below
 from kvplan.manifests.pins import Pin
 from kvplan.manifests.said import Inside, Place, Placed, Unread
+from kvplan.manifests.touching import shadows
 from kvplan.manifests.words import Word
 
 
@@ -105,11 +106,15 @@ class Container:
     @property
     def _own(self) -> Pin | None:
         """What is installed over what the image holds."""
-        pin = self.release
+        pin, path = self.release, self.variables.get("PYTHONPATH", "")
+        if shadows(path):
+            pin = Pin(f"PYTHONPATH={path}", self.line, "touched" if pin is None or pin.release is None else "unclear")
         if pin is None or pin.kind == "any":
             return None
-        replaced = pin.kind == "newest" and is_vllm_image(self.image or "")
-        return replace(pin, kind="unclear") if replaced else pin
+        image = self.image or ""
+        if pin.kind == "touched":  # an image that says no release leaves nothing to doubt
+            return replace(pin, kind="unclear") if image_version(image) is not None else None
+        return replace(pin, kind="unclear") if pin.kind == "newest" and is_vllm_image(image) else pin
 
 
 @dataclass(frozen=True, slots=True)

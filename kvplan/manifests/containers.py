@@ -30,11 +30,11 @@ from kvplan.manifests.runners import (
 )
 from kvplan.manifests.said import Place, Remark, Unread
 from kvplan.manifests.slurm import srun
+from kvplan.manifests.touching import SHELLS
 from kvplan.manifests.words import Word, surrounded
 
 API_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
 CLI_MODULE = "vllm.entrypoints.cli.main"
-SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
 OTHERS = {
     "sglang": "SGLang", "sglang.launch_server": "SGLang", "llama-server": "llama.cpp", "trtllm-serve": "TensorRT-LLM",
     "dynamo.vllm": "Dynamo's worker", "lmcache_vllm": "LMCache's own vLLM", "tritonserver": "Triton", "text-generation-launcher": "TGI", "lmdeploy": "LMDeploy", "ollama": "Ollama",
@@ -157,12 +157,11 @@ def _inside(words: Sequence[Word], container: Container, depth: int) -> Served:
     if not words or program(words[0]) in _QUOTING or depth >= MOST_SHELLS:
         return Served()
     found = Served()
+    installed = container.installed.seen(words, quoted=True)
     for word in words[1:]:
         if _COMMAND.search(word.text) and any(map(str.isspace, word.text)):
             text, line = _OPTION.sub("", word.script or word.text, count=1), word.script_line or word.line
-            script = surrounded(
-                text, line, container.variables, elsewhere=container.elsewhere, installed=container.installed
-            )
+            script = surrounded(text, line, container.variables, elsewhere=container.elsewhere, installed=installed)
             for inner, variables, before in script.commands:
                 known = {**container.variables, **variables}
                 process = replace(container, words=tuple(inner), entrypoint=True, image=None, variables=known)
@@ -219,7 +218,8 @@ def _simple(words: list[Word], container: Container, depth: int = 0) -> list[_Si
         if found is not None and depth < MOST_SHELLS:
             script, given = found
             text, line = script.script or script.text, script.script_line or script.line
-            inner = surrounded(text, line, container.variables, given, container.elsewhere, container.installed)
+            before = container.installed.seen(words)
+            inner = surrounded(text, line, container.variables, given, container.elsewhere, before)
             return [
                 (simple, {**around, **more}, before)
                 for command, around, installed in inner.commands

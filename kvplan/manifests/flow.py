@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from kvplan.manifests.installs import Installed, merged
+from kvplan.manifests.installs import Installed, described, merged, own
 from kvplan.manifests.options import program
 from kvplan.manifests.word import Word
 
 _PREPARING = frozenset({
     "cd", "source", ".", "uv", "pip", "pip3", "conda", "mamba", "micromamba", "apt-get", "apt", "apk", "dnf", "yum", "mkdir", "git", "sudo",
-    "curl", "wget", "module", "echo", "ls", "pushd", "popd", "chmod", "rm", "cp", "mv", "ulimit", "export", "set", "virtualenv",
+    "curl", "wget", "module", "echo", "pushd", "popd", "chmod", "rm", "cp", "mv", "ulimit", "export", "set", "virtualenv",
     "deactivate", "ln", "python", "python3",
 })  # fmt: skip
 """Commands before `&&` that are steps of their own, and no question whether to do the next one."""
-_ASKING = frozenset({"-c", "diff", "show", "status", "check", "list", "freeze"})
+_ASKING = frozenset({"-c", "diff", "show", "status", "check", "list", "freeze", "--version", "-V"})
 """Words after these that make a question of them."""
 MOST_CALLED = 2000
 """Commands of functions that are followed where they are called."""
 
 _Event: TypeAlias = tuple[str, str, Sequence[Word], int]
-"""What happened in a function: `open KIND`, `turn`, `join OPERATOR`, `close`, or `run` and a command with its number."""
+"""What happened in a function: `open KIND`, `asked`, `path`, `turn`, `join OPERATOR`, `close`, or `run` and a command with its number."""
 
 
 @dataclass(slots=True)
@@ -70,6 +70,12 @@ class Flow:
         if self.blocks:
             self.blocks[-1].otherwise = operator == "||"
 
+    def asked(self) -> None:
+        """The condition of the innermost block ends: the first one is run in any case."""
+        self._note("asked")
+        if self.blocks and self.blocks[-1].kind in {"branch", "loop"} and not self.blocks[-1].ways:
+            self.blocks[-1].before = self.now
+
     def turn(self) -> None:
         """Another branch of the innermost block begins."""
         self._note("turn")
@@ -103,6 +109,16 @@ class Flow:
             self.now = merged((before, self.now))
         block.doubtful = block.doubtful or not block.sure
 
+    def path(self, setting: Word) -> None:
+        """PATH or PYTHONPATH is set."""
+        self._note("path", "", [setting])
+        self.now = self.now.on_path(setting)
+
+    def given(self, document: str, line: int) -> None:
+        """A here-document is read by a command, which may be a shell: what it installs isn't followed."""
+        if (pin := described(document, line)) is not None:
+            self.now = self.now.doubted(pin)
+
     def run(self, words: Sequence[Word], number: int) -> None:
         """A command."""
         self._note("run", "", words, number)
@@ -116,13 +132,16 @@ class Flow:
         else:
             self.now = before.after(words)
         self._chained(before)
-        self.step = program(words[0]) in _PREPARING and _ASKING.isdisjoint(word.text for word in words)
+        inner = own(words)
+        self.step = bool(inner) and program(inner[0]) in _PREPARING and _ASKING.isdisjoint(word.text for word in words)
         if self.blocks and self.blocks[-1].kind == "chain":
             self.blocks[-1].sure = self.blocks[-1].sure and self.step
 
     def _call(self, name: str) -> None:
         """A function runs: everything in it, once more."""
         events, depth = self.functions.pop(name), len(self.blocks)  # which keeps one that calls itself from doing so
+        saying: dict[str, Callable[[str], None]] = {"open": self.open, "join": self.join}
+        turning: dict[str, Callable[[], None]] = {"asked": self.asked, "turn": self.turn}
         for what, said, words, number in events:
             self.left -= 1
             if self.left < 0:
@@ -130,12 +149,12 @@ class Flow:
             if what == "run":
                 self.called.setdefault(number, []).append(self.now)
                 self._follow(words)
-            elif what == "open":
-                self.open(said)
-            elif what == "join":
-                self.join(said)
-            elif what == "turn":
-                self.turn()
+            elif what == "path":
+                self.path(words[0])
+            elif what in saying:
+                saying[what](said)
+            elif what in turning:
+                turning[what]()
             elif len(self.blocks) > depth:
                 self.close()
         while len(self.blocks) > depth:

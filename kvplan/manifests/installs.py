@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kvplan.manifests import pins
+from kvplan.manifests import checkouts, pins, touching
 from kvplan.manifests.options import operands, option, program
-from kvplan.manifests.pins import Pin
+from kvplan.manifests.pins import Kind, Pin
 from kvplan.manifests.word import Word
 
 _BEFORE = frozenset({"sudo", "env", "nice", "time", "nohup", "exec", "command"})
 """Commands whose words begin another one."""
 _CONDAS = frozenset({"conda", "mamba", "micromamba"})
-_PROJECT = "vllm"
-"""The folder that a repository of vLLM's is cloned into."""
-_SYSTEM = frozenset({"", "/usr", "/usr/local", "~/.local", "/root/.local", "$HOME/.local"})
+_SYSTEM = frozenset({"", "/usr", "/usr/local", "~/.local", "/root/.local", "$HOME/.local", "${HOME}/.local"})
 """Folders whose programs are on everybody's path."""
 _UVS_OWN = ".venv"
 """The environment that uv makes, and uses where none is active."""
@@ -27,9 +24,8 @@ _VALUED = frozenset({
 })  # fmt: skip
 """Options of an installer that take a value. `-c` is conda's channel."""
 _UPGRADING = frozenset({"-U", "--upgrade", "--pre", "--force-reinstall", "--reinstall", "--prerelease", "--prerelease=allow"})  # fmt: skip
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "eval"})
-_NESTED = re.compile(r"\binstall\b[^;&|]*\bvllm\b")
-"""What a script within a script says where it installs vLLM: which, isn't followed."""
+_FILES = ("-r", "--requirement", "--requirements", "--file")
+"""Options that name a file of what is to be installed, which isn't read."""
 MOST_BEFORE = 8
 
 
@@ -56,42 +52,47 @@ class Installed:
             return replace(self, active="")
         if second == "activate" and (first in _CONDAS or first == "source"):
             return replace(self, active=_environment(words[2].text) if len(words) > 2 else "")
-        if first in {"cd", "pushd"}:
-            return replace(self, folder=second.rstrip("/").rpartition("/")[2])
+        if first in {"cd", "pushd", "popd"}:
+            return replace(self, folder=checkouts.last(second))
         if first == "git":
-            return self._cloned(words)
+            return self._checked_out(checkouts.after(words, self.folder, self.checkouts))
         return self._installed(words, env)
 
-    def _cloned(self, words: Sequence[Word]) -> Installed:
-        """`git clone --branch REF ADDRESS FOLDER`, and `git checkout REF` in such a folder."""
-        texts = [word.text for word in words]
-        if "clone" in texts:
-            at = next((at for at, word in enumerate(words) if pins.repository(word)), None)
-            if at is None:
-                return self
-            ref = option(words, "-b", "--branch")
-            name = texts[at + 1] if at + 1 < len(words) and not texts[at + 1].startswith("-") else _PROJECT
-            said = Word(f"git clone --branch {ref.text}", ref.line, ref.unknown) if ref is not None else words[at]
-            pin = pins.reference(said, ref.text if ref is not None else None)
-            return replace(self, checkouts={**self.checkouts, _last(name): pin})
-        if len(words) > 2 and texts[-2] in {"checkout", "switch"}:
-            where = _last(texts[texts.index("-C") + 1]) if "-C" in texts else self.folder
-            if where in self.checkouts:
-                said = replace(words[-1], text=f"git checkout {texts[-1]}")
-                return replace(self, checkouts={**self.checkouts, where: pins.reference(said, texts[-1])})
-        return self
+    def _checked_out(self, after: Mapping[str, Pin]) -> Installed:
+        """The same with other files in repositories, which may be what runs where they were installed from: `pip install -e .`."""
+        gone = {pin for name, pin in self.checkouts.items() if after[name] != pin}
+        held = {name: pin.unclear if pin in gone else pin for name, pin in self.held.items()}
+        return replace(self, held=held, checkouts=after)
+
+    def on_path(self, setting: Word) -> Installed:
+        """The same after PATH or PYTHONPATH was set: a folder that comes first in PATH is an environment that is activated."""
+        if setting.text.startswith("PYTHONPATH"):
+            return self.doubted(_said([setting], "touched")) if touching.shadows(setting.text) else self
+        found = touching.environments(setting.text.partition("=")[2])
+        return self if found in _SYSTEM else replace(self, active=_environment(found))
+
+    def in_image(self, setting: Word) -> Installed:
+        """The same after PATH or PYTHONPATH was set for an image, whose programs all find what was installed first there."""
+        found = self.on_path(setting)
+        known = any(found.active.endswith(place) for place in found.held if place)
+        return found if found.active == self.active or known else self.doubted(_said([setting], "touched"))
+
+    def doubted(self, pin: Pin) -> Installed:
+        """The same after something that isn't read, as a pin says it."""
+        return replace(self, held={name: _over(self.held.get(name), pin) for name in (*self.held, self.active)})
 
     def _installed(self, words: Sequence[Word], env: str | None) -> Installed:
         command = _installer(words)
-        if command is None and (nested := _one_shell_down(words)) is not None:
-            return replace(self, held={**self.held, self.active: Pin(nested.text, nested.line, "unclear")})
-        if command is None or any(word.text == "--dry-run" for word in words):
+        if command is None:
+            return self._touched(words)
+        if any(word.text == "--dry-run" for word in words):
             return self
         tool, verb, rest = command
         own = option(rest, "--python", "-p", "-n", "--name", "--prefix", "-t", "--target")
         into = _environment(own.text) if own is not None else env or _folder(words[0].text) or self.active
         if tool == "uv":
-            into = "" if any(word.text == "--system" for word in rest) else _UVS_OWN if verb == "add" else into
+            own_one = verb in {"add", "sync"}
+            into = "" if any(word.text == "--system" for word in rest) else _UVS_OWN if own_one else into
         # Where none is active uv takes its own, or the system's where a variable says so.
         places = (into, _UVS_OWN) if tool == "uv" and into == "" else (into,)
         if verb == "uninstall":
@@ -99,10 +100,22 @@ class Installed:
             lost = {place: self.held[place].unclear for place in places if gone and place in self.held}
             return replace(self, held={**self.held, **lost})
         pin = self._asked(rest)
+        if pin is None or pin.kind == "touched":
+            pin = _from_file(tool, verb, words, rest) or pin
         if pin is None:
             return self
         found = {place: _over(self.held.get(place), pin) for place in places}
         return replace(self, held={**self.held, **found})
+
+    def _touched(self, words: Sequence[Word]) -> Installed:
+        """The same after a command that is no installer."""
+        if touching.installs(words) or touching.modules(words):
+            return replace(self, held={**self.held, self.active: _said(words, "unclear")})
+        if not touching.touches(words):
+            return self
+        # A script beside a checkout of a release is there to install it.
+        certain = any(pin.kind in {"exact", "unclear"} for pin in self.checkouts.values())
+        return self.doubted(_said(words, "unclear" if certain else "touched"))
 
     def _asked(self, words: Sequence[Word]) -> Pin | None:
         """The vLLM among what is to be installed; None for other packages."""
@@ -111,20 +124,15 @@ class Installed:
         source = next((pin for word in words if (pin := pins.index(word)) is not None), None)
         for at in operands(words, _VALUED):
             editable = at > 0 and words[at - 1].text in {"-e", "--editable"}
-            found = self._checkout(words[at], editable=editable) or pins.requirement(words[at]) or found
+            folder = checkouts.installed(words[at], self.folder, self.checkouts, editable=editable)
+            asked = folder or pins.requirement(words[at])
+            found = asked if asked is not None and (found is None or asked.kind != "touched") else found
         if found is None or found.kind != "any":
             return found
+        given = option(words, "-c", "--constraint", "-r", "--requirement")
+        if given is not None and given.text.endswith(".txt"):  # conda's -c names a channel
+            return replace(found, said=f"{found.said} with {given.text}", kind="unclear")
         return source or (replace(found, kind="newest") if upgrading else found)
-
-    def _checkout(self, word: Word, *, editable: bool) -> Pin | None:
-        """A folder that is installed: `.`, `-e vllm`, `/src/vllm[audio]`; None for no such folder, and for another project's."""
-        text = word.text.partition("[")[0]
-        if "://" in text or text.endswith(".whl") or not (editable or text == "." or "/" in text):
-            return None
-        folder = self.folder if text in {".", "./"} else _last(text)
-        if folder in self.checkouts:
-            return self.checkouts[folder]
-        return Pin(f"pip install {word.text}", word.line, "unclear") if folder == _PROJECT else None
 
     def running(self, words: Sequence[Word]) -> Pin | None:
         """The vLLM that a command runs; None where nothing is said of it."""
@@ -132,16 +140,20 @@ class Installed:
         if own:
             return own[-1]
         words, env = _own(words)
-        used = next((word for word in words[:MOST_BEFORE] if _is_python(word)), None)
+        if not touching.stays(words):
+            return _unsure(list(self.held.values())) if self.held else None
+        used = next((word for word in words[:MOST_BEFORE] if touching.runs_python(word)), None)
         env = env or (_folder(used.text) if used is not None else "") or self.active
         if [program(word) for word in words[:1]] == ["uv"] and [word.text for word in words[1:2]] == ["run"]:
             env = _UVS_OWN
         if env in self.held:
             return self.held[env]
         # Installed into another environment: it may be the same one by another name.
-        return next(
-            (pin.unclear for pin in reversed(list(self.held.values())) if pin.kind not in {"any", "newest"}), None
-        )
+        return _unsure(list(self.held.values())[::-1]) if self.held else None
+
+    def seen(self, words: Sequence[Word], *, quoted: bool = False) -> Installed:
+        """What a shell finds that a command starts. quoted: whether its script is one of the words."""
+        return self if touching.stays(_own(words)[0], quoted=quoted) else self.elsewhere
 
     @property
     def elsewhere(self) -> Installed:
@@ -151,15 +163,16 @@ class Installed:
     @property
     def image(self) -> Installed:
         """The same as an image has it, whose one vLLM runs whichever environment it is in."""
-        found = dict.fromkeys(self.held.values())
-        only = next(iter(found), None)
-        if only is None:
+        found = list(self.held.values())
+        if not found:
             return Installed()
-        return Installed(held={"": only if len({pin.release for pin in found}) == 1 else only.unclear})
+        return Installed(held={"": found[0] if len({pin.release for pin in found}) == 1 else _unsure(found)})
 
 
 def _over(before: Pin | None, pin: Pin) -> Pin:
     """What an environment holds after another installation: `vllm` alone leaves what is there."""
+    if before is not None and pin.kind == "touched":
+        return replace(pin, kind="unclear") if before.kind == "exact" else before
     if before is None or pin.kind != "any":
         return pin
     return before if pin.said.strip().isalnum() or before.kind != "exact" else before.unclear
@@ -180,11 +193,16 @@ def merged(states: Iterable[Installed]) -> Installed:
     )
 
 
+def _unsure(several: Sequence[Pin]) -> Pin:
+    """One of several: what nobody can tell, if any of them is more than the newest."""
+    return next((pin.unclear for pin in several if pin.kind in {"exact", "unclear"}), several[0])
+
+
 def _merged(held: Sequence[Mapping[str, Pin]]) -> dict[str, Pin]:
     names = dict.fromkeys(name for each in held for name in each)
     found = {name: [each.get(name) for each in held] for name in names}
     return {
-        name: said[0] if said[0] is not None and len(set(said)) == 1 else next(pin.unclear for pin in said if pin)
+        name: said[0] if said[0] is not None and len(set(said)) == 1 else _unsure([pin for pin in said if pin])
         for name, said in found.items()
     }
 
@@ -210,6 +228,11 @@ def _own(words: Sequence[Word]) -> tuple[Sequence[Word], str | None]:
     return words, env
 
 
+def own(words: Sequence[Word]) -> Sequence[Word]:
+    """A command without what only runs it."""
+    return _own(words)[0]
+
+
 def _skipped(words: Sequence[Word]) -> Sequence[Word]:
     """The words after options and settings."""
     at = 0
@@ -230,9 +253,11 @@ def _installer(words: Sequence[Word]) -> tuple[str, str, Sequence[Word]] | None:
     if not (name in _CONDAS or name in {"uv", "pipx", "poetry", "pixi"} or name.rstrip("0123456789.") == "pip"):
         return None
     at = next((at for at, word in enumerate(words) if not word.text.startswith("-")), None)
-    if at is None or words[at].text not in {"install", "add", "uninstall", "remove", "create"}:
+    if at is None or words[at].text not in {"install", "add", "uninstall", "remove", "create", "sync", "env"}:
         return None
     verb = words[at].text
+    if verb == "env" and not {"create", "update"} & {word.text for word in words}:  # of conda's
+        return None
     return name, "uninstall" if verb == "remove" else verb, words[at + 1 :]
 
 
@@ -249,11 +274,6 @@ def _beside(words: Sequence[Word]) -> Iterator[Word]:
             return
 
 
-def _is_python(word: Word) -> bool:
-    """Whether a word is a program of a Python environment: Python, or vLLM's own."""
-    return program(word) == "vllm" or program(word).startswith("python")
-
-
 def _folder(path: str) -> str:
     """The environment that a program's path, or its activate script's, lies in; "" for what is on everybody's path."""
     folder, inside, _ = path.rpartition("/bin/")
@@ -268,19 +288,22 @@ def _environment(name: str) -> str:
     return "" if name[:1].isdigit() else name.rpartition("/envs/")[2]
 
 
-def _last(path: str) -> str:
-    """The last name of a path."""
-    return path.rstrip("/").rpartition("/")[2]
+def _from_file(tool: str, verb: str, words: Sequence[Word], rest: Sequence[Word]) -> Pin | None:
+    """What an installation from a file that isn't read leaves: a release that nobody can tell; None for one that names packages."""
+    bare = tool in {"poetry", "pixi"} and next(operands(rest, _VALUED), None) is None
+    named = next((word for word in rest if word.text.partition("=")[0] in _FILES or word.text.startswith("-r")), None)
+    return _said(words, "unclear") if bare or named is not None or verb in {"sync", "env"} else None
+
+
+def _said(words: Sequence[Word], kind: Kind) -> Pin:
+    return Pin(" ".join(word.text for word in words)[:100], words[0].line, kind)
 
 
 def within(words: Sequence[Word]) -> Pin | None:
     """That another place than this shell gets a vLLM by a command, which isn't followed there; None where none does."""
-    said = " ".join(word.text for word in words)
-    return Pin(said, words[0].line, "unclear") if _NESTED.search(said) else None
+    return described(" ".join(word.text for word in words), words[0].line)
 
 
-def _one_shell_down(words: Sequence[Word]) -> Word | None:
-    """The script that `bash -c` or `eval` is given, if it installs vLLM."""
-    if not words or program(words[0]) not in _SHELLS:
-        return None
-    return next((word for word in words[1:] if _NESTED.search(word.text)), None)
+def described(script: str, line: int) -> Pin | None:
+    """That a script which isn't followed installs vLLM; None for one that doesn't."""
+    return Pin(script.strip()[:100], line, "unclear") if touching.mentions(script) else None

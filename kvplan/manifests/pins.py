@@ -11,7 +11,7 @@ from typing import Literal
 
 from kvplan.manifests.word import Word
 
-Kind = Literal["exact", "any", "newest", "unclear"]
+Kind = Literal["exact", "any", "newest", "touched", "unclear"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Pin:
     """What is said of the vLLM that is installed, on a line of the file.
 
     said: in which words. kind: `exact` is one release, `any` what is there already or else the newest, `newest` that in any
-    case, `unclear` one that nobody can tell from the words.
+    case, `unclear` one that nobody can tell from the words, `touched` the one before if nothing was done to it.
     """
 
     said: str
@@ -30,7 +30,7 @@ class Pin:
     @property
     def unclear(self) -> Pin:
         """The same where it isn't certain that it is what runs; no release was named by the others."""
-        return self if self.kind in {"any", "newest"} else replace(self, kind="unclear", release=None)
+        return self if self.kind in {"any", "newest", "touched"} else replace(self, kind="unclear", release=None)
 
 
 _NAMED = re.compile(r"vllm\s*(?:\[[^\]]*\])?\s*(?P<rest>(?:[=<>!~@;].*)?)", re.ASCII | re.IGNORECASE | re.DOTALL)

@@ -10,15 +10,18 @@ from dataclasses import dataclass, field, replace
 
 from kvplan.errors import BadFile
 from kvplan.manifests import boxes, runners, slurm
+from kvplan.manifests.checkouts import last
 from kvplan.manifests.command import Configured
 from kvplan.manifests.container import Container, Served
-from kvplan.manifests.containers import SHELLS, gathers, served_by
+from kvplan.manifests.containers import gathers, served_by
 from kvplan.manifests.installs import Installed, within
 from kvplan.manifests.mentions import holders, mentions
+from kvplan.manifests.options import option
 from kvplan.manifests.pins import Pin
 from kvplan.manifests.said import Place, Unread
 from kvplan.manifests.targets import built_for
 from kvplan.manifests.together import remarked
+from kvplan.manifests.touching import SHELLS
 from kvplan.manifests.tree import Tree, beside, read_text
 from kvplan.manifests.words import Ran, Script, Word, listed, pairs, surrounded
 
@@ -100,7 +103,7 @@ def _process(words: list[Word], file: str, tree: Tree, variables: Mapping[str, s
     return Container(f"line {line}", file, line, tuple(words), variables=variables, find=find)
 
 
-_INSTRUCTION = re.compile(r"\s*(FROM|RUN|ENTRYPOINT|CMD|ENV|ARG)\s+(.*)", re.IGNORECASE | re.DOTALL)
+_INSTRUCTION = re.compile(r"\s*(FROM|RUN|ENTRYPOINT|CMD|ENV|ARG|WORKDIR|COPY|ADD)\s+(.*)", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(slots=True)
@@ -135,11 +138,17 @@ class _Stage:
             words = listed(rest, first, self.known)
             old = len(words) > 1 and "=" not in words[0].text  # ENV NAME value
             self.variables |= {words[0].text: words[1].text} if old else dict(pairs(words))
+            for setting in [Word(f"{words[0].text}={words[1].text}", first)] if old else words:
+                if setting.text.startswith(("PATH=", "PYTHONPATH=")):
+                    self.installed = self.installed.in_image(setting)
         elif name == "RUN":
-            begun = Installed(held=self.installed.held, checkouts=self.installed.checkouts)  # in a shell of its own
-            script = surrounded(_layered(rest), first, self.known, installed=begun)
-            self.installed = script.installed
+            script = surrounded(_layered(rest), first, self.known, installed=self.installed)
+            # In a shell of its own, which begins in the same folder and environment as the others.
+            after = script.installed
+            self.installed = replace(self.installed, held=after.held, checkouts=after.checkouts)
             self.ran += script.commands
+        elif name == "WORKDIR":
+            self.installed = replace(self.installed, folder=last(rest.strip().strip("\"'")))
         else:
             self.last[name], self.line = _said(rest, first), first
             self.own = self.own or name == "CMD"
@@ -150,10 +159,19 @@ class _Stage:
 _FLAGS = re.compile(r"(?:--[a-z-]+(?:=\S+)?[\s\\]+)+")
 
 
+_DOCUMENT = re.compile(r"(?<!<)<<-?([\"']?)(\w+)\1", re.ASCII)
+"""The beginning of a here-document."""
+_SHELLS = re.compile(rf"(?:\S*/)?(?:{'|'.join(sorted(SHELLS))})?(?:\s+-\S+|\s+pipefail)*\s*", re.ASCII)
+"""What reads it, where that is a shell."""
+
+
 def _layered(rest: str) -> str:
     """The script of a RUN, without its own flags; of words in brackets the command that they are."""
     flags = _FLAGS.match(rest)
     plain = rest[flags.end() :] if flags else rest
+    document = _DOCUMENT.search(plain)
+    if document is not None and _SHELLS.fullmatch(plain[: document.start()]):
+        return plain[document.end() :].rpartition("\n")[0]
     try:
         words = json.loads(plain)
     except ValueError:
@@ -177,6 +195,9 @@ def built(text: str, file: str, tree: Tree) -> Served:
             every.append(stage)
         elif name == "ARG" and stage is None:
             arguments |= dict(pairs(listed(rest, first, arguments)))
+        elif name in {"COPY", "ADD"}:
+            if stage is not None:
+                stage.installed = _copied(rest, first, stage.installed, stages)
         elif stage is not None:
             stage.take(name, rest, first, arguments)
     if stage is None:
@@ -201,6 +222,20 @@ def built(text: str, file: str, tree: Tree) -> Served:
     )
 
 
+def _copied(rest: str, line: int, before: Installed, stages: Mapping[str, _Stage]) -> Installed:
+    """What is installed after `COPY --from=STAGE`, which may be the environment of that stage or image, and after files of packages."""
+    words = listed(rest, line)
+    if any("-packages" in word.text for word in words[1:]):
+        return before.doubted(Pin(f"COPY {rest}"[:100], line, "touched"))
+    source = option(words, "--from")
+    if source is None:
+        return before
+    stage = stages.get(source.text.lower(), _Stage(source.text))
+    if not stage.installed.held and "vllm" not in stage.image:
+        return before
+    return before.doubted(Pin(f"COPY {rest}"[:100], line, "unclear"))
+
+
 def _from(rest: str, arguments: Mapping[str, str], stages: dict[str, _Stage]) -> _Stage:
     """The stage that `FROM IMAGE AS NAME` begins; over another stage it begins as that one ended."""
     words = [word.text for word in listed(rest, 1, arguments) if not word.text.startswith("--")]
@@ -223,18 +258,28 @@ def _from(rest: str, arguments: Mapping[str, str], stages: dict[str, _Stage]) ->
     return stage
 
 
+_DOCUMENTED = re.compile(r"\s*(?:RUN|COPY|ADD)\s", re.IGNORECASE)
+"""Instructions that here-documents may follow."""
+
+
 def _instructions(text: str) -> Iterator[tuple[int, str]]:
-    held, first = "", 1
+    held, first, ends = "", 1, ""
     for number, line in enumerate(text.split("\n"), 1):
-        if line.lstrip().startswith("#"):
+        if line.lstrip().startswith("#") and not ends:
             continue
         first = first if held else number
         held += line.rstrip()
         if held.endswith("\\"):
             held = held[:-1] + "\\\n"
             continue
+        document = _DOCUMENT.search(held) if _DOCUMENTED.match(held) else None
+        if document is not None and not ends and re.search(rf"\n\s*{document[2]}\s*(?:\n|$)", text):
+            ends = document[2]
+        if ends and line.strip() != ends:
+            held += "\n"
+            continue
         yield first, held
-        held = ""
+        held = ends = ""
     if held:
         yield first, held
 

@@ -80,6 +80,8 @@ class Shape:
                 self.function_next = None
             elif word in _OPENING:
                 variables.open(_OPENING[word])
+            elif word in {"then", "do"}:
+                variables.flow.asked()
             elif word in {"else", "elif"}:
                 variables.turn()
             elif word in _CLOSING:
@@ -103,6 +105,7 @@ class Shape:
                 assigned.append((word, match))
             elif match := _ELEMENT.match(word.text):
                 self.variables.doubt({match[1]})
+        self._paths(assigned)
         if words:  # `NAME=value command` sets it for that command alone
             self._changes(words)
             self.variables.flow.run(words, len(self.commands))
@@ -116,6 +119,12 @@ class Shape:
                 self.variables.doubt({match[1]})
             else:
                 self._assign(word, match)
+
+    def _paths(self, assigned: list[tuple[Word, re.Match[str]]]) -> None:
+        """What a command sets PATH and PYTHONPATH to, whether for itself or from there on."""
+        for word, match in assigned:
+            if match[1] in {"PATH", "PYTHONPATH"}:
+                self.variables.flow.path(word)
 
     def _declares(self, words: list[Word]) -> None:
         """What a declaration makes of the names after it, which are set as usual."""

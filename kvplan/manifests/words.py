@@ -38,6 +38,7 @@ class _Scanner(Pieces):
     """A script on its way to commands.
 
     writes: whether the command's output goes into a file. shown: whether the last one only prints what it is given.
+    written: whether its output went into a file.
     """
 
     skip_next: bool = False
@@ -45,6 +46,7 @@ class _Scanner(Pieces):
     heredoc_next: bool = False
     writes: bool = False
     shown: bool = False
+    written: bool = False
 
     def run(self) -> None:
         while self.at < len(self.text):
@@ -205,6 +207,8 @@ class _Scanner(Pieces):
                     break
             document = self.text[start : self.at]
             self.variables.doubt(set_inside(document))
+            if not self.shown and not self.written:
+                self.variables.flow.given(document, line)
             if not self.shown or "apiVersion:" in document:  # a manifest is printed for kubectl, not for people
                 self.shape.heredocs.append((line, document))
         self.heredocs = []
@@ -215,7 +219,8 @@ class _Scanner(Pieces):
         self.skip_next = self.heredoc_next = False
         words, self.words = self.words, []
         if words:
-            self.shown, self.writes = words[0].text in _SHOWING and not self.writes, False
+            self.shown, self.written = words[0].text in _SHOWING and not self.writes, self.writes
+            self.writes = False
         self.shape.command(words, apart=apart, behind=behind)
 
 

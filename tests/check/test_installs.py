@@ -95,7 +95,7 @@ def test_a_release_that_is_certain(script: str, release: str):
         "pip install git+https://github.com/vllm-project/vllm; vllm serve m",
         "if false; then pip install vllm==0.8.5; else vllm serve m; fi",
         f"docker run --entrypoint pip {IMAGE} install vllm==0.8.5; vllm serve m",
-        "pip install -e .; pip install -r requirements.txt; vllm serve m",
+        "pip install -e .; vllm serve m",
     ],
 )
 def test_what_says_nothing_or_the_newest_is_no_reason_to_warn(script: str):

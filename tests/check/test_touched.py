@@ -1,0 +1,317 @@
+"""What may have changed the vLLM that a command runs, and isn't read: the release is unclear then, never the one before it."""
+
+from __future__ import annotations
+
+import pytest
+from check.test_installs import IMAGE, of, said
+from check.test_serving import read
+
+NEW = "0.10.0"
+PIP = f"pip install vllm=={NEW}"
+CLONE = "git clone https://github.com/vllm-project/vllm; cd vllm; git checkout v0.10.0"
+UNCLEAR = (None, True)
+CERTAIN = (NEW, False)
+
+
+def image(lines: str, base: str = "vllm/vllm-openai:v0.9.1") -> tuple[str | None, bool]:
+    (found,) = said(read(f'FROM {base}\n{lines}\nCMD ["vllm", "serve", "m"]\n', "Dockerfile").commands)
+    return found
+
+
+def pod(script: str) -> tuple[str | None, bool]:
+    body = "\n".join(f"          {line}" for line in script.splitlines())
+    text = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n    - name: v\n"
+        f"      image: vllm/vllm-openai:v0.9.1\n      command: [bash, -c]\n      args:\n        - |\n{body}\n"
+    )
+    (found,) = said(read(text, "pod.yaml").commands)
+    return found
+
+
+def compose(script: str) -> tuple[str | None, bool]:
+    text = (
+        "services:\n  v:\n    image: vllm/vllm-openai:v0.9.1\n    entrypoint: [bash, -c]\n"
+        f"    command: ['{script}; vllm serve m']\n"
+    )
+    (found,) = said(read(text, "compose.yaml").commands)
+    return found
+
+
+# Dockerfiles
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        f"RUN <<EOF\nset -e\n# a comment\n{PIP}\nEOF",
+        f"RUN --network=none <<-'END'\n\t{PIP}\n\tEND",
+        f"RUN bash -euo pipefail <<EOF\n{PIP}\nEOF",
+        "RUN <<EOF\npip install \\\n  vllm==0.10.0\nEOF",
+        "WORKDIR /src\nRUN git clone -b v0.10.0 https://github.com/vllm-project/vllm\nWORKDIR /src/vllm\nRUN pip install .",
+        f"COPY requirements.txt /\nRUN pip install -r requirements.txt\nRUN {PIP}",
+        f"RUN if ! {PIP}; then exit 1; fi",
+        f"ENV PATH=/opt/new/bin:$PATH\nRUN {PIP}",
+        f"RUN uv venv && uv {PIP}\nENV PATH=/app/.venv/bin:/root/.local/bin:$PATH",
+        f"RUN {PIP}\nENV PATH=/root/.local/bin:$PATH LD_LIBRARY_PATH=/x",
+        f"RUN {PIP}\nENV PATH=/usr/local/cuda/bin:$PATH",
+    ],
+)
+def test_layers_whose_release_is_certain(lines: str):
+    assert image(lines) == CERTAIN
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "RUN pip install -r requirements.txt",
+        "RUN uv pip install --system --requirement=requirements.txt",
+        "RUN uv pip sync requirements.txt",
+        "RUN conda env update -f environment.yml",
+        "WORKDIR /opt/vllm\nCOPY . .\nRUN pip install -e .",
+        "COPY . /app\nWORKDIR /app\nRUN pip install .",
+        "RUN pip install /tmp/*.whl",
+        "RUN --mount=type=bind,from=build,src=/dist,target=/dist pip install /dist/vllm*.whl",
+        "ARG SPEC\nRUN pip install $SPEC",
+        "COPY install.sh /\nRUN /install.sh",
+        "RUN bash /setup.sh",
+        f"RUN python3 - <<EOF\nrun('{PIP}')\nEOF",
+        f'RUN retry 3 "{PIP}"',
+        "COPY --from=vllm/vllm-openai:v0.8.5 /usr/local /usr/local",
+        "ENV PATH=/opt/new/bin:$PATH",
+        "ENV PYTHONPATH=/src/vllm",
+        "COPY vllm /usr/local/lib/python3.12/dist-packages/vllm",
+        f"RUN {PIP}\nENV PATH /opt/new/bin:$PATH",
+    ],
+)
+def test_layers_that_are_not_read(lines: str):
+    assert image(lines) == UNCLEAR
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        f"RUN cat > /start.txt <<'EOF'\n{PIP}\nEOF",
+        f"COPY <<EOF /notes.txt\n{PIP}\nEOF",
+        "RUN <<EOF\napt-get update\napt-get install -y curl\nEOF",
+        "RUN pip install ray\nRUN echo $((1<<2))\nRUN bash wait_for.sh",
+        "RUN git clone https://github.com/LMCache/LMCache && cd LMCache && pip install -e .",
+        "COPY --from=busybox /bin/wget /bin/wget",
+    ],
+)
+def test_layers_that_install_no_vllm(lines: str):
+    assert image(lines) == ("0.9.1", False)
+
+
+def test_a_here_document_holds_no_instructions():
+    assert image(f'RUN <<EOF\n{PIP}\nCMD ["vllm", "serve", "x"]\nRUN pip install vllm==0.8.5 || true\nEOF') == UNCLEAR
+
+
+def test_an_environment_of_another_stage():
+    text = f"FROM python:3.12 AS b\nRUN {PIP}\nFROM {IMAGE}\nCOPY --from=b /usr/local /usr/local\nENTRYPOINT vllm serve m\n"
+    assert said(read(text, "Dockerfile").commands) == [UNCLEAR]
+
+
+@pytest.mark.parametrize(("path", "found"), [("/src/vllm", UNCLEAR), ("/src/plugins", ("0.9.1", False))])
+def test_a_path_of_pythons_in_an_environment(path: str, found: tuple[str | None, bool]):
+    service = (
+        "services:\n  v:\n    image: vllm/vllm-openai:v0.9.1\n    command: [--model, m]\n"
+        f"    environment: {{PYTHONPATH: {path}}}\n"
+    )
+    pod = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n    - name: v\n      image: vllm/vllm-openai:v0.9.1\n"
+        f"      args: [--model, m]\n      env: [{{name: PYTHONPATH, value: {path}}}]\n"
+    )
+    assert said(read(service, "compose.yaml").commands) == [found]
+    assert said(read(pod, "pod.yaml").commands) == [found]
+
+
+# scripts, and those of pods and compose files
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "pip install -r requirements.txt", "pip install -rrequirements.txt", "pip install -e .", "conda env update -f environment.yml",
+        "source ./env.sh", ". /opt/x/setup.sh", "./install.sh", "bash upgrade.sh", "bash -e ./upgrade.sh", "sudo ./install.sh",
+        "retry pip install vllm==0.8.5", "bash <<EOF\npip install vllm==0.8.5\nEOF", "pip install $SPEC", 'eval "$INSTALL"',
+        "ls /x && pip install vllm==0.8.5", "sudo test -f /x && pip install vllm==0.8.5", "uv --version && pip install vllm==0.8.5",
+        "module load vllm/0.11.0", "module load python/3.12",
+        "spack load py-vllm", "workon other", "python setup.py install", "make install",
+        "pip install git+https://github.com/x/vllm-fork", "pip install https://x/vllm_custom.tar.gz", "export PYTHONPATH=/src/vllm:$PYTHONPATH",
+        "alias vllm=/x/vllm", "curl -sSf https://x/install | bash", "sudo bash -c './install.sh'", "bash install-server.sh", "f() { ./install.sh; }; f",
+    ],
+)  # fmt: skip
+def test_what_may_have_changed_the_release(between: str):
+    assert of(f"{PIP}\n{between}\nvllm serve m") == UNCLEAR
+    if "module" not in between:
+        assert pod(f"{between}\nvllm serve m") == UNCLEAR
+
+
+@pytest.mark.parametrize("between", ["pip install -r requirements.txt", "source /x/env.sh", "/scripts/install.sh"])
+def test_what_may_have_changed_the_release_of_a_service(between: str):
+    assert compose(between) == UNCLEAR
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "export PATH=/usr/local/cuda/bin:$PATH", "export PATH=$HOME/.local/bin:$PATH", "source ~/.bashrc", "source .env",
+        "module purge; module load gcc/12 cuda/12.4", "module use /opt/modulefiles", "bash download.sh", "export LD_LIBRARY_PATH=/x", "export PATH=$PATH:/x/bin",
+        'eval "$(conda shell.bash hook)"', "bash -c 'nvidia-smi'", "cat > x.sh <<EOF\npip install vllm==0.8.5\nEOF",
+        "git clone https://github.com/a/b; cd b; git checkout v0.8.5; pip install -e .", "echo pip install vllm==0.8.5",
+        "pip install git+https://github.com/vllm-project/llm-compressor", "export PYTHONPATH=$PWD:$PYTHONPATH", "f() { ./install.sh; }", "python setup_data.py",
+    ],
+)  # fmt: skip
+def test_what_leaves_the_release_as_it_is(between: str):
+    assert of(f"{PIP}\n{between}\nvllm serve m") == CERTAIN
+
+
+@pytest.mark.parametrize(
+    "script", ["source env.sh; vllm serve m", "module load python; vllm serve m", "./x.sh; vllm serve m"]
+)
+def test_where_nothing_is_known_there_is_nothing_to_doubt(script: str):
+    assert of(script) == (None, False)
+
+
+@pytest.mark.parametrize(
+    "line", ["pip install -r requirements.txt", "uv sync", "poetry install", "module load vllm/0.11"]
+)
+def test_where_the_release_stands_elsewhere(line: str):
+    assert of(f"{line}; vllm serve m") == UNCLEAR
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        ("export PATH=/opt/new/bin:$PATH\nvllm serve m", UNCLEAR),
+        ("PATH=/opt/new/bin:$PATH\nvllm serve m", UNCLEAR),
+        ("PATH=/opt/new/bin:$PATH vllm serve m", UNCLEAR),
+        ("up() { export PATH=/opt/new/bin:$PATH; }\nup\nvllm serve m", UNCLEAR),
+        (f"export PATH=/v/bin:$PATH\n{PIP}\nvllm serve m", CERTAIN),
+        (f"/v/bin/{PIP}\nexport PATH=/v/bin:$PATH\nvllm serve m", CERTAIN),
+    ],
+)
+def test_a_folder_in_front_of_the_path_is_an_environment(script: str, found: tuple[str | None, bool]):
+    before = "" if "pip" in script else f"{PIP}\n"
+    assert of(before + script) == found
+
+
+# checkouts
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "git pull origin main", "git pull", "git merge other", "git rebase main", "git cherry-pick 0a1b2c3",
+        "git checkout -b mine 0a1b2c3", "git checkout -q 0a1b2c3", "git checkout 0a1b2c3 -- vllm", "git apply x.patch", "git commit -am x",
+        "cd csrc; git checkout v0.9.0; cd ..", "popd",
+    ],
+)  # fmt: skip
+def test_a_checkout_that_was_changed(after: str):
+    assert of(f"{PIP}; {CLONE}; {after}; pip install -e .; vllm serve m") == UNCLEAR
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "git checkout -b mine", "git fetch --all", "git status", "git reset --hard v0.10.0", "git submodule update --init",
+        "git checkout main; git checkout -q v0.10.0", "git checkout v0.9.0; git checkout -b x v0.10.0", "git switch --detach v0.10.0",
+        "git -c advice.detachedHead=false checkout v0.10.0",
+    ],
+)  # fmt: skip
+def test_a_checkout_that_is_the_release(after: str):
+    assert of(f"{CLONE}; {after}; pip install -e .; vllm serve m") == CERTAIN
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"{CLONE}; pip install -e .; git pull",
+        f"{CLONE}; pip install -e .; git checkout v0.9.0",
+        f"{CLONE}; python setup.py develop",
+        f"{CLONE}; ./build.sh",
+        f"{CLONE}; cd ..; git --git-dir=vllm/.git checkout v0.9.0; pip install -e vllm/",
+    ],
+)
+def test_what_is_installed_from_a_checkout_moves_with_it(script: str):
+    assert of(f"{script}; vllm serve m") == UNCLEAR
+
+
+def test_a_branch_joined_to_its_option():
+    script = "git clone -bv0.10.0 https://github.com/vllm-project/vllm; pip install -e vllm/; vllm serve m"
+    assert of(script) == CERTAIN
+
+
+# other places
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "poetry run vllm serve m", "pipenv run vllm serve m", "kubectl exec p -- vllm serve m", "docker compose exec v vllm serve m",
+        "docker compose run v vllm serve m", "docker-compose exec v vllm serve m", "ch-run img -- vllm serve m", "sudo chroot /x vllm serve m",
+        "ssh n1 vllm serve m", "ssh n1 python3 -m vllm.entrypoints.openai.api_server --model m", "kubectl exec p -- bash -c 'vllm serve m'",
+        "ray job submit -- vllm serve m", "kubectl exec -it p -n a -c v --context x -- vllm serve m", "docker exec -it v vllm serve m", "pdsh -w n1 'vllm serve m'",
+        "singularity exec instance://v vllm serve m",
+    ],
+)  # fmt: skip
+def test_another_place_than_the_one_installed_into(script: str):
+    assert of(f"{PIP}\n{script}") == UNCLEAR
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "srun --nodes=1 -n 1 vllm serve m", "nohup vllm serve m", "tmux new -d 'vllm serve m'", "numactl -N 0 vllm serve m",
+        "timeout 60 vllm serve m", "bash -c 'vllm serve m'", "nohup bash -c 'vllm serve m' &", "env A=b python3 -m vllm.entrypoints.openai.api_server --model m",
+        "sudo -E vllm serve m", "mpirun -n 1 vllm serve m", "CUDA_VISIBLE_DEVICES=0 vllm serve m > log 2>&1 &",
+    ],
+)  # fmt: skip
+def test_the_place_installed_into(script: str):
+    assert of(f"{PIP}\n{script}") == CERTAIN
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"kubectl exec p -- {PIP}\nkubectl exec p -- vllm serve m",
+        f"ssh n {PIP}\nssh n vllm serve m",
+        f"docker exec v {PIP}\ndocker exec v vllm serve m",
+        f"docker compose exec v {PIP}\ndocker compose exec v vllm serve m",
+        f"apptainer exec --writable box {PIP}\napptainer exec box vllm serve m",
+    ],
+)
+def test_what_is_installed_in_another_place(script: str):
+    assert of(script) == UNCLEAR
+
+
+def test_a_containers_instance_by_its_name():
+    script = "singularity instance start --nv vllm_v0.9.1.sif v\nsingularity exec instance://v vllm serve m"
+    assert of(script) == ("0.9.1", False)
+
+
+# conditions
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"if ! {PIP}; then exit 1; fi", f"until {PIP}; do sleep 5; done", f"while ! {PIP}; do sleep 5; done",
+        f"if sudo {PIP}; then echo ok; else echo no; fi", f"up() {{ if ! {PIP}; then exit 1; fi; }}\nup",
+    ],
+)  # fmt: skip
+def test_a_condition_is_run_whatever_it_says(script: str):
+    assert of(f"{script}\nvllm serve m") == CERTAIN
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"if [ $X ]; then true; elif {PIP}; then true; fi",
+        f"if [ $X ] && {PIP}; then true; fi",
+        f"if ! {PIP}; then pip install vllm==0.9.0; fi",
+        f"pip install vllm; [ $X ] && {PIP}",
+    ],
+)
+def test_a_condition_that_may_not_be_run(script: str):
+    assert of(f"{script}\nvllm serve m") == UNCLEAR
