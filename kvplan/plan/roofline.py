@@ -36,6 +36,7 @@ class Decode:
     weight_read_s, kv_read_s: bytes of one rank over the datasheet's bandwidth, all pipeline stages in turn; for experts
     the expected number of distinct ones if routing is uniform (weight_read_s_low: those of one token). kv_share: of the
     two. crossover_batch, crossover_context: smallest at which the cache is read longer than the weights, the other held.
+    read_s_likely, compute_s_likely: at the speeds likely reached; the longer of the two is a part of step_s_likely.
     weight_fraction: of the bandwidth that reading such weights reaches. compute_how, communication_how, overhead_how: their
     formulas, numbers in.
     """
@@ -51,6 +52,8 @@ class Decode:
     communication_s: float
     overhead_s: float
     step_s_low: float
+    read_s_likely: float
+    compute_s_likely: float | None
     step_s_likely: float
     kv_share: float
     crossover_batch: int | None
@@ -84,8 +87,9 @@ def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
     reached = _reached(request, kv)
     overhead, overhead_how = _overhead_s(request, reached)
     fraction = reached.weights(bits)
-    moving = weights.likely / (peak * fraction) + kv_bytes / (peak * reached.cache)
-    likely = max(moving, (compute or 0.0) / reached.compute) + talking + overhead
+    reading = weights.likely / (peak * fraction) + kv_bytes / (peak * reached.cache)
+    computing = None if compute is None else compute / reached.compute
+    likely = max(reading, computing or 0.0) + talking + overhead
     low = max((weights.low + kv_bytes) / peak, compute or 0.0)
     at_peak, cache_s = weights.likely / peak, kv_bytes / peak
     return Decode(
@@ -100,6 +104,8 @@ def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
         communication_s=talking,
         overhead_s=overhead,
         step_s_low=low,
+        read_s_likely=reading,
+        compute_s_likely=computing,
         step_s_likely=max(low, likely),
         kv_share=cache_s / (cache_s + at_peak) if cache_s + at_peak else 0.0,
         crossover_batch=_crossover_batch(request.context, weights_read, reads, replicas),

@@ -125,7 +125,11 @@ class DecodeInfo:
     step_s_low: float
     """What no public measurement beats."""
     step_s_likely: float
-    """An estimate."""
+    """An estimate: the longer of read_s_likely and compute_s_likely, communication_s and overhead_s."""
+    read_s_likely: float
+    """Of weights and cache, at the shares of the bandwidth that are likely reached."""
+    compute_s_likely: float | None
+    """The same for the multiplications; null where the GPU's rate isn't known."""
     kv_share: float
     """Of the reading: the cache's part, from 0 to 1."""
     crossover_batch: int | None

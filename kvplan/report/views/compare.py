@@ -21,7 +21,7 @@ def view(report: schema.CompareReport) -> tuple[Block, ...]:
         Column("one sequence", stays=True),
     ]
     columns += [Column(f"per GPU ({split})")] if split else []
-    columns.append(Column("x first"))
+    columns.append(Column("vs first"))
     rows = []
     for row in report.rows:
         cells = [row.model, row.attention, words.kv_text(row.kv_dtype), f"{row.tokens:,}"]

@@ -14,12 +14,12 @@ from kvplan.text import plural
 from kvplan.units import format_bytes
 
 BINDING: dict[Binding, str] = {
-    "weights": "weights are what is too large",
-    "longest_request": "one request of that length is what doesn't fit",
-    "concurrency": "the number of sequences is what doesn't fit",
-    "pool": "cache memory is what limits it",
-    "rank": "the fullest pipeline stage is what limits it",
-    "max_num_seqs": "the engine's own limit on sequences is what limits it",
+    "weights": "the weights are too large",
+    "longest_request": "one request of that length doesn't fit",
+    "concurrency": "that many sequences don't fit",
+    "pool": "limited by KV cache memory",
+    "rank": "limited by the fullest pipeline stage",
+    "max_num_seqs": "limited by max_num_seqs, the engine's own limit on sequences",
 }
 
 
@@ -35,7 +35,7 @@ def _blocks(report: schema.FitReport) -> Iterator[Block]:
     yield _bar(report.per_gpu)
     yield _memory(report.per_gpu)
     yield Facts(tuple(_weights(report)))
-    yield Heading("What it holds")
+    yield Heading("Capacity")
     yield Facts(tuple(_capacity(report)))
     if report.decode is not None:
         yield Heading(f"A decode step of {plural(report.decode.batch, 'sequence')}")
@@ -74,7 +74,7 @@ def _bar(memory: schema.PerGpu) -> Bar:
         ("runtime", scenario.runtime_bytes),
         ("KV cache", max(scenario.kv_bytes, 0)),
     ]
-    spent.append(("left alone", max(memory.memory_bytes - sum(size for _, size in spent), 0)))
+    spent.append(("not used", max(memory.memory_bytes - sum(size for _, size in spent), 0)))
     parts = tuple((name, size, format_bytes(size)) for name, size in spent)
     return Bar(parts, max(memory.memory_bytes, sum(size for _, size in spent)))
 
@@ -100,7 +100,7 @@ def _memory(memory: schema.PerGpu) -> Table:
     safe, likely = ("safe (decides)", "likely") if memory.decides == "low" else ("safe", "likely (decides)")
     if memory.low == memory.high:
         return Table((Column("", right=False), Column("per GPU")), tuple(row[:2] for row in rows))
-    return Table((Column("", right=False), Column(safe), Column(likely), Column("at best")), tuple(rows))
+    return Table((Column("", right=False), Column(safe), Column(likely), Column("best case")), tuple(rows))
 
 
 def _counted(size: int | None) -> str:
@@ -110,7 +110,7 @@ def _counted(size: int | None) -> str:
 
 def _weights(report: schema.FitReport) -> Iterator[tuple[str, str]]:
     if report.model.weights is not None:
-        yield "the whole model", words.weights_text(report.model.weights)
+        yield "weights in all", words.weights_text(report.model.weights)
     for extra in report.extras:
         cache = f", and {format_bytes(extra.cache_bytes)} of cache a sequence" if extra.cache_bytes else ""
         yield f"beside it {extra.name}", f"{format_bytes(extra.bytes)} on a GPU{cache}: {extra.formula}"
@@ -158,28 +158,22 @@ def _reserved(reserved: schema.Reserved) -> str:
     text = f"{plural(reserved.max_sequences, 'sequence')}, {reserved.kv_tokens:,} tokens"
     if reserved.blocks is not None:
         text += f" in {reserved.blocks:,} blocks of {reserved.block_tokens}"
-    return f"{text}, {reserved.max_concurrency:.2f} x at full length"
+    return f"{text}, maximum concurrency {reserved.max_concurrency:.2f}x"
 
 
 def _decode(step: schema.DecodeInfo) -> Iterator[tuple[str, str]]:
     low = f"at least {words.seconds(step.weight_read_s_low)}, " if step.weight_read_s_low < step.weight_read_s else ""
     expected = " with the experts that uniform routing touches" if low else ""
     yield "weights read", f"{_weight_bytes(step)} per GPU: {low}{words.seconds(step.weight_read_s)}{expected}"
-    yield "cache read", f"{words.seconds(step.kv_read_s)}, {words.share(step.kv_share)} of the reading"
+    yield "cache read", f"{words.seconds(step.kv_read_s)}, {words.share(step.kv_share)} of the bytes read"
     yield (
         "a step takes",
         (
             f"at least {words.seconds(step.step_s_low)} (datasheet), likely about {words.seconds(step.step_s_likely)}: "
-            f"{step.tokens_per_s:,.0f} tokens/s together, {step.tokens_per_s / step.batch:,.1f} each"
+            f"{step.tokens_per_s:,.0f} tokens/s in all, {step.tokens_per_s / step.batch:,.1f} per sequence"
         ),
     )
-    yield (
-        "also in it",
-        (
-            f"compute {words.seconds(step.compute_s)}, communication {words.seconds(step.communication_s)}, "
-            f"launches and gaps {words.seconds(step.overhead_s)}"
-        ),
-    )
+    yield "made up of", _step_parts(step)
     batch = (
         "never at this length"
         if step.crossover_batch is None
@@ -187,6 +181,16 @@ def _decode(step: schema.DecodeInfo) -> Iterator[tuple[str, str]]:
     )
     context = "" if step.crossover_context is None else f", or this many from {step.crossover_context:,} tokens each"
     yield "cache over weights", batch + context
+
+
+def _step_parts(step: schema.DecodeInfo) -> str:
+    """The terms of the likely step. Reading and computing go on at once, so the longer of the two counts."""
+    parts = [("reading", step.read_s_likely), ("computing", step.compute_s_likely)]
+    (longer, longest), (shorter, beside) = sorted(parts, key=lambda part: -(part[1] or 0.0))
+    return (
+        f"{longer} {words.seconds(longest)} ({shorter} beside it {words.seconds(beside)}), "
+        f"communication {words.seconds(step.communication_s)}, launches and gaps {words.seconds(step.overhead_s)}"
+    )
 
 
 def _weight_bytes(step: schema.DecodeInfo) -> str:

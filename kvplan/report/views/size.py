@@ -53,7 +53,10 @@ def _facts(report: schema.SizeReport) -> Iterator[tuple[str, str]]:
     if model.weights is not None:
         yield "weights", words.weights_text(model.weights)
     if report.weight_reads is not None:
-        yield f"a step of {report.weight_reads.batch:,} reads", f"{words.reads_text(report.weight_reads)} of them"
+        yield (
+            f"read at batch {report.weight_reads.batch:,}",
+            f"{words.reads_text(report.weight_reads)} of them in a step",
+        )
     yield "cache format", words.kv_text(report.kv_dtype)
     yield "per token", words.exact(cache.bytes_per_token)
     if cache.bytes_per_token_full != cache.bytes_per_token:
@@ -61,9 +64,9 @@ def _facts(report: schema.SizeReport) -> Iterator[tuple[str, str]]:
     if cache.fixed_bytes_per_sequence:
         yield "per sequence", f"{words.exact(cache.fixed_bytes_per_sequence)} whatever its length"
     if model.max_context is None:
-        yield "own maximum", f"not stated: {model.max_context_reason}"
+        yield "longest context", f"not stated: {model.max_context_reason}"
     else:
-        yield "own maximum", f"{model.max_context:,} tokens"
+        yield "longest context", f"{model.max_context:,} tokens"
 
 
 def _lengths(report: schema.SizeReport) -> Table:
@@ -86,16 +89,16 @@ def _groups(cache: schema.CacheInfo) -> Table:
     columns = (
         Column("layers"),
         Column("kind", right=False),
-        Column("stops at"),
-        Column("one layer keeps", right=False, shrink=True),
+        Column("tokens kept"),
+        Column("cache per layer", right=False, shrink=True),
     )
     return Table(columns, tuple((f"{group.layers:,}", group.kind, _stop(group), _law(group)) for group in cache.groups))
 
 
 def _stop(group: schema.Group) -> str:
     if not group.bytes_per_entry:
-        return "constant"
-    return "never" if group.cap_tokens is None else f"{group.cap_tokens:,}"
+        return "a state"
+    return "all" if group.cap_tokens is None else f"{group.cap_tokens:,}"
 
 
 def _law(group: schema.Group) -> str:
@@ -104,7 +107,7 @@ def _law(group: schema.Group) -> str:
 
 
 def _same_shape(report: schema.SizeReport) -> Table:
-    columns = (Column("attention", right=False), Column("per token"), Column("one sequence"), Column("against its own"))
+    columns = (Column("attention", right=False), Column("per token"), Column("one sequence"), Column("vs its own"))
     rows = tuple(
         (other.attention, format_bytes(other.bytes_per_token), format_bytes(other.bytes), words.times(other.ratio))
         for other in report.same_shape

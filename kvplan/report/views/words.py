@@ -117,11 +117,13 @@ def share(value: float) -> str:
     return f"{value * 100:.0f} %"
 
 
+HUNDRED = 100
+"""Times from which on no fractions are shown."""
+
+
 def times(ratio: float) -> str:
-    """`36.0 x`, or `1/1.865 x` for what is smaller."""
-    if ratio == 0:
-        return "0 x"
-    return f"{ratio:.3g} x" if ratio >= 1 else f"1/{1 / ratio:.4g} x"
+    """`1,093x`, `71.1x`, `0.536x`."""
+    return f"{ratio:,.0f}x" if ratio >= HUNDRED else f"{ratio:.3g}x"
 
 
 def amount(value: float | None, unit: str) -> str:
