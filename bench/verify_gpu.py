@@ -308,11 +308,11 @@ def sweep_here(cases: Sequence[tuple[Shape, str]], device_name: str, *, small: b
     import torch
 
     from kvplan.arch.formats import FORMATS
-    from kvplan.verify.live.attend import Query
     from kvplan.verify.live.clock import copy_bandwidth
+    from kvplan.verify.live.kernels.attend import Query
+    from kvplan.verify.live.kernels.readers import candidates, triton_works
     from kvplan.verify.live.ledger import Ledger, bytes_of
     from kvplan.verify.live.machine import open_device
-    from kvplan.verify.live.readers import candidates, triton_works
     from kvplan.verify.live.rows import Layout, Rows
 
     device, machine = open_device(device_name)

@@ -109,7 +109,7 @@ def test_the_core_is_pure(path: Path):
 
 def test_manifests_know_engines_by_their_tables_alone():
     """What a serve command says is read without planning anything."""
-    for path in (PACKAGE / "manifests").glob("*.py"):
+    for path in (PACKAGE / "manifests").rglob("*.py"):
         engines = {name for name in imports(ast.parse(path.read_text())) if name.startswith("kvplan.engines")}
         assert all(name.startswith("kvplan.engines.vllm.tables") for name in engines), path.name
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kvplan.engines.protocol import Engine
     from kvplan.hardware.gpu import Gpu
     from kvplan.plan.calibration import Calibration
-    from kvplan.sources.headers import Progress
+    from kvplan.sources.checkpoints.headers import Progress
 
 
 def load_model(name: str, *, revision: str | None = None, offline: bool = False) -> Model:
@@ -60,7 +60,7 @@ def weigh(model: Model, *, offline: bool = False, progress: Progress | None = No
     """
     if not has_headers(model):
         return model
-    from kvplan.sources.weighing import weigh as by_headers
+    from kvplan.sources.checkpoints.weighing import weigh as by_headers
 
     return by_headers(model, offline=offline, progress=progress)
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kvplan import manifests
-from kvplan.check.budget import Deployment, Fault, Reading, Starts
-from kvplan.check.build import deployment
-from kvplan.check.flags import release_of
-from kvplan.check.merge import Layer, merged
-from kvplan.check.messages import BudgetFault
-from kvplan.check.reader import aliased, parse_budget
+from kvplan.check.budgets.budget import Deployment, Fault, Reading, Starts
+from kvplan.check.budgets.build import deployment
+from kvplan.check.budgets.flags import release_of
+from kvplan.check.budgets.merge import Layer, merged
+from kvplan.check.budgets.messages import BudgetFault
+from kvplan.check.budgets.reader import aliased, parse_budget
 from kvplan.errors import BadFile, UsageError
 from kvplan.manifests import STDIN, is_dockerfile
-from kvplan.manifests.said import Key, Place, Placed, Remark, Unread
+from kvplan.manifests.places import Key, Place, Placed, Remark, Unread
 from kvplan.manifests.tree import MAX_BYTES, TooLarge, Tree, read_text
 from kvplan.manifests.unseen import MOUNTED
 from kvplan.report.schema.check import End

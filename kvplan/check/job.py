@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kvplan.check.formats import Output
-from kvplan.check.lookup import Lookup
-from kvplan.check.outputs import check_targets, rendered
-from kvplan.check.planner import CachingPlanner
+from kvplan.check.plans.lookup import Lookup
+from kvplan.check.plans.planner import CachingPlanner
+from kvplan.check.results.formats import Output
+from kvplan.check.results.outputs import check_targets, rendered
+from kvplan.check.results.verdict import FailOn, exit_code, forgiving
 from kvplan.check.run import Run, run
-from kvplan.check.verdict import FailOn, exit_code, forgiving
 from kvplan.manifests.tree import WorkingTree
 from kvplan.report.canvas import Canvas
 

@@ -10,12 +10,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kvplan.check import diff, lock
-from kvplan.check.budget import Deployment
-from kvplan.check.failed import judged_safely
+from kvplan.check.budgets.budget import Deployment
 from kvplan.check.inputs import Asked, Input, default_files, read_inputs
-from kvplan.check.judge import at, unanswered
-from kvplan.check.planning import Planner
+from kvplan.check.plans.failed import judged_safely
+from kvplan.check.plans.planning import Planner
+from kvplan.check.results import diff, lock
+from kvplan.check.results.judge import at, unanswered
 from kvplan.errors import BadFile, Problem, UsageError
 from kvplan.manifests import STDIN
 from kvplan.manifests.tree import Tree, WorkingTree, read_text

@@ -12,7 +12,7 @@
     Started.launcher   who writes down how it is started so
 
 What differs between engines is asked of them here: no other layer compares an engine's name. The register (registry.py)
-and an engine's own files are all that one more engine takes, and a table in kvplan.check.flags if budgets are to say its
+and an engine's own files are all that one more engine takes, and a table in kvplan.check.budgets.flags if budgets are to say its
 own flags; the register has that table's key. Engines are pure functions of a Model and of flags; they never
 see files or the clock.
 """

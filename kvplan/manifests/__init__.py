@@ -8,18 +8,18 @@ from dataclasses import replace
 from functools import partial
 
 from kvplan.errors import BadFile
-from kvplan.manifests import names
-from kvplan.manifests.arguments import read_config
-from kvplan.manifests.command import Arguments, CantRead, Command
-from kvplan.manifests.container import Served
+from kvplan.manifests.flags import names
+from kvplan.manifests.flags.arguments import read_config
+from kvplan.manifests.flags.command import Arguments, CantRead, Command
+from kvplan.manifests.flags.layer import layer_of
 from kvplan.manifests.keys import ENDLESS
 from kvplan.manifests.kinds import STDIN, is_dockerfile, is_shells, kind_of
-from kvplan.manifests.meaning import layer_of
 from kvplan.manifests.mentions import mentions
-from kvplan.manifests.nodes import Node, documents
-from kvplan.manifests.said import UNSAID_VERSION, Given, Place, Unread
+from kvplan.manifests.places import UNSAID_VERSION, Given, Place, Unread
+from kvplan.manifests.processes.container import Served
 from kvplan.manifests.tree import Tree, read_text
 from kvplan.manifests.unseen import unseen
+from kvplan.manifests.yaml_nodes import Node, documents
 from kvplan.text import on_one_line
 
 __all__ = [
@@ -40,7 +40,7 @@ def parse(text: str, name: str, tree: Tree) -> Served:
 
     Raises: BadFile.
     """
-    from kvplan.manifests import scripts, units
+    from kvplan.manifests.formats import scripts, systemd
 
     match kind_of(name, text):
         case "yaml":
@@ -49,7 +49,7 @@ def parse(text: str, name: str, tree: Tree) -> Served:
         case "dockerfile":
             return _on_lines(scripts.built(text, name, tree))
         case "unit":
-            return _on_lines(units.served(text, name, tree))
+            return _on_lines(systemd.served(text, name, tree))
     return _on_lines(scripts.served(text, name, tree))
 
 
@@ -95,7 +95,7 @@ _HOLE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}")
 
 
 def _yaml(found: tuple[Node, ...], name: str, tree: Tree) -> Served:
-    from kvplan.manifests import compose, helm, kubernetes, truss
+    from kvplan.manifests.formats import compose, helm, kubernetes, truss
 
     objects = [document for document in found if kubernetes.is_manifest(document) or document.said("kind") == "List"]
     served = kubernetes.served(objects, name) if objects else Served()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from kvplan.manifests.words import Word
+from kvplan.manifests.shell.parser import Word
 
 _PLACEHOLDER = re.compile(
     r"\$\{[^}]*\}"  # envsubst, Flux's postBuild, Terraform

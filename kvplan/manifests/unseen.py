@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from itertools import zip_longest
 
-from kvplan.manifests.container import Served
 from kvplan.manifests.mentions import STARTS, mentions
-from kvplan.manifests.nodes import Node
-from kvplan.manifests.said import Place, Unread
+from kvplan.manifests.places import Place, Unread
+from kvplan.manifests.processes.container import Served
+from kvplan.manifests.yaml_nodes import Node
 
 
 def unseen(found: tuple[Node, ...], name: str, served: Served) -> Served:

@@ -23,8 +23,8 @@ from kvplan.verify.verdict import Row, outcome
 from kvplan.verify.world import rank
 
 if TYPE_CHECKING:
-    from kvplan.verify.live.check_time import Times
-    from kvplan.verify.live.found import Found
+    from kvplan.verify.live.checks.found import Found
+    from kvplan.verify.live.checks.timing import Times
 
 FIRST_CHOICE = "llama-3.1-8b"
 PACKAGES = ("torch", "triton", "transformers")

@@ -9,8 +9,8 @@ from typing import Any
 
 from cli.running import Result, run
 
-from kvplan.check.budget import Question
-from kvplan.check.planning import Outcome, Planned, Unanswered
+from kvplan.check.budgets.budget import Question
+from kvplan.check.plans.planning import Outcome, Planned, Unanswered
 from kvplan.errors import Problem
 from kvplan.report.schema.check import Subject, Three
 

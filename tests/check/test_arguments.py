@@ -9,19 +9,20 @@ from typing import Any
 import pytest
 from check.harmless import HARMLESS
 
-from kvplan.check.flags import release_of
+from kvplan.check.budgets.flags import release_of
 from kvplan.engines.vllm.tables.flags import FLAGS
 from kvplan.engines.vllm.tables.versions import NEWEST, text
-from kvplan.manifests import names, parse, releases, speculative, transfer
-from kvplan.manifests.arguments import read_arguments
-from kvplan.manifests.command import CantRead, Configured
+from kvplan.manifests import parse
+from kvplan.manifests.flags import names, releases, speculative, transfer
+from kvplan.manifests.flags.arguments import read_arguments
+from kvplan.manifests.flags.command import CantRead, Configured
+from kvplan.manifests.flags.counted import MEANINGS, PLANNED
+from kvplan.manifests.flags.layer import layer_of
+from kvplan.manifests.flags.uncounted import UNCOUNTED
 from kvplan.manifests.keys import DRAFTING
-from kvplan.manifests.meaning import layer_of
-from kvplan.manifests.meanings import MEANINGS, PLANNED
-from kvplan.manifests.said import Place
+from kvplan.manifests.places import Place
+from kvplan.manifests.shell.parser import Word
 from kvplan.manifests.tree import WorkingTree
-from kvplan.manifests.uncounted import UNCOUNTED
-from kvplan.manifests.words import Word
 
 FACTS = json.loads((Path(__file__).parents[1] / "data" / "vllm-arguments.json").read_text())
 
@@ -44,7 +45,7 @@ def read(*words: str, config: str = "", positional: bool = True) -> tuple[dict[s
 
 def in_plain_values(layer: dict[str, Any]) -> dict[str, Any]:
     """Values of flags as vLLM has them: read from text."""
-    from kvplan.check.flags import VLLM
+    from kvplan.check.budgets.flags import VLLM
 
     plain = dict(layer)
     for name in ("dtype", "quantization"):  # said of the checkpoint, which the facts leave out

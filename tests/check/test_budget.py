@@ -9,11 +9,11 @@ import pytest
 from check.checking import check
 
 from kvplan.arch.parallel import Parallel
-from kvplan.check.budget import Deployment
-from kvplan.check.messages import BudgetFault
-from kvplan.check.reader import parse_budget
+from kvplan.check.budgets.budget import Deployment
+from kvplan.check.budgets.messages import BudgetFault
+from kvplan.check.budgets.reader import parse_budget
 from kvplan.errors import BadFile
-from kvplan.manifests.said import Place
+from kvplan.manifests.places import Place
 from kvplan.manifests.tree import WorkingTree
 
 MIB, GIB = 2**20, 2**30

@@ -8,9 +8,9 @@ from textwrap import indent
 
 import yaml
 
-from kvplan.check.fields import Limits, Plannable
-from kvplan.check.flags import COMMON, VLLM
-from kvplan.check.reader import parse_budget
+from kvplan.check.budgets.fields import Limits, Plannable
+from kvplan.check.budgets.flags import COMMON, VLLM
+from kvplan.check.budgets.reader import parse_budget
 from kvplan.manifests.tree import WorkingTree
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 from check.test_serving import read
 
-from kvplan.manifests.container import Served
+from kvplan.manifests.processes.container import Served
 
 
 def served(said: str) -> Served:

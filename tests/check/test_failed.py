@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from check.checking import check
 
-from kvplan.check.planner import CachingPlanner
-from kvplan.check.work import Work
+from kvplan.check.plans.planner import CachingPlanner
+from kvplan.check.plans.work import Work
 
 BUDGET = """\
 kvplan-budget: 1

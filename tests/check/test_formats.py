@@ -14,9 +14,9 @@ from check.checking import annotations, check, unescaped
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvplan.check.fields import json_schema
-from kvplan.check.outputs import RULES
-from kvplan.manifests.said import Rule
+from kvplan.check.budgets.fields import json_schema
+from kvplan.check.results.outputs import RULES
+from kvplan.manifests.places import Rule
 from kvplan.report import findings, github, junit, sarif
 from kvplan.report.schema.check import (
     SCHEMA,
@@ -240,7 +240,7 @@ BUDGETS = [
 def test_the_schema_and_the_reader_agree(budget: dict[str, Any], right: bool):
     from pydantic import ValidationError
 
-    from kvplan.check.fields import BudgetFile
+    from kvplan.check.budgets.fields import BudgetFile
 
     assert jsonschema.Draft202012Validator(json_schema()).is_valid(budget) is right
     try:

@@ -12,7 +12,7 @@ from check.test_serving import read, values
 
 from kvplan.engines.vllm.tables.versions import NEWEST, text
 from kvplan.manifests import Served, parse
-from kvplan.manifests.images import image_device, image_version, is_vllm_image
+from kvplan.manifests.installed.images import image_device, image_version, is_vllm_image
 from kvplan.manifests.tree import WorkingTree
 
 POD = """\

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pytest
 from check.test_serving import read
 
-from kvplan.manifests.command import Command
+from kvplan.manifests.flags.command import Command
 
 IMAGE = "vllm/vllm-openai:v0.10.1"
 

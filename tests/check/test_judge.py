@@ -11,10 +11,10 @@ from check.checking import GIB, KIB, StandIn, planned, unanswered
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvplan.check.budget import ENDS, Deployment, Limit, Question, Starts
-from kvplan.check.judge import judge
-from kvplan.check.metrics import METRICS, STARTS
-from kvplan.manifests.said import Place, Remark
+from kvplan.check.budgets.budget import ENDS, Deployment, Limit, Question, Starts
+from kvplan.check.results.judge import judge
+from kvplan.check.results.metrics import METRICS, STARTS
+from kvplan.manifests.places import Place, Remark
 from kvplan.report.schema.check import CheckRow, Result, Three
 
 HERE = Place("b.yaml", 7)
@@ -144,7 +144,7 @@ def test_subjects_name_local_models_as_they_were_written():
 
 
 def test_a_budget_may_limit_what_the_table_of_metrics_has():
-    from kvplan.check.fields import Limits
+    from kvplan.check.budgets.fields import Limits
 
     assert [*Limits.model_fields] == [STARTS, *METRICS]
     for metric in METRICS.values():

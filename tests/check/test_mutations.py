@@ -9,11 +9,11 @@ import pytest
 from check.checking import StandIn, check
 
 from kvplan import manifests
+from kvplan.check.budgets.reader import parse_budget
 from kvplan.check.inputs import Asked, read_inputs
-from kvplan.check.lock import parse_lock
-from kvplan.check.reader import parse_budget
+from kvplan.check.results.lock import parse_lock
+from kvplan.check.results.verdict import exit_code
 from kvplan.check.run import Run, run
-from kvplan.check.verdict import exit_code
 from kvplan.errors import KvplanError
 from kvplan.manifests.tree import WorkingTree
 

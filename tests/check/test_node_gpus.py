@@ -8,9 +8,9 @@ import pytest
 from check.checking import check
 from check.test_serving import read
 
-from kvplan.manifests import node_gpus
-from kvplan.manifests.node_gpus import instance_gpu
-from kvplan.manifests.said import Given, Place
+from kvplan.manifests.devices import node_gpus
+from kvplan.manifests.devices.node_gpus import instance_gpu
+from kvplan.manifests.places import Given, Place
 from kvplan.sources.gpus import load_gpu
 
 POD = """\

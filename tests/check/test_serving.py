@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvplan import manifests
-from kvplan.check.outputs import RULES
+from kvplan.check.results.outputs import RULES
 from kvplan.engines.vllm.tables.versions import NEWEST, text
 from kvplan.errors import BadFile
 from kvplan.manifests import Served

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from check.checking import check
 
-from kvplan.manifests.slurm import header
+from kvplan.manifests.processes.slurm import header
 
 
 def row(script: str, gpu: str = "h100") -> dict[str, Any]:

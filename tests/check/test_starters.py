@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 from check.test_serving import read
 
-from kvplan.manifests.container import Served
-from kvplan.manifests.said import Inside
+from kvplan.manifests.places import Inside
+from kvplan.manifests.processes.container import Served
 
 SHOWS = "CUDA_VISIBLE_DEVICES shows it 1"
 SERVE = "vllm serve m -tp 2"

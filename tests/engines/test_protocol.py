@@ -11,9 +11,9 @@ import pytest
 from kvplan import api
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Context, Model
-from kvplan.check.budget import Question
-from kvplan.check.planner import CachingPlanner
-from kvplan.check.planning import Planned
+from kvplan.check.budgets.budget import Question
+from kvplan.check.plans.planner import CachingPlanner
+from kvplan.check.plans.planning import Planned
 from kvplan.engines import registry
 from kvplan.engines.base import Budget, Capacity, Excess, Refusal, Served, Setup, Stated, Words
 from kvplan.engines.ideal import Formula, Ideal

@@ -14,12 +14,13 @@ import torch
 from verify.mutants import both, concerning
 
 from kvplan.arch.formats import FORMATS
-from kvplan.verify.live import check_kernels, fused, triton_attend, triton_fused
-from kvplan.verify.live.attend import Query, by_spans
-from kvplan.verify.live.fused import Heads
+from kvplan.verify.live.checks import kernels
+from kvplan.verify.live.kernels import fused, triton_attend, triton_fused
+from kvplan.verify.live.kernels.attend import Query, by_spans
+from kvplan.verify.live.kernels.fused import Heads
+from kvplan.verify.live.kernels.triton_attend import TUNINGS, by_triton, triton_can
 from kvplan.verify.live.ledger import Ledger
 from kvplan.verify.live.rows import Layout, Rows
-from kvplan.verify.live.triton_attend import TUNINGS, by_triton, triton_can
 from kvplan.verify.parts import AttentionPart, LatentPart
 
 LEDGER = Ledger(torch.device("cpu"), None, seed=1)
@@ -142,11 +143,11 @@ def noticed() -> list[float]:
     heads, latent = AttentionPart(8, 2, 32, 32, sink_logits=True), LatentPart(16, 64, 16, 16, 16)
     for part, name in ((heads, "fp8"), (heads, "int8_per_token_head"), (latent, "fp16"), (latent, "fp8")):
         layout = Layout(16 if name == "fp8" else None)
-        asked = list(check_kernels.questions(part, both(name), layout, LEDGER.device, torch.float16))
+        asked = list(kernels.questions(part, both(name), layout, LEDGER.device, torch.float16))
         plain = [by_spans(query) for query in asked]
         faults = {"none": lambda query: query} | concerning(asked[0])
         for fault, change in faults.items():
-            row = check_kernels.compared(fault, plain, lambda: [by_triton(change(query)) for query in asked])  # noqa: B023
+            row = kernels.compared(fault, plain, lambda: [by_triton(change(query)) for query in asked])  # noqa: B023
             found.append(float(row.verdict != ("confirmed" if fault == "none" else "refuted")))
     return found
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from kvplan.arch.formats import FORMATS, KvFormat
-from kvplan.verify.live.attend import Query
+from kvplan.verify.live.kernels.attend import Query
 from kvplan.verify.live.rows import Rows
 from kvplan.verify.parts import AttentionPart, LatentPart
 

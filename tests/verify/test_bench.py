@@ -21,9 +21,9 @@ from kvplan.api import load_model
 from kvplan.arch.formats import parse_kv_format
 from kvplan.verify import Options, ladder
 from kvplan.verify.live import procedure
-from kvplan.verify.live.check_speed import LONG
+from kvplan.verify.live.checks.speed import LONG
+from kvplan.verify.live.layers.mixer import Alone
 from kvplan.verify.live.machine import Machine
-from kvplan.verify.live.mixer import Alone
 
 pytestmark = pytest.mark.torch
 H200_FREE = 139 * 2**30

@@ -11,8 +11,9 @@ torch = pytest.importorskip("torch", reason="needs torch, the verify extra")
 from verify.mutants import both, concerning
 
 from kvplan.arch.layers import FP8_INDEX
-from kvplan.verify.live import check_kernels, fused
-from kvplan.verify.live.attend import by_spans
+from kvplan.verify.live.checks import kernels
+from kvplan.verify.live.kernels import fused
+from kvplan.verify.live.kernels.attend import by_spans
 from kvplan.verify.live.rows import Layout
 from kvplan.verify.parts import AttentionPart, DeltaPart, IndexerPart, LatentPart
 
@@ -30,28 +31,24 @@ PARTS = {
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
 @pytest.mark.parametrize("name", ["bf16", "fp8", "int8", "int8_per_token_head", "fp8_per_token_head"])
 def test_every_fault_of_a_reader_is_noticed(part, name, count_cases):
-    queries = tuple(
-        check_kernels.questions(part, both(name), Layout(16 if name == "fp8" else None), CPU, torch.bfloat16)
-    )
+    queries = tuple(kernels.questions(part, both(name), Layout(16 if name == "fp8" else None), CPU, torch.bfloat16))
     plain = [by_spans(query) for query in queries]
-    right = check_kernels.compared("right", plain, lambda: [by_spans(query) for query in queries])
+    right = kernels.compared("right", plain, lambda: [by_spans(query) for query in queries])
     assert (right.verdict, right.measured) == ("confirmed", 0.0)
     for fault, change in concerning(queries[0]).items():
-        row = check_kernels.compared(fault, plain, lambda: [by_spans(change(query)) for query in queries])  # noqa: B023
+        row = kernels.compared(fault, plain, lambda: [by_spans(change(query)) for query in queries])  # noqa: B023
         assert row.verdict == "refuted", (fault, row.measured)
         count_cases("faults of readers noticed", 1)
 
 
 def test_numbers_made_up_have_both_signs_and_scales_of_their_own():
-    query = next(
-        check_kernels.questions(PARTS["llama-3.1-8b"], both("fp8_per_token_head"), Layout(), CPU, torch.bfloat16)
-    )
+    query = next(kernels.questions(PARTS["llama-3.1-8b"], both("fp8_per_token_head"), Layout(), CPU, torch.bfloat16))
     numbers, scales = query.keys.elements.float(), query.keys.scales
     assert bool(torch.isfinite(numbers).all())
     assert 0.45 < float((numbers < 0).float().mean()) < 0.55
     assert float(numbers.abs().max()) == 448  # the most that e4m3 holds, as in rows that were scaled to it
     assert scales is not None
-    plain = next(check_kernels.questions(PARTS["llama-3.1-8b"], both("fp8"), Layout(), CPU, torch.bfloat16))
+    plain = next(kernels.questions(PARTS["llama-3.1-8b"], both("fp8"), Layout(), CPU, torch.bfloat16))
     assert float(plain.keys.elements.float().abs().max()) == 1.875
     assert 2.0**-8 <= float(scales.min()) < float(scales.max()) <= 2.0**-6
 
@@ -70,17 +67,17 @@ def test_a_kernel_that_does_not_compile_is_a_row_and_left_out(monkeypatch):
     from types import SimpleNamespace
 
     fake = SimpleNamespace(store=broken, advance=broken, gated=broken)
-    monkeypatch.setitem(sys.modules, "kvplan.verify.live.triton_fused", fake)
+    monkeypatch.setitem(sys.modules, "kvplan.verify.live.kernels.triton_fused", fake)
     fused.use_triton(on=True)
     try:
         for row in (
-            check_kernels.stores(PARTS["llama-3.1-8b"], both("int8"), Layout(), CPU),
-            check_kernels.advances(DeltaPart(2, 4, 16, 16, 4), CPU),
+            kernels.stores(PARTS["llama-3.1-8b"], both("int8"), Layout(), CPU),
+            kernels.advances(DeltaPart(2, 4, 16, 16, 4), CPU),
         ):
             assert row.verdict == "not run"
             assert row.rule == "CompilationError: type fp8e4nv not supported in this architecture"
         # The second time they aren't tried.
-        again = check_kernels.stores(PARTS["llama-3.1-8b"], both("int8"), Layout(), CPU)
+        again = kernels.stores(PARTS["llama-3.1-8b"], both("int8"), Layout(), CPU)
         assert (again.verdict, again.measured) == ("confirmed", 0.0)
     finally:
         fused.use_triton(on=False)
@@ -96,10 +93,10 @@ def test_a_kernel_that_does_not_compile_is_a_row_and_left_out(monkeypatch):
 def test_what_the_kernel_stores(name, capability, able, monkeypatch):
     """Ada is the first that converts to e4m3; Triton 3.6 refuses it for 7.5, 8.0 and 8.6."""
     monkeypatch.setattr(fused, "_capability", lambda _: capability)
-    query = next(check_kernels.questions(PARTS["llama-3.1-8b"], both(name), Layout(), CPU, torch.bfloat16))
+    query = next(kernels.questions(PARTS["llama-3.1-8b"], both(name), Layout(), CPU, torch.bfloat16))
     assert fused.kernel_stores(query.keys, query.values) is able
     if not able:
-        row = check_kernels.stores(PARTS["llama-3.1-8b"], both(name), Layout(), CPU)
+        row = kernels.stores(PARTS["llama-3.1-8b"], both(name), Layout(), CPU)
         assert row.verdict == "not run"
         assert "plain torch stores" in row.rule
 
@@ -120,9 +117,9 @@ def test_a_wrong_store_is_noticed(monkeypatch):
     fused.use_triton(on=True)
     try:
         for wrong in (shifted, halved):
-            monkeypatch.setitem(sys.modules, "kvplan.verify.live.triton_fused", SimpleNamespace(store=wrong))
+            monkeypatch.setitem(sys.modules, "kvplan.verify.live.kernels.triton_fused", SimpleNamespace(store=wrong))
             for name in ("bf16", "fp8", "int8_per_token_head"):
-                row = check_kernels.stores(PARTS["llama-3.1-8b"], both(name), Layout(16), CPU)
+                row = kernels.stores(PARTS["llama-3.1-8b"], both(name), Layout(16), CPU)
                 assert row.verdict == "refuted", (wrong, name)
     finally:
         fused.use_triton(on=False)
@@ -133,13 +130,11 @@ def test_a_row_for_every_reader_and_none_compiled_out_of_time(monkeypatch):
     import math
 
     bf16, part = both("bf16"), PARTS["llama-3.1-8b"]
-    found = list(check_kernels._readers(part, bf16, Layout(), CPU, math.inf, triton=False))
+    found = list(kernels._readers(part, bf16, Layout(), CPU, math.inf, triton=False))
     assert [(row.what, row.verdict) for row in found] == [("GQA, full, torch sdpa against plain torch", "confirmed")]
-    monkeypatch.setattr(check_kernels, "by_spans", lambda query: 2 * by_spans(query))
-    assert [row.verdict for row in check_kernels._readers(part, bf16, Layout(), CPU, math.inf, triton=False)] == [
-        "refuted"
-    ]
-    late = list(check_kernels._readers(part, bf16, Layout(), CPU, 0.0, triton=False))
+    monkeypatch.setattr(kernels, "by_spans", lambda query: 2 * by_spans(query))
+    assert [row.verdict for row in kernels._readers(part, bf16, Layout(), CPU, math.inf, triton=False)] == ["refuted"]
+    late = list(kernels._readers(part, bf16, Layout(), CPU, 0.0, triton=False))
     assert [row.what for row in late] == [row.what for row in found]
     assert late[0].verdict == "not run"
     assert "--budget-s" in late[0].rule

@@ -19,11 +19,12 @@ from kvplan.arch.parallel import Parallel
 from kvplan.errors import CannotSplit, ConfigError, KvplanError
 from kvplan.verify import ladder
 from kvplan.verify.blueprint import blueprint
-from kvplan.verify.live import check_bytes, check_reads, feed_forward
-from kvplan.verify.live.attend import Query
-from kvplan.verify.live.decoder import Decoder
+from kvplan.verify.live.checks import bytes_held, reads
+from kvplan.verify.live.kernels.attend import Query
+from kvplan.verify.live.layers import feed_forward
+from kvplan.verify.live.layers.decoder import Decoder
+from kvplan.verify.live.layers.mixer import Alone, Build, Caching
 from kvplan.verify.live.ledger import Ledger
-from kvplan.verify.live.mixer import Alone, Build, Caching
 from kvplan.verify.live.rows import Layout
 from kvplan.verify.predict import Predicted
 from kvplan.verify.reduce import read_by, reduced
@@ -44,7 +45,7 @@ def rows(model: Model, tp: int) -> list[Row]:
     predicted = Predicted(kept, tp, FP8)
     caching = Caching(3, 5000, FP8, Layout())
     decoder.allocate(caching)
-    return [*check_bytes.weights(predicted, decoder), *check_bytes.caches(predicted, decoder, caching)]
+    return [*bytes_held.weights(predicted, decoder), *bytes_held.caches(predicted, decoder, caching)]
 
 
 def distinct(model: Model) -> tuple[int, ...]:
@@ -57,7 +58,7 @@ def distinct(model: Model) -> tuple[int, ...]:
     return tuple(sorted({*kinds.values(), *(source for source in sources if source is not None)}))
 
 
-def reads(model: Model, tp: int, rank: int) -> list[Row]:
+def rows_read(model: Model, tp: int, rank: int) -> list[Row]:
     """What a step of each kind of layer of a rank reads, cache and weights, at real sizes and without memory."""
     model.check_split(Parallel(tp=tp))
     kept = reduced(model, distinct(model))
@@ -68,10 +69,10 @@ def reads(model: Model, tp: int, rank: int) -> list[Row]:
     decoder.allocate(Caching(1, tokens, FP8, Layout()))
     ids = torch.zeros(1, dtype=torch.int64, device=META)
     ids = torch.zeros((1, plan.hidden), dtype=torch.bfloat16, device=META) if decoder.embedding is None else ids
-    counted = check_reads.count(decoder, ids, tokens)
+    counted = reads.count(decoder, ids, tokens)
     predicted = Predicted(kept, tp, FP8, None, inventory)
     assert predicted.weights_read_touching(1, counted.touched) == predicted.weights_read(1)
-    return list(check_reads.step(predicted, counted, tokens))
+    return list(reads.step(predicted, counted, tokens))
 
 
 @pytest.mark.parametrize(("tp", "rank"), [(1, 0), (2, 1)])
@@ -85,8 +86,8 @@ def test_real_configs_read_what_was_predicted(corpus: Path, tp: int, rank: int, 
         found = query.queries.new_empty((*query.queries.shape[:2], query.v_dim))
         return found if query.sink is None else found + query.sink.sum()
 
-    monkeypatch.setattr(check_reads, "by_spans", read)
-    monkeypatch.setattr(check_reads, "_place", lambda tensor: tensor.untyped_storage()._cdata)
+    monkeypatch.setattr(reads, "by_spans", read)
+    monkeypatch.setattr(reads, "_place", lambda tensor: tensor.untyped_storage()._cdata)
     monkeypatch.setattr(feed_forward, "_by_expert", touch)
     monkeypatch.setattr(feed_forward.Experts, "distinct", lambda experts: experts.part.picked)
     verdicts: Counter[str] = Counter()
@@ -94,7 +95,7 @@ def test_real_configs_read_what_was_predicted(corpus: Path, tp: int, rank: int, 
     for path in sorted((corpus / "configs").glob("*.json")):
         try:
             model = families.read(json.loads(path.read_text()), Origin(path.stem, "corpus"))
-            found = reads(model, tp, rank)
+            found = rows_read(model, tp, rank)
         except (ConfigError, CannotSplit):
             continue
         verdicts.update(row.verdict for row in found)

@@ -20,7 +20,10 @@ from kvplan.arch.parallel import Shard
 from kvplan.errors import UsageError
 from kvplan.report.schema import VerifyReport
 from kvplan.verify import Options, verify
-from kvplan.verify.live import attend, check_reads, check_recompute, check_time, clock, feed_forward, procedure, readers
+from kvplan.verify.live import clock, procedure
+from kvplan.verify.live.checks import reads, recompute, timing
+from kvplan.verify.live.kernels import attend, readers
+from kvplan.verify.live.layers import feed_forward
 from kvplan.verify.live.stored import Stored
 
 pytestmark = pytest.mark.torch
@@ -31,7 +34,7 @@ QUICK = Options(device="cpu", batches=(1, 2), contexts=(64, 128))
 def _small_pool(monkeypatch):
     monkeypatch.setattr(procedure, "_CPU_POOL", 2**20)
     monkeypatch.setattr(clock, "_CPU_COPY", 2**20)
-    monkeypatch.setattr(check_time, "_POINT_S", 0.0)
+    monkeypatch.setattr(timing, "_POINT_S", 0.0)
 
 
 def refuted(report: VerifyReport) -> list[str]:
@@ -270,7 +273,7 @@ def test_a_reader_that_loses_slots_of_long_caches(kind, monkeypatch):
     def half(query):
         return right(replace(query, slots=query.slots // 2) if query.slots > 80 or query.chosen is not None else query)
 
-    for module in (check_recompute, check_reads, readers, attend):
+    for module in (recompute, reads, readers, attend):
         monkeypatch.setattr(module, "by_spans", half)
     monkeypatch.setattr(readers, "sdpa_can", lambda _: False)
     assert refuted(verify(tiny.model(kind), QUICK)) != []

@@ -88,7 +88,7 @@ def compiled(kernel: Any, constants: dict[str, Any], pointers: dict[str, str], d
 )  # fmt: skip
 def test_attention_compiles_for_hopper(kept, changes):
     """Through ptxas: two programs to a core at least, nothing spilled, and every byte of the cache copied 8 or 16 at a time."""
-    from kvplan.verify.live import triton_attend
+    from kvplan.verify.live.kernels import triton_attend
 
     constants = SPANS | changes | {"kss": 1, "vss": 1}
     pointers = {
@@ -113,7 +113,7 @@ def test_attention_compiles_for_hopper(kept, changes):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("v_dim", "sink"), [(128, False), (512, False), (64, True), (80, True)])
 def test_the_join_compiles_for_hopper_once_for_any_number_of_spans(v_dim, sink):
-    from kvplan.verify.live import triton_attend
+    from kvplan.verify.live.kernels import triton_attend
 
     constants = {
         "V_DIM": v_dim,
@@ -140,10 +140,10 @@ def test_the_join_compiles_for_hopper_once_for_any_number_of_spans(v_dim, sink):
 )
 def test_no_two_tunings_are_the_same_kernel(shape, name, kernels):
     from kvplan.arch.formats import FORMATS
-    from kvplan.verify.live.attend import Query
+    from kvplan.verify.live.kernels.attend import Query
+    from kvplan.verify.live.kernels.triton_attend import TUNINGS, _block, tunings
     from kvplan.verify.live.ledger import Ledger
     from kvplan.verify.live.rows import Layout, Rows
-    from kvplan.verify.live.triton_attend import TUNINGS, _block, tunings
 
     heads, k_dim, v_dim = shape
     keys, values = (
@@ -172,11 +172,11 @@ STORE: dict[str, Any] = {
 @pytest.mark.parametrize("capability", [75, 80, 86, 89, 90])
 @pytest.mark.parametrize("kept", ["bf16", "fp8e4nv", "i8"])
 def test_the_store_compiles_where_it_is_used(kept, capability):
-    """Turing and Ampere have no e4m3, and there plain torch stores: kvplan.verify.live.fused knows from where on."""
+    """Turing and Ampere have no e4m3, and there plain torch stores: kvplan.verify.live.kernels.fused knows from where on."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource, CompilationError
 
-    from kvplan.verify.live import fused, triton_fused
+    from kvplan.verify.live.kernels import fused, triton_fused
 
     float8 = kept == "fp8e4nv"
     constants = STORE | {"KEY_FLOAT8": float8, "VALUE_FLOAT8": float8}

@@ -13,10 +13,10 @@ torch = pytest.importorskip("torch", reason="needs torch, the verify extra")
 from kvplan.arch.formats import FORMATS, Format, KvFormat
 from kvplan.arch.layers import FP8_INDEX
 from kvplan.errors import Unsupported
-from kvplan.verify.live import check_recompute
-from kvplan.verify.live.decoder import mixer
+from kvplan.verify.live.checks import recompute
+from kvplan.verify.live.layers.decoder import mixer
+from kvplan.verify.live.layers.mixer import Alone, Build, Caching
 from kvplan.verify.live.ledger import Ledger, NoRoom, bytes_of
-from kvplan.verify.live.mixer import Alone, Build, Caching
 from kvplan.verify.live.rows import Layout
 from kvplan.verify.parts import (
     AttentionPart,
@@ -119,20 +119,20 @@ def test_cached_decode_equals_recomputation(kind, count_cases):
     plan = Blueprint(48, 0, tied=False, dtype=FORMATS["bf16"], layers=(LayerPlan((kind,)),))
     for layout in (CONTIGUOUS, PAGED):
         for name in CACHES:
-            rows = list(check_recompute.mixers(plan, both(name), layout, CPU))
+            rows = list(recompute.mixers(plan, both(name), layout, CPU))
             assert {row.verdict for row in rows} == {"confirmed"}, rows
             count_cases("kinds and cache formats recomputed", len(rows))
 
 
 def test_a_wrong_slot_is_noticed(monkeypatch):
     """The check itself is worth something: a ring that is one slot too short is refuted."""
-    from kvplan.verify.live.attention import Attention
+    from kvplan.verify.live.layers.attention import Attention
 
     monkeypatch.setattr(Attention, "slot", lambda self, position: position % (self.part.window - 1))
     plan = Blueprint(
         48, 0, tied=False, dtype=FORMATS["bf16"], layers=(LayerPlan((AttentionPart(4, 2, 32, 32, window=99),)),)
     )
-    assert {row.verdict for row in check_recompute.mixers(plan, both("bf16"), CONTIGUOUS, CPU)} == {"refuted"}
+    assert {row.verdict for row in recompute.mixers(plan, both("bf16"), CONTIGUOUS, CPU)} == {"refuted"}
 
 
 def test_a_stack_of_everything():
@@ -143,7 +143,7 @@ def test_a_stack_of_everything():
     )  # fmt: skip
     layers = tuple(LayerPlan((part,), (forwards[place % 5],), norms=2) for place, part in enumerate(KINDS))
     plan = Blueprint(48, 64, tied=True, dtype=FORMATS["bf16"], layers=layers, head=64)
-    row = check_recompute.stack(plan, CONTIGUOUS, CPU)
+    row = recompute.stack(plan, CONTIGUOUS, CPU)
     assert row.verdict == "confirmed", row
 
 
@@ -194,7 +194,7 @@ def test_experts_of_an_odd_width_are_multiplied_one_by_one(outputs, inputs, able
     """gpt-oss at TP 16 has 2880 / 16 = 180 columns of 2 B, no multiple of the 16 B that torch's grouped product wants of a row."""
     from torch.nn import functional
 
-    from kvplan.verify.live import feed_forward
+    from kvplan.verify.live.layers import feed_forward
 
     tokens, weights = torch.ones((4, inputs)).bfloat16(), torch.ones((2, outputs, inputs)).bfloat16()
     ends = torch.tensor([1, 4], dtype=torch.int32)
@@ -209,7 +209,7 @@ def test_experts_of_an_odd_width_are_multiplied_one_by_one(outputs, inputs, able
 
 def test_a_step_with_experts_of_an_odd_width_is_in_no_graph(monkeypatch):
     """Products into an expert may be one launch where those out of it are not: 2 x 12 rows of 16 B multiples, 12 columns of none."""
-    from kvplan.verify.live import feed_forward
+    from kvplan.verify.live.layers import feed_forward
 
     monkeypatch.setattr(feed_forward, "in_one_launch", lambda one: all(extent % 8 == 0 for extent in one.shape[-2:]))
     for width, able in ((12, False), (16, True)):

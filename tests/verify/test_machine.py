@@ -19,9 +19,10 @@ from kvplan.api import load_model
 from kvplan.errors import UsageError
 from kvplan.verify import Options, prints, verify, world
 from kvplan.verify.live import ledger, machine, procedure
-from kvplan.verify.live.found import Found
+from kvplan.verify.live.checks import capacity
+from kvplan.verify.live.checks.found import Found
+from kvplan.verify.live.layers.mixer import Alone
 from kvplan.verify.live.ledger import Ledger
-from kvplan.verify.live.mixer import Alone
 from kvplan.verify.live.ranks import Together
 from kvplan.verify.parts import ExpertsPart
 
@@ -424,10 +425,9 @@ def test_torch_is_held_to_what_was_asked(monkeypatch):
 
 def test_the_whole_run_is_held_to_its_limit(monkeypatch):
     """From the first tensor on, and until everything is given back; the largest batch to its plan in between."""
-    from kvplan.verify.live import check_capacity
 
     said: list[int | None] = []
-    for module in (procedure, check_capacity):
+    for module in (procedure, capacity):
         monkeypatch.setattr(module, "hold_to", lambda _, limit: said.append(limit))
     monkeypatch.setattr(procedure, "_CPU_POOL", 2**20)
     asked = 330 * 2**20
@@ -447,7 +447,7 @@ def test_the_whole_run_is_held_to_its_limit(monkeypatch):
 def test_segments_are_judged_where_the_rules_describe_them(backend, conf, verdict, monkeypatch):
     from types import SimpleNamespace
 
-    from kvplan.verify.live.check_bytes import Taken, allocator
+    from kvplan.verify.live.checks.bytes_held import Taken, allocator
     from kvplan.verify.run import versions
 
     allocating(monkeypatch, backend)

@@ -109,11 +109,11 @@ def verified(tmp_path: Path, before: str) -> list[tuple[int, str, str]]:
 
 
 LEAVES = """
-from kvplan.verify.live import check_time
+from kvplan.verify.live.checks import timing
 if RANK == 1:
     def fails(*_, **__):
         raise {error}
-    check_time.time_ladder = fails
+    timing.time_ladder = fails
 """
 
 
@@ -143,7 +143,7 @@ def test_a_rank_that_is_killed_is_missed(tmp_path):
 
 
 NO_ROOM = """
-from kvplan.verify.live.decoder import Decoder
+from kvplan.verify.live.layers.decoder import Decoder
 from kvplan.verify.live.ledger import NoRoom
 right, calls = Decoder.allocate, []
 def allocate(self, caching):

@@ -16,10 +16,11 @@ from kvplan.arch.formats import FORMATS, KvFormat
 from kvplan.arch.weights import Weights
 from kvplan.verify import Options, verify
 from kvplan.verify.blueprint import blueprint
-from kvplan.verify.live import check_reads, check_time, clock, procedure
-from kvplan.verify.live.decoder import Decoder
+from kvplan.verify.live import clock, procedure
+from kvplan.verify.live.checks import reads, timing
+from kvplan.verify.live.layers.decoder import Decoder
+from kvplan.verify.live.layers.mixer import Alone, Build, Caching
 from kvplan.verify.live.ledger import Ledger
-from kvplan.verify.live.mixer import Alone, Build, Caching
 from kvplan.verify.live.rows import Layout
 from kvplan.verify.predict import Predicted
 from kvplan.verify.reduce import read_by, reduced
@@ -35,7 +36,7 @@ H, FF, V = 64, 96, 256
 def _small_pool(monkeypatch):
     monkeypatch.setattr(procedure, "_CPU_POOL", 2**20)
     monkeypatch.setattr(clock, "_CPU_COPY", 2**20)
-    monkeypatch.setattr(check_time, "_POINT_S", 0.0)
+    monkeypatch.setattr(timing, "_POINT_S", 0.0)
 
 
 def step(
@@ -50,8 +51,8 @@ def step(
     decoder = Decoder(plan, Build(Ledger(torch.device("cpu"), None), plan.hidden, torch.bfloat16, Alone(rank)))
     decoder.allocate(Caching(batch, tokens, both, Layout(page)))
     decoder.fill()
-    counted = check_reads.count(decoder, torch.arange(3, 3 + batch), tokens)
-    cache, weights = check_reads.step(predicted, counted, tokens)
+    counted = reads.count(decoder, torch.arange(3, 3 + batch), tokens)
+    cache, weights = reads.step(predicted, counted, tokens)
     return cache, weights
 
 

@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch", reason="needs torch, the verify extra")
 from kvplan.api import load_gpu, load_model
 from kvplan.arch.formats import parse_kv_format
 from kvplan.verify.line import Point, fit
-from kvplan.verify.live.check_speed import judged
-from kvplan.verify.live.check_time import Times
+from kvplan.verify.live.checks.speed import judged
+from kvplan.verify.live.checks.timing import Times
 from kvplan.verify.predict import Predicted
 from kvplan.verify.reduce import reduced
 from kvplan.verify.verdict import Row
@@ -230,7 +230,7 @@ def test_steps_that_python_launches_are_not_judged():
 
 def test_a_reader_that_fails_is_no_candidate(monkeypatch):
     """On a GPU where nothing compiles the plain one still reads; where one works, it is the one."""
-    from kvplan.verify.live import readers
+    from kvplan.verify.live.kernels import readers
 
     def unused(_):
         raise AssertionError
@@ -259,7 +259,7 @@ def test_a_reader_that_fails_is_no_candidate(monkeypatch):
 
 def test_the_allocator_is_asked_for_what_was_asked_of_it(monkeypatch):
     """Not for what it keeps: 33 MiB have a segment of 34, and the last MiB is too little to be split off."""
-    from kvplan.verify.live.check_bytes import Taken
+    from kvplan.verify.live.checks.bytes_held import Taken
 
     device = torch.device("cuda")
     for name in ("synchronize", "empty_cache"):
@@ -286,23 +286,23 @@ def test_the_allocator_is_asked_for_what_was_asked_of_it(monkeypatch):
 def test_what_another_process_takes_is_not_ours(reserved, taken, verdict, monkeypatch):
     from types import SimpleNamespace
 
-    from kvplan.verify.live import check_bytes
-    from kvplan.verify.live.check_bytes import Taken
+    from kvplan.verify.live.checks import bytes_held
+    from kvplan.verify.live.checks.bytes_held import Taken
 
     mib, cuda = 2**20, torch.device("cuda")
     tensor = SimpleNamespace(numel=lambda: 100 * mib, element_size=lambda: 1)
     ledger = SimpleNamespace(device=cuda, accounts=("weights",), tensors=lambda _: (tensor,))
     now = Taken(100 * mib, reserved * mib, 1000 * mib - taken * mib, None)
     monkeypatch.setattr(Taken, "now", lambda _: now)
-    monkeypatch.setattr(check_bytes, "allocator_settings", lambda: {"allocator": "native"})
-    found = {row.what: row for row in check_bytes.allocator(ledger, Taken(0, 0, 1000 * mib, None), 100 * mib)}
+    monkeypatch.setattr(bytes_held, "allocator_settings", lambda: {"allocator": "native"})
+    found = {row.what: row for row in bytes_held.allocator(ledger, Taken(0, 0, 1000 * mib, None), 100 * mib)}
     assert found["allocator"].verdict == "confirmed"
     assert (found["driver"].verdict, found["driver"].measured) == (verdict, taken * mib)
 
 
 @pytest.mark.parametrize(("free", "others"), [(10, True), (60, False)])
 def test_a_capacity_that_another_process_took_is_not_refuted(free, others, monkeypatch):
-    from kvplan.verify.live.check_capacity import _taken_by_others
+    from kvplan.verify.live.checks.capacity import _taken_by_others
 
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free, 100))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 40)

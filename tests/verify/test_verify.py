@@ -26,7 +26,8 @@ from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.plan.calibration import calibration
 from kvplan.report.schema import VerifyReport
 from kvplan.verify import Options, default_model, verify
-from kvplan.verify.live import check_time, clock, procedure
+from kvplan.verify.live import clock, procedure
+from kvplan.verify.live.checks import timing
 
 pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[2]
@@ -37,7 +38,7 @@ QUICK = Options(device="cpu", batches=(1, 2), contexts=(64, 128))
 def _small_pool(monkeypatch):
     monkeypatch.setattr(procedure, "_CPU_POOL", 2**20)
     monkeypatch.setattr(clock, "_CPU_COPY", 2**20)  # nothing is claimed about the time of these tests
-    monkeypatch.setattr(check_time, "_POINT_S", 0.0)
+    monkeypatch.setattr(timing, "_POINT_S", 0.0)
 
 
 def verdicts(report: VerifyReport, check: str) -> dict[str, str]:
@@ -341,7 +342,7 @@ def test_a_step_that_has_no_room_refutes_no_capacity(monkeypatch):
     def full(*_: object) -> None:
         raise OutOfMemory("partial results ask for 9 B, and the system has no more")
 
-    monkeypatch.setattr("kvplan.verify.live.checks.Fastest", lambda *_, **__: full)
+    monkeypatch.setattr("kvplan.verify.live.checks.decoder.Fastest", lambda *_, **__: full)
     report = verify(tiny.model("gqa"), QUICK)
     rows = [row for row in report.rows if row.check == "capacity"]
     assert [(row.verdict, row.predicted) for row in rows] == [("not run", 8), ("not run", 8)]
@@ -363,7 +364,7 @@ def test_a_slow_machine_takes_few_steps(budget, least, most, monkeypatch):
     """One that is counted, and one for each point that a line needs, once the time is spent; else many."""
     from dataclasses import replace
 
-    from kvplan.verify.live.decoder import Decoder
+    from kvplan.verify.live.layers.decoder import Decoder
 
     taken: list[int] = []
     step = Decoder.step
@@ -383,7 +384,7 @@ def test_one_reader_for_all_contexts_of_a_batch(kind, monkeypatch):
     """Chosen at the longest: contexts of 64 to 1024 tokens would be in three classes of length."""
     from dataclasses import replace
 
-    from kvplan.verify.live.readers import Fastest
+    from kvplan.verify.live.kernels.readers import Fastest
 
     asked: list[tuple[int, int]] = []
     pick = Fastest._pick
@@ -393,7 +394,7 @@ def test_one_reader_for_all_contexts_of_a_batch(kind, monkeypatch):
             asked.append((query.slots, query.keys.slots))
         return pick(self, query)
 
-    monkeypatch.setattr(check_time, "Fastest", type("Noted", (Fastest,), {"_pick": noted}))
+    monkeypatch.setattr(timing, "Fastest", type("Noted", (Fastest,), {"_pick": noted}))
     verify(tiny.model(kind), replace(QUICK, batches=(2,), contexts=(64, 256, 1024)))
     slots = [each for each, room in asked if room == 1024]
     assert slots == {"sparse mla": [16]}.get(kind, [1024])
@@ -408,7 +409,7 @@ def test_nothing_is_left_behind_when_it_is_interrupted():
         verify(tiny.model("gqa"), QUICK, stop)
     import gc
 
-    from kvplan.verify.live.decoder import Decoder
+    from kvplan.verify.live.layers.decoder import Decoder
 
     gc.collect()
     assert not [one for one in gc.get_objects() if type(one) is Decoder]

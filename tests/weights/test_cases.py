@@ -16,7 +16,7 @@ from kvplan.arch.parallel import Parallel
 from kvplan.errors import UsageError
 from kvplan.families import read
 from kvplan.sources.bundled import bundled_document
-from kvplan.sources.headers import folder_headers
+from kvplan.sources.checkpoints.headers import folder_headers
 from kvplan.units import GIB
 
 BF16 = KvFormat(FORMATS["bf16"], FORMATS["bf16"])

@@ -11,8 +11,8 @@ from weights.checkpoints import ALL, LAYER, LLAMA, TABLE, llama, single
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.report.assemble.common import model_info
+from kvplan.sources.checkpoints.weighing import weigh
 from kvplan.sources.models import load_model
-from kvplan.sources.weighing import weigh
 
 
 def weighed(folder: Path) -> Model:

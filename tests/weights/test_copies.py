@@ -8,9 +8,9 @@ import struct
 import pytest
 from weights.checkpoints import ALL, LLAMA, checkpoint, filed, index, llama, shards, single
 
-from kvplan.sources.headers import folder_headers
+from kvplan.sources.checkpoints.headers import folder_headers
+from kvplan.sources.checkpoints.weighing import weigh
 from kvplan.sources.models import load_model
-from kvplan.sources.weighing import weigh
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from kvplan.arch.model import Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.errors import BadFile, Unsupported
 from kvplan.families import read
-from kvplan.sources import gguf, safetensors
-from kvplan.sources.headers import folder_headers, gguf_headers
-from kvplan.sources.measured import measured
-from kvplan.sources.places import places
+from kvplan.sources.checkpoints import gguf, safetensors
+from kvplan.sources.checkpoints.headers import folder_headers, gguf_headers
+from kvplan.sources.checkpoints.measured import measured
+from kvplan.sources.checkpoints.places import places
 
 DATA = Path(__file__).parents[1] / "data" / "headers"
 LLAMA_LAYER = 32 * 32 + 2 * 16 * 32 + 32 * 32 + 3 * 48 * 32 + 2 * 32

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 ASK = """
 import json, sys
 from kvplan.errors import KvplanError
-from kvplan.sources.headers import hub_headers
+from kvplan.sources.checkpoints.headers import hub_headers
 steps = []
 try:
     found = hub_headers(sys.argv[1], progress=lambda done, total: steps.append((done, total)))

@@ -21,8 +21,8 @@ from weights.checkpoints import (
 )
 
 from kvplan.arch.model import Model
+from kvplan.sources.checkpoints.weighing import weigh
 from kvplan.sources.models import load_model
-from kvplan.sources.weighing import weigh
 
 
 def weighed(folder: Path) -> Model:

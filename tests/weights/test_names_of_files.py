@@ -11,9 +11,9 @@ from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import ONE_GPU, Weights
 from kvplan.engines.vllm.layout.views import vllm
 from kvplan.families import read
-from kvplan.sources.measured import accounts_for, lacks_head, measured
-from kvplan.sources.places import places
-from kvplan.sources.tensors import Headers, Tensor
+from kvplan.sources.checkpoints.measured import accounts_for, lacks_head, measured
+from kvplan.sources.checkpoints.places import places
+from kvplan.sources.checkpoints.tensors import Headers, Tensor
 
 HIDDEN, INNER, VOCABULARY, LAYERS = 256, 512, 1024, 2
 LLAMA = {

@@ -12,8 +12,8 @@ import pytest
 from weights.checkpoints import ALL, LLAMA, MOE, Shape, llama, moe, typed, without
 
 from kvplan.arch.model import Model
+from kvplan.sources.checkpoints.weighing import weigh
 from kvplan.sources.models import load_model
-from kvplan.sources.weighing import weigh
 
 Typed = dict[tuple[str, int], dict[str, Shape]]
 LINEAR = 4 * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 192 * 64)

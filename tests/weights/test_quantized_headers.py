@@ -18,11 +18,11 @@ from kvplan.engines.vllm.layout.views import view_of
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.errors import CannotSplit
 from kvplan.families import read
+from kvplan.sources.checkpoints.measured import measured
+from kvplan.sources.checkpoints.places import places
+from kvplan.sources.checkpoints.tensors import Headers, Tensor
 from kvplan.sources.gpus import load_gpu
-from kvplan.sources.measured import measured
 from kvplan.sources.models import load_model
-from kvplan.sources.places import places
-from kvplan.sources.tensors import Headers, Tensor
 
 MOE = {
     "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 2048, "intermediate_size": 6144,

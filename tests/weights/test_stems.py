@@ -12,9 +12,9 @@ from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.policy import Vllm
+from kvplan.sources.checkpoints.weighing import weigh
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
-from kvplan.sources.weighing import weigh
 
 
 def weighed(folder: Path) -> Model:

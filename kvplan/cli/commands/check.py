@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kvplan.check.formats import FORMATS, destinations
+from kvplan.check.results.formats import FORMATS, destinations
 from kvplan.cli import options as o
 from kvplan.cli.command import MODULES, Answer, Command
 from kvplan.cli.option import Argument, Option, Values, switch, words
@@ -15,7 +15,7 @@ from kvplan.report.canvas import Canvas
 
 if TYPE_CHECKING:
     from kvplan.check.job import Job
-    from kvplan.check.verdict import FailOn
+    from kvplan.check.results.verdict import FailOn
 
 
 def fail_on(text: str) -> FailOn:
@@ -108,7 +108,7 @@ def _formats(values: Values) -> tuple[str, ...]:
 def _schema() -> str:
     import json
 
-    from kvplan.check.fields import json_schema
+    from kvplan.check.budgets.fields import json_schema
 
     return json.dumps(json_schema(), indent=2) + "\n"
 

@@ -122,7 +122,11 @@ HUNDRED = 100
 
 
 def times(ratio: float) -> str:
-    """`1,093x`, `71.1x`, `0.536x`."""
+    """`1,093x`, `71.1x`, or `1/1.87x` for what is smaller."""
+    if ratio == 0:
+        return "0x"
+    if ratio < 1:
+        return f"1/{times(1 / ratio)}"
     return f"{ratio:,.0f}x" if ratio >= HUNDRED else f"{ratio:.3g}x"
 
 

@@ -17,18 +17,19 @@ from kvplan.errors import Unsupported, UsageError
 from kvplan.hardware.gpu import Gpu
 from kvplan.units import MIB, format_bytes
 from kvplan.verify.blueprint import blueprint
-from kvplan.verify.live import check_bytes, check_recompute, fused
-from kvplan.verify.live.check_bytes import Taken
-from kvplan.verify.live.check_formats import round_trips
-from kvplan.verify.live.check_kernels import kernels_agree
-from kvplan.verify.live.checks import after_weights
-from kvplan.verify.live.decoder import Decoder
-from kvplan.verify.live.found import Found
+from kvplan.verify.live.checks import bytes_held, recompute
+from kvplan.verify.live.checks.bytes_held import Taken
+from kvplan.verify.live.checks.decoder import after_weights
+from kvplan.verify.live.checks.formats import round_trips
+from kvplan.verify.live.checks.found import Found
+from kvplan.verify.live.checks.kernels import kernels_agree
+from kvplan.verify.live.kernels import fused
+from kvplan.verify.live.kernels.readers import triton_works
+from kvplan.verify.live.layers.decoder import Decoder
+from kvplan.verify.live.layers.mixer import Alone, Build
 from kvplan.verify.live.ledger import Ledger, NoRoom, OutOfMemory, no_memory
 from kvplan.verify.live.machine import Machine, hold_to, open_device
-from kvplan.verify.live.mixer import Alone, Build
 from kvplan.verify.live.ranks import Together, everybody, joined
-from kvplan.verify.live.readers import triton_works
 from kvplan.verify.live.rows import Layout
 from kvplan.verify.live.stored import stored
 from kvplan.verify.options import HELD_FORMATS, Options, Progress
@@ -202,7 +203,7 @@ def _run(
     if device.type == "cpu" and isinstance(ranks, Together):
         torch.set_num_threads(1)
     progress(0.02, "recomputing small relatives in 32 bit")
-    rows += check_recompute.recompute(plan, predicted.kv, layout, device)
+    rows += recompute.recompute(plan, predicted.kv, layout, device)
     rows += round_trips(plan, predicted.kv, device)
     why_not = next(filter(None, everybody(ranks, triton_works(device))), None)
     fused.use_triton(on=why_not is None)
@@ -221,7 +222,7 @@ def _run(
             f"the weights don't fit: {refused}", hint="give more with --memory, or fewer --layers"
         ) from refused
     known.weights_bytes = ledger.taken()
-    rows += check_bytes.weights(predicted, decoder)
+    rows += bytes_held.weights(predicted, decoder)
     rows += after_weights(known, options, decoder, before, progress, deadline)
     if device.type == "cuda" and not known.machine.others:  # else nobody can tell whose it is
         torch.cuda.synchronize(device)

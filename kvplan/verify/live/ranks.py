@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from kvplan.errors import UsageError
-from kvplan.verify.live.mixer import Alone, Ranks
+from kvplan.verify.live.layers.mixer import Alone, Ranks
 from kvplan.verify.world import world_size
 
 Any_ = TypeVar("Any_")

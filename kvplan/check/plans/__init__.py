@@ -1,0 +1,1 @@
+"""From a question of a budget to numbers."""

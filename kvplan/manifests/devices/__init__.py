@@ -1,0 +1,1 @@
+"""What manifests say of accelerators."""

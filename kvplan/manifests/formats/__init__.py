@@ -1,0 +1,1 @@
+"""What teams already have: one file for each format, all of them delivering containers and commands."""

@@ -1,0 +1,234 @@
+"""Docker Compose files: each service's image, entry point, command and environment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from kvplan.errors import BadFile
+from kvplan.manifests.devices.accelerators import AMD, AMD_DEVICE, Device, of_ids
+from kvplan.manifests.flags.command import Configured, FindConfig
+from kvplan.manifests.places import Given, Place, Placed, Unread
+from kvplan.manifests.processes.container import Container, Served, nothing
+from kvplan.manifests.processes.mounts import Mount, below
+from kvplan.manifests.processes.serving import served_by
+from kvplan.manifests.shell.brackets import closing
+from kvplan.manifests.shell.parser import Word, commands
+from kvplan.manifests.tree import Tree, beside, read_text
+from kvplan.manifests.yaml_nodes import Node
+
+_VARIABLE = re.compile(r"\$(?:(?P<escaped>\$)|(?P<name>[A-Za-z_]\w*)|(?P<open>\{))", re.ASCII)
+_BRACED = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:(?P<how>:?[-+?])(?P<other>.*))?", re.ASCII | re.DOTALL)
+_COMMENT = re.compile(r"(?:^|\s)#.*")
+
+
+def is_compose(document: Node) -> bool:
+    """Whether a document lists services."""
+    services = document.get("services")
+    return services is not None and any(
+        service.get("image") or service.get("build") or service.get("command") for service in services.keys.values()
+    )
+
+
+def served(document: Node, file: str, tree: Tree) -> Served:
+    """What the services serve."""
+    variables = _dot_env(file, tree)
+    services = document.get("services")
+    found = Served()
+    for name, service in services.keys.items() if services is not None else ():
+        whole = _extended(service, services.keys) if services is not None else service
+        if whole is None:
+            why = f"it extends a service of {service.said('extends', 'file')}, which isn't read here"
+            found += Served(unread=(Unread(name, why, Place(file, service.key_line)),))
+        else:
+            found += served_by(_container(name, whole, file, variables, document, tree))
+    return found
+
+
+def _extended(service: Node, services: Mapping[str, Node], depth: int = 0) -> Node | None:
+    """A service over the one that it extends; None where that one stands in another file and may serve something."""
+    extends = service.get("extends")
+    if extends is None or depth > MOST_EXTENDED:
+        return service
+    base = services.get(extends.said("service") or extends.text or "")
+    if extends.get("file") is not None:
+        told = " ".join(node.text or "" for node in service.walk())
+        return None if "vllm" in told or "--model" in told else service
+    under = _extended(base, services, depth + 1) if base is not None else None
+    return service if under is None else replace(service, value={**under.keys, **service.keys})
+
+
+MOST_EXTENDED = 8
+
+
+def _dot_env(file: str, tree: Tree) -> dict[str, str]:
+    """Variables of the `.env` beside the file, which Compose reads by itself."""
+    try:
+        text = read_text(tree, beside(file, ".env"))
+    except BadFile:
+        return {}
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        name, equals, value = line.strip().partition("=")
+        if equals and not name.startswith("#"):
+            found[name.strip().removeprefix("export ").strip()] = _plain_value(value.strip(), found)
+    return found
+
+
+def _plain_value(text: str, known: Mapping[str, str]) -> str:
+    """The value of a line of `.env`: quotes end it, ` #` begins a comment, and variables of earlier lines are replaced."""
+    quote = text[:1]
+    if quote in {"'", '"'} and (end := text.find(quote, 1)) > 0:
+        inner = text[1:end]
+        return inner if quote == "'" else _interpolated(inner, known)[0]
+    return _interpolated(_COMMENT.sub("", text, count=1).rstrip(), known)[0]
+
+
+def _container(name: str, service: Node, file: str, known: Mapping[str, str], document: Node, tree: Tree) -> Container:
+    entrypoint, command = service.get("entrypoint"), service.get("command")
+    words = [word for node in (entrypoint, command) if node is not None for word in _words(node, known)]
+    image = _interpolated(service.said("image") or "", known)[0]
+    return Container(
+        name=name,
+        file=file,
+        line=service.key_line,
+        words=tuple(words),
+        image=image,
+        entrypoint=entrypoint is not None and entrypoint.value not in ("", []),
+        variables=_environment(service, known),
+        find=_configs(service, document, file, tree),
+        gpus=_gpus(service, file),
+        devices=tuple(_devices(service)),
+        mounts=tuple(_mounts(service)),
+    )
+
+
+def _words(node: Node, known: Mapping[str, str]) -> list[Word]:
+    """A list's items, or a text split as a shell would split it."""
+    if isinstance(node.value, list):
+        return [_word(item, known) for item in node.items]
+    text, _ = _interpolated(node.script, known)
+    return [word for command in commands(text.replace("\n", " \\\n") if "\\\n" not in text else text, node.script_line)
+            for word in command]  # fmt: skip
+
+
+def _word(node: Node, known: Mapping[str, str]) -> Word:
+    text, unknown = _interpolated(node.value if isinstance(node.value, str) else "", known)
+    script, _ = _interpolated(node.script, known)
+    return Word(text, node.line, unknown, script, node.script_line)
+
+
+def _interpolated(text: str, known: Mapping[str, str]) -> tuple[str, str | None]:
+    """Text with `${NAME:-default}` replaced as Compose does, nested ones too, and the first reference that can't be."""
+    out: list[str] = []
+    unknown: list[str] = []
+    at = 0
+    while match := _VARIABLE.search(text, at):
+        out.append(text[at : match.start()])
+        at = match.end()
+        if match["escaped"]:
+            out.append("$")
+            continue
+        if match["open"]:
+            at = closing(text, match.end() - 1, "{")
+        source = text[match.start() : at]
+        value, missing = _value(match["name"] or source[2:-1], source, known)
+        out.append(value)
+        unknown += [missing] if missing is not None else []
+    return "".join([*out, text[at:]]), unknown[0] if unknown else None
+
+
+def _value(inside: str, source: str, known: Mapping[str, str]) -> tuple[str, str | None]:
+    """What one reference stands for, and the reference that isn't known in it."""
+    match = _BRACED.fullmatch(inside)
+    if match is None:
+        return source, None
+    held, how, other = known.get(match["name"]), match["how"] or "", match["other"] or ""
+    empty = held is None or (how.startswith(":") and not held)
+    if how.endswith("-") and empty:
+        return _interpolated(other, known)
+    if how.endswith("+"):
+        return ("", None) if empty else _interpolated(other, known)
+    return (source, source) if held is None else (held, None)
+
+
+def _environment(service: Node, known: Mapping[str, str]) -> dict[str, str]:
+    found = service.get("environment")
+    if found is None:
+        return {}
+    if found.keys:
+        return {key: _interpolated(node.text, known)[0] for key, node in found.keys.items() if node.text is not None}
+    pairs = ((item.text or "").partition("=") for item in found.items)
+    return {name: _interpolated(value, known)[0] for name, equals, value in pairs if equals}
+
+
+def _configs(service: Node, document: Node, file: str, tree: Tree) -> FindConfig:
+    """Finds files that `volumes` or `configs` bring into the container."""
+    mounts = list(_mounts(service))
+    for item in _items(service, "configs"):
+        source = item.said("source") or item.text or ""
+        origin = document.said("configs", source, "file")
+        if origin is not None:
+            mounts.append((origin, item.said("target") or f"/{source}"))
+    if not mounts:
+        return nothing
+
+    def find(path: str) -> Configured | None:
+        for source, target in mounts:
+            host = below(path, target, source)
+            if host is None or not source.startswith((".", "/", "~")):
+                continue
+            name = beside(file, host)
+            try:
+                return Configured(name, read_text(tree, name))
+            except BadFile:
+                continue
+        return None
+
+    return find
+
+
+def _mounts(service: Node) -> Iterator[Mount]:
+    """What `volumes` mounts, and where."""
+    yield from (mount for item in _items(service, "volumes") if (mount := _volume(item)) is not None)
+
+
+def _volume(item: Node) -> Mount | None:
+    if item.text is not None:
+        host, colon, rest = item.text.partition(":")
+        return (host, rest.partition(":")[0]) if colon else None
+    source, target = item.said("source"), item.said("target")
+    return (source, target) if source and target else None
+
+
+def _items(node: Node, key: str) -> Sequence[Node]:
+    found = node.get(key)
+    return found.items if found is not None else ()
+
+
+def _devices(service: Node) -> Iterator[Device]:
+    """Device files of AMD's GPUs, and slices among the GPUs that are reserved."""
+    if any((item.text or "").startswith(AMD_DEVICE) for item in _items(service, "devices")):
+        yield Device(AMD_DEVICE, AMD)
+    for device in _reserved(service):
+        ids = device.get("device_ids")
+        for item in ids.items if ids is not None else ():
+            yield from of_ids("device_ids", item.text or "")
+
+
+def _reserved(service: Node) -> list[Node]:
+    """GPUs that a service reserves, by either way of saying so."""
+    reserved = service.get("deploy", "resources", "reservations", "devices")
+    return [*(reserved.items if reserved is not None else ()), *_items(service, "gpus")]
+
+
+def _gpus(service: Node, file: str) -> Placed | None:
+    """How many GPUs the reservation asks for; None for `all`."""
+    for device in _reserved(service):
+        ids, count = device.get("device_ids"), device.get("count")
+        if ids is not None and ids.items:
+            return Given(str(len(ids.items)), Place(file, ids.key_line))
+        if count is not None and (count.text or "").isdigit():
+            return Given(str(count.text), Place(file, count.key_line))
+    return None

@@ -1,0 +1,304 @@
+"""Shell scripts, or any text with `vllm serve` lines in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kvplan.errors import BadFile
+from kvplan.manifests.flags.command import Configured
+from kvplan.manifests.installed.checkouts import last
+from kvplan.manifests.installed.installs import Installed, within
+from kvplan.manifests.installed.pins import Pin
+from kvplan.manifests.installed.targets import built_for
+from kvplan.manifests.installed.touching import SHELLS
+from kvplan.manifests.mentions import holders, mentions
+from kvplan.manifests.places import Place, Unread
+from kvplan.manifests.processes import apptainer, docker, slurm
+from kvplan.manifests.processes.container import Container, Served
+from kvplan.manifests.processes.same_gpu import remarked
+from kvplan.manifests.processes.serving import gathers, served_by
+from kvplan.manifests.shell.options import option
+from kvplan.manifests.shell.parser import Ran, Script, Word, listed, pairs, surrounded
+from kvplan.manifests.tree import Tree, beside, read_text
+
+_HELM = re.compile(r"\{\{-?\s*(?:[^}]*\.(?:Values|Release|Chart|Capabilities)\b|(?:include|define|template) \")")
+
+
+def served(text: str, file: str, tree: Tree, known: Mapping[str, str] | None = None) -> Served:
+    """What the script serves: one command a line, called by its line. known: variables that it starts with."""
+    script = surrounded(text, 1, known)
+    held = holders(text)
+    nodes: int | None = 1
+    found: list[Served] = []
+    job, named, target = slurm.header(text), _named(script, file, tree), built_for(script.commands)
+    for words, variables, installed in script.commands:
+        if gathers(words):  # from here on
+            nodes = None
+        process = _process(words, file, tree, {**(known or {}), **variables})
+        process = slurm.batch(job, replace(process, nodes=nodes, installed=installed, named=named, built=target))
+        each = served_by(process)
+        if each == Served() and held and (source := _run(words)) is not None and _names(source) & held:
+            each = Served(
+                unread=(Unread(process.name, f"it runs {source}, which only the shell knows", process.place),)
+            )
+        found.append(each)
+    found = list(remarked(script, text, found))
+    for line, body in script.heredocs:
+        if mentions(body):
+            why = "a here-document that seems to start vLLM, which kvplan doesn't read in a script"
+            found.append(Served(unread=(Unread(f"line {line}", why, Place(file, line)),)))
+    return Served(
+        tuple(command for each in found for command in each.commands),
+        tuple(unread for each in found for unread in each.unread),
+    )
+
+
+def _named(script: Script, file: str, tree: Tree) -> dict[str, Container]:
+    """Containers and files that commands of a script give names to; not those that several images have.
+
+    One that a command installs vLLM in has a release that nobody can tell.
+    """
+    found: dict[str, Container] = {}
+    for words, variables, _ in script.commands:
+        process = _process(words, file, tree, variables)
+        for name, made in (*docker.named(words, process), *apptainer.named(words, replace(process, named=found))):
+            same = name not in found or found[name].image == made.image
+            found[name] = made if same else replace(made, image=name, release=Pin(name, made.line, "unclear"))
+    for words, _, _ in script.commands:
+        pin = within(words)
+        for entered in {word.text for word in words} & found.keys() if pin is not None else ():
+            found[entered] = replace(found[entered], release=pin)
+    return found
+
+
+def _run(words: Sequence[Word]) -> str | None:
+    """What a script runs where only the shell knows what that is: `$CMD`, `eval "$CMD"`, `bash -c "$CMD"`."""
+    first = words[0]
+    if first.unknown is not None:
+        return first.text
+    runs = first.text == "eval" or first.text.rpartition("/")[2] in SHELLS
+    return next((word.text for word in words[1:] if word.unknown is not None), None) if runs else None
+
+
+def _names(source: str) -> set[str]:
+    """Variables in a text that wasn't resolved."""
+    return set(re.findall(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)", source))
+
+
+def _process(words: list[Word], file: str, tree: Tree, variables: Mapping[str, str]) -> Container:
+    line = words[0].line
+
+    def find(path: str) -> Configured | None:
+        for name in (path, beside(file, path)):
+            try:
+                return Configured(name, read_text(tree, name))
+            except BadFile:
+                continue
+        return None
+
+    return Container(f"line {line}", file, line, tuple(words), variables=variables, find=find)
+
+
+_INSTRUCTION = re.compile(r"\s*(FROM|RUN|ENTRYPOINT|CMD|ENV|ARG|WORKDIR|COPY|ADD)\s+(.*)", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(slots=True)
+class _Stage:
+    """A stage of a Dockerfile as far as it was read.
+
+    last: its ENTRYPOINT and CMD. line: where the last of them stands. own: whether its CMD is its own, which no ENTRYPOINT
+    takes away. installed: what is in it. ran: its commands. variables: what ENV sets. arguments: what ARG sets, for instructions alone: what the
+    image runs doesn't find them.
+    """
+
+    image: str = ""
+    variables: dict[str, str] = field(default_factory=dict)
+    arguments: dict[str, str] = field(default_factory=dict)
+    last: dict[str, list[Word]] = field(default_factory=dict)
+    line: int = 1
+    own: bool = False
+    installed: Installed = field(default_factory=Installed)
+    ran: list[Ran] = field(default_factory=list)
+
+    @property
+    def known(self) -> dict[str, str]:
+        """What an instruction finds set; ENV comes before ARG."""
+        return {**self.arguments, **self.variables}
+
+    def take(self, name: str, rest: str, first: int, outer: Mapping[str, str]) -> None:
+        """An instruction of this stage, on line `first`. outer: arguments before the first stage, which ARG lets in by their names."""
+        if name == "ARG":
+            words = listed(rest, first, self.known)
+            self.arguments |= {word.text: outer[word.text] for word in words if word.text in outer} | dict(pairs(words))
+        elif name == "ENV":
+            words = listed(rest, first, self.known)
+            old = len(words) > 1 and "=" not in words[0].text  # ENV NAME value
+            self.variables |= {words[0].text: words[1].text} if old else dict(pairs(words))
+            for setting in [Word(f"{words[0].text}={words[1].text}", first)] if old else words:
+                if setting.text.startswith(("PATH=", "PYTHONPATH=")):
+                    self.installed = self.installed.in_image(setting)
+        elif name == "RUN":
+            script = surrounded(_layered(rest), first, self.known, installed=self.installed)
+            # In a shell of its own, which begins in the same folder and environment as the others.
+            after = script.installed
+            self.installed = replace(self.installed, held=after.held, checkouts=after.checkouts)
+            self.ran += script.commands
+        elif name == "WORKDIR":
+            self.installed = replace(self.installed, folder=last(rest.strip().strip("\"'")))
+        else:
+            self.last[name], self.line = _said(rest, first), first
+            self.own = self.own or name == "CMD"
+            if not self.own:
+                self.last.pop("CMD", None)
+
+
+_FLAGS = re.compile(r"(?:--[a-z-]+(?:=\S+)?[\s\\]+)+")
+
+
+_DOCUMENT = re.compile(r"(?<!<)<<-?([\"']?)(\w+)\1", re.ASCII)
+"""The beginning of a here-document."""
+_SHELLS = re.compile(rf"(?:\S*/)?(?:{'|'.join(sorted(SHELLS))})?(?:\s+-\S+|\s+pipefail)*\s*", re.ASCII)
+"""What reads it, where that is a shell."""
+
+
+def _layered(rest: str) -> str:
+    """The script of a RUN, without its own flags; of words in brackets the command that they are."""
+    flags = _FLAGS.match(rest)
+    plain = rest[flags.end() :] if flags else rest
+    document = _DOCUMENT.search(plain)
+    if document is not None and _SHELLS.fullmatch(plain[: document.start()]):
+        return plain[document.end() :].rpartition("\n")[0]
+    try:
+        words = json.loads(plain)
+    except ValueError:
+        return plain
+    return shlex.join(map(str, words)) if isinstance(words, list) else plain
+
+
+def built(text: str, file: str, tree: Tree) -> Served:
+    """What a Dockerfile's image serves: its last entry point and command, over the image it is built from."""
+    arguments: dict[str, str] = {}
+    stages: dict[str, _Stage] = {}
+    every: list[_Stage] = []
+    stage: _Stage | None = None
+    for first, instruction in _instructions(text):
+        match = _INSTRUCTION.fullmatch(instruction)
+        if match is None:
+            continue
+        name, rest = match[1].upper(), match[2]
+        if name == "FROM":
+            stage = _from(rest, arguments, stages)
+            every.append(stage)
+        elif name == "ARG" and stage is None:
+            arguments |= dict(pairs(listed(rest, first, arguments)))
+        elif name in {"COPY", "ADD"}:
+            if stage is not None:
+                stage.installed = _copied(rest, first, stage.installed, stages)
+        elif stage is not None:
+            stage.take(name, rest, first, arguments)
+    if stage is None:
+        return Served()
+    last, line = stage.last, stage.line
+    words = [*last.get("ENTRYPOINT", []), *last.get("CMD", [])]
+    if not words:  # nothing of its own: none was written, or the image's was taken away by `ENTRYPOINT []`
+        return Served()
+    container = _process(words, file, tree, stage.variables)
+    installed = stage.installed.image
+    return served_by(
+        replace(
+            container,
+            name=file.rpartition("/")[2],
+            line=line,
+            image=stage.image,
+            entrypoint="ENTRYPOINT" in last,
+            built=built_for(ran for each in every for ran in each.ran),
+            installed=installed,
+            release=installed.running(words),
+        )
+    )
+
+
+def _copied(rest: str, line: int, before: Installed, stages: Mapping[str, _Stage]) -> Installed:
+    """What is installed after `COPY --from=STAGE`, which may be the environment of that stage or image, and after files of packages."""
+    words = listed(rest, line)
+    if any("-packages" in word.text for word in words[1:]):
+        return before.doubted(Pin(f"COPY {rest}"[:100], line, "touched"))
+    source = option(words, "--from")
+    if source is None:
+        return before
+    stage = stages.get(source.text.lower(), _Stage(source.text))
+    if not stage.installed.held and "vllm" not in stage.image:
+        return before
+    return before.doubted(Pin(f"COPY {rest}"[:100], line, "unclear"))
+
+
+def _from(rest: str, arguments: Mapping[str, str], stages: dict[str, _Stage]) -> _Stage:
+    """The stage that `FROM IMAGE AS NAME` begins; over another stage it begins as that one ended."""
+    words = [word.text for word in listed(rest, 1, arguments) if not word.text.startswith("--")]
+    image = words[0] if words else ""
+    under = stages.get(image.lower())
+    stage = (
+        _Stage(image)
+        if under is None
+        else _Stage(
+            under.image,
+            {**under.variables},
+            {**under.arguments},
+            {**under.last},
+            under.line,
+            installed=under.installed,
+        )
+    )
+    if len(words) == 3 and words[1].lower() == "as":
+        stages[words[2].lower()] = stage
+    return stage
+
+
+_DOCUMENTED = re.compile(r"\s*(?:RUN|COPY|ADD)\s", re.IGNORECASE)
+"""Instructions that here-documents may follow."""
+
+
+def _instructions(text: str) -> Iterator[tuple[int, str]]:
+    held, first, ends = "", 1, ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith("#") and not ends:
+            continue
+        first = first if held else number
+        held += line.rstrip()
+        if held.endswith("\\"):
+            held = held[:-1] + "\\\n"
+            continue
+        document = _DOCUMENT.search(held) if _DOCUMENTED.match(held) else None
+        if document is not None and not ends and re.search(rf"\n\s*{document[2]}\s*(?:\n|$)", text):
+            ends = document[2]
+        if ends and line.strip() != ends:
+            held += "\n"
+            continue
+        yield first, held
+        held = ends = ""
+    if held:
+        yield first, held
+
+
+def _said(rest: str, line: int) -> list[Word]:
+    """Words of the JSON form, or a shell's script."""
+    try:
+        items = json.loads(rest.replace("\\\n", " "))
+    except ValueError:
+        items = None
+    if isinstance(items, list):
+        return [Word(str(item), line) for item in items]
+    return [Word("sh", line), Word("-c", line), Word(rest, line)]
+
+
+def templates(text: str, file: str) -> Iterator[Unread]:
+    """A chart's template, which only Helm can turn into a manifest; a chat template isn't one."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if _HELM.search(line):
+            why = "a template: render it first (helm template CHART | kvplan check -)"
+            yield Unread(file, why, Place(file, number))
+            return

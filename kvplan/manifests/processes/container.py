@@ -1,0 +1,129 @@
+"""A container or process as whoever describes it says it, and what a file serves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from kvplan.manifests.devices.accelerators import Device
+from kvplan.manifests.flags.command import Command, FindConfig
+from kvplan.manifests.installed.images import elsewhere, image_version, is_vllm_image, unsaid
+from kvplan.manifests.installed.installs import Installed
+from kvplan.manifests.installed.pins import Pin
+from kvplan.manifests.installed.touching import shadows
+from kvplan.manifests.places import Inside, Place, Placed, Unread
+from kvplan.manifests.processes.mounts import Mount, below
+from kvplan.manifests.shell.parser import Word
+
+
+def nothing(_path: str) -> None:
+    """A config that isn't here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container or process. words: its command and arguments. image: None outside of containers.
+
+    entrypoint: whether `words` begin with a program, or continue the image's own entry point. variables: what is known
+    of its environment. elsewhere: variables that it has too, whose values don't stand here. gpu: the accelerator its node is chosen by. unclear: sentences about what else is said of that. gpus: how many it asks for. nodes: how many containers
+    like it serve together, None where that isn't known. devices: what else is said of its accelerator. device: what it asks for that is no GPU of NVIDIA's or AMD's.
+    inner: its own name beside others of the same object. installed: what is before the command, in which environments. release: the vLLM
+    that it runs of these; None where it is the image's. named: containers that commands before it
+    have given names to, and images as files. mounts: what is mounted, and where. away: whether it
+    runs on another machine than the one whose files it may name, or in a container that nobody describes here.
+    built: what its vLLM was built for, where that is no GPU of NVIDIA's or AMD's.
+    """
+
+    name: str
+    file: str
+    line: int
+    words: tuple[Word, ...]
+    image: str | None = None
+    entrypoint: bool = True
+    variables: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: frozenset[str] = frozenset()
+    find: FindConfig = nothing
+    gpu: Placed | None = None
+    unclear: tuple[Placed, ...] = ()
+    gpus: Placed | None = None
+    nodes: int | None = 1
+    device: str | None = None
+    devices: tuple[Device, ...] = ()
+    inner: str = ""
+    installed: Installed = field(default_factory=Installed)
+    release: Pin | None = None
+    named: Mapping[str, Container] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    away: bool = False
+    built: str | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where it begins."""
+        return Place(self.file, self.line)
+
+    @property
+    def version(self) -> str | None:
+        """The release of vLLM that it has, as written; None where that isn't known."""
+        if self._own is not None:
+            return self._own.release
+        return image_version(self.image) if self.image else None
+
+    @property
+    def unsaid(self) -> tuple[str, Place] | None:
+        """What doesn't say which vLLM it is, as the beginning of a sentence, and where that stands; None where nothing does so."""
+        own = self._own
+        if own is not None and own.kind == "unclear":
+            said = f"`{own.said[:100]}` doesn't settle which vLLM it runs"
+            return said, Place(self.file, own.line)
+        if own is None and self.image and unsaid(self.image) is not None:
+            return f"{self.image[:100]} doesn't say which vLLM it holds", self.place
+        return None
+
+    @property
+    def anywhere(self) -> bool:
+        """Whether nobody can tell which vLLM it is, so that nothing of a release holds for it."""
+        own = self._own
+        return elsewhere(self.image or "") if own is None else own.kind == "unclear"
+
+    def outside(self, path: Placed) -> Placed:
+        """A model as the command names it, by where it lies outside of the container, if that stands in the file."""
+        name = str(path.value)
+        if self.away and name.startswith(("/", ".", "~")):
+            return Inside(name, path.place, where="where it runs, which isn't here")
+        if self.image is None or not name.startswith("/"):
+            return path
+        host = self._mounted(name) if path.place.file == self.file else None
+        return Inside(name, path.place) if host is None else replace(path, value=host)
+
+    def _mounted(self, path: str) -> str | None:
+        """Where a path lies that is mounted from the file's own folder, or from one with a model that can be looked at."""
+        found = ((len(target), below(path, target, source)) for source, target in self.mounts)
+        _, host = max(((length, host) for length, host in found if host is not None), default=(0, ""))
+        looked = host.startswith("/") and any(self.find(f"{each}/config.json") for each in (host, path))
+        return host if host.startswith(".") or looked else None
+
+    @property
+    def _own(self) -> Pin | None:
+        """What is installed over what the image holds."""
+        pin, path = self.release, self.variables.get("PYTHONPATH", "")
+        if shadows(path):
+            pin = Pin(f"PYTHONPATH={path}", self.line, "touched" if pin is None or pin.release is None else "unclear")
+        if pin is None or pin.kind == "any":
+            return None
+        image = self.image or ""
+        if pin.kind == "touched":  # an image that says no release leaves nothing to doubt
+            return replace(pin, kind="unclear") if image_version(image) is not None else None
+        return replace(pin, kind="unclear") if pin.kind == "newest" and is_vllm_image(image) else pin
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a file serves, and what in it couldn't be read. lines: where commands of either kind begin."""
+
+    commands: tuple[Command, ...] = ()
+    unread: tuple[Unread, ...] = ()
+    lines: frozenset[int] = frozenset()
+
+    def __add__(self, other: Served) -> Served:
+        return Served(self.commands + other.commands, self.unread + other.unread, self.lines | other.lines)

@@ -1,0 +1,222 @@
+"""Commands that start containers: `docker run IMAGE ...`, `kubectl run NAME --image=IMAGE ...`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from kvplan.manifests.devices.accelerators import AMD, AMD_DEVICE, Device, of_ids
+from kvplan.manifests.installed.images import is_vllm_image
+from kvplan.manifests.installed.installs import Installed
+from kvplan.manifests.places import Given, Place, Placed
+from kvplan.manifests.processes.container import Container, nothing
+from kvplan.manifests.processes.mounts import Mount, described
+from kvplan.manifests.shell.options import operands, option, options, program
+from kvplan.manifests.shell.parser import Word
+
+_RUNNERS = frozenset({"docker", "podman", "nerdctl"})
+_RUNNING = frozenset({"run", "create"})
+
+TELLING = (
+    "--max-model-len",
+    "--gpu-memory-utilization",
+    "--max-num-seqs",
+    "--kv-cache-dtype",
+    "--max-num-batched-tokens",
+)
+"""Flags that hardly any other program has."""
+
+
+def starts_unknown(words: Sequence[Word]) -> bool:
+    """Whether a container is started from an image that nobody knows, with flags that only vLLM has."""
+    return (
+        program(words[0]) in _RUNNERS | {"sudo"}
+        and any(word.text in _RUNNING for word in words[:4])
+        and any(word.unknown is not None for word in words)
+        and any(word.text.replace("_", "-").startswith(TELLING) for word in words)
+    )
+
+
+def hidden_program(words: Sequence[Word]) -> str | None:
+    """The `"$VLLM_BIN"` of `"$VLLM_BIN" serve MODEL`: a program that only a shell could name, and that is called vLLM's."""
+    first = words[0]
+    serves = first.unknown is not None and [word.text for word in words[1:2]] == ["serve"]
+    return first.text if serves and "vllm" in first.text.lower() else None
+
+
+_VALUED = frozenset({"-H", "--host", "-c", "--context", "-l", "--log-level", "--config", "--url", "--connection"})
+"""Options before the subcommand that take a value."""
+
+
+def _asked(words: Sequence[Word]) -> int | None:
+    """Where the word stands that says what docker is to do: `run` of `docker --context x container run`; None for other programs."""
+    if not words or program(words[0]) not in _RUNNERS | {"sudo"}:
+        return None
+    start = next((at for at, word in enumerate(words) if program(word) in _RUNNERS), len(words))
+    before = ""
+    for at in range(start + 1, len(words)):
+        text = words[at].text
+        if not text.startswith("-") and before not in _VALUED and text != "container":
+            return at
+        before = text
+    return None
+
+
+def runs_image(words: Sequence[Word]) -> bool:
+    """Whether the words are `docker run ...` or `docker container create ...`, and not `docker manifest create ...`."""
+    at = _asked(words)
+    return at is not None and words[at].text in _RUNNING
+
+
+def enters(words: Sequence[Word]) -> bool:
+    """Whether the words are `docker exec CONTAINER COMMAND`."""
+    at = _asked(words)
+    return at is not None and words[at].text == "exec"
+
+
+def entered(words: Sequence[Word], outer: Container) -> Container | None:
+    """The process that `docker exec CONTAINER COMMAND` starts, in a container that a command before has started."""
+    at = _asked(words)
+    if at is None or words[at].text != "exec":
+        return None
+    rest = words[at + 1 :]
+    index = next(operands(rest, _ENTERING), len(rest))
+    into = outer.named.get(rest[index].text) if index < len(rest) else None
+    installed = outer.installed.elsewhere
+    found = into or replace(
+        outer, away=True, variables={}, gpus=None, find=nothing, installed=installed, built=None, release=None
+    )
+    return replace(
+        found,
+        name=outer.name,
+        words=tuple(rest[index + 1 :]),
+        entrypoint=True,
+        variables={**found.variables, **dict(_given_variables(rest[:index], outer.variables))},
+        line=words[0].line,
+    )
+
+
+_ENTERING = frozenset({"-e", "--env", "--env-file", "-u", "--user", "-w", "--workdir", "--detach-keys"})
+"""Options of `docker exec` that take a value."""
+
+
+def docker(words: Sequence[Word], outer: Container) -> Container | None:
+    """The container that `docker run ... IMAGE ARGS` starts, for a vLLM image."""
+    if not runs_image(words):
+        return None
+    for index, word in enumerate(words):
+        if is_vllm_image(word.text) and not word.text.startswith("-") and not _is_value(words, index):
+            before = words[:index]
+            entry = option(before, "--entrypoint")
+            gpus = option(before, "--gpus")
+            return replace(
+                outer,
+                words=(*([entry] if entry is not None and entry.text else []), *words[index + 1 :]),
+                image=word.text,
+                entrypoint=entry is not None,
+                variables=dict(_given_variables(before, outer.variables)),
+                line=words[0].line,
+                gpus=_gpu_count(gpus, outer.file) if gpus is not None else _handed(before, outer.file),
+                devices=(*outer.devices, *_devices(before)),
+                mounts=(*_volumes(before), *described(before)),
+                nodes=1,
+                installed=Installed(),
+                built=None,
+                release=None,
+            )
+    return None
+
+
+_NAMING = frozenset({
+    "--name", "-v", "--volume", "--network", "--net", "--hostname", "-h", "--label", "-l", "-e", "--env", "--env-file", "-w",
+    "--workdir", "--entrypoint", "--mount", "-u", "--user", "--add-host", "--link", "--volumes-from",
+})  # fmt: skip
+
+
+def _is_value(words: Sequence[Word], index: int) -> bool:
+    """Whether a word that could be an image belongs to the option before it: `--name vllm`."""
+    return index > 0 and words[index - 1].text in _NAMING
+
+
+def _volumes(words: Sequence[Word]) -> Iterator[Mount]:
+    """What `-v SOURCE:TARGET:ro` mounts, and where."""
+    for word in options(words, "-v", "--volume"):
+        source, colon, rest = word.text.partition(":")
+        if colon and word.unknown is None:
+            yield source, rest.partition(":")[0]
+
+
+def named(words: Sequence[Word], outer: Container) -> Iterator[tuple[str, Container]]:
+    """The container that `docker run --name NAME IMAGE` starts, by that name."""
+    name = option(words, "--name")
+    started = docker(words, outer) if name is not None else None
+    if name is not None and started is not None:
+        yield name.text, started
+
+
+def _gpu_count(word: Word, file: str) -> Placed | None:
+    """How many GPUs `--gpus` gives: 2, or "device=0,1"; None for all."""
+    text = word.text.strip("\"'")
+    if text.startswith("device="):
+        return Given(str(len(text.removeprefix("device=").split(","))), Place(file, word.line))
+    return Given(text, Place(file, word.line)) if text.isdigit() else None
+
+
+_CDI = "nvidia.com/gpu="
+"""How `--device` names a GPU of NVIDIA's by the Container Device Interface: `nvidia.com/gpu=0`, or `=all`."""
+
+
+def _handed(words: Sequence[Word], file: str) -> Placed | None:
+    """How many GPUs `--device nvidia.com/gpu=N` gives; None for all, and where none is given so."""
+    given = [word for word in options(words, "--device") if word.text.startswith(_CDI)]
+    if not given or any(word.text == f"{_CDI}all" for word in given):
+        return None
+    return Given(str(len(given)), Place(file, given[0].line))
+
+
+def _devices(words: Sequence[Word]) -> Iterator[Device]:
+    """What is said of the accelerator: AMD's device file, and slices among the GPUs that are given."""
+    for word in options(words, "--device"):
+        if word.text.startswith(AMD_DEVICE):
+            yield Device(AMD_DEVICE, AMD)
+        elif word.text.startswith(_CDI):
+            yield from of_ids("--device nvidia.com/gpu", word.text.removeprefix(_CDI))
+    for word in options(words, "--gpus"):
+        yield from of_ids("--gpus device", word.text.strip("\"'").removeprefix("device="))
+
+
+def kubectl(words: Sequence[Word], outer: Container) -> Container | None:
+    """The container that `kubectl run NAME --image=IMAGE -- ARGS` starts."""
+    if not words or program(words[0]) not in {"kubectl", "oc"} or "run" not in [word.text for word in words[:4]]:
+        return None
+    image = option(words, "--image")
+    texts = [word.text for word in words]
+    if image is None or not is_vllm_image(image.text):
+        return None
+    end = texts.index("--") if "--" in texts else len(texts)
+    return replace(
+        outer,
+        words=tuple(words[end + 1 :]),
+        image=image.text,
+        entrypoint=any(text in {"--command", "--command=true"} for text in texts[:end]),
+        line=words[0].line,
+        installed=Installed(),
+        built=None,
+        release=None,
+    )
+
+
+def _given_variables(words: Sequence[Word], known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """What `-e NAME=value` puts into the environment, and `-e NAME`, which takes it from where it is run. known: what is set there."""
+    for index, word in enumerate(words):
+        if word.text in {"-e", "--env"}:
+            given = words[index + 1].text if index + 1 < len(words) else ""
+        elif word.text.startswith("--env="):
+            given = word.text.removeprefix("--env=")
+        elif word.text.startswith("-e") and not word.text.startswith("--"):
+            given = word.text.removeprefix("-e")
+        else:
+            continue
+        name, equals, value = given.partition("=")
+        if equals or name in known:
+            yield name, value if equals else known[name]

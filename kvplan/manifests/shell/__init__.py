@@ -1,0 +1,1 @@
+"""Shell scripts, read without running anything: words, expansions, variables, and the ways through them."""

@@ -1,0 +1,134 @@
+"""Checks b, c and d of a decoder that stands: its cache's bytes, what a step reads, the largest batch, the times."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+
+from kvplan.units import MIB, format_bytes
+from kvplan.verify import ladder
+from kvplan.verify.live.checks import bytes_held, capacity, reads, timing
+from kvplan.verify.live.checks.bytes_held import Taken
+from kvplan.verify.live.checks.found import Found
+from kvplan.verify.live.checks.speed import judged
+from kvplan.verify.live.checks.standing import clean, stand
+from kvplan.verify.live.kernels import fused
+from kvplan.verify.live.kernels.readers import Fastest
+from kvplan.verify.live.layers.decoder import Decoder
+from kvplan.verify.live.layers.mixer import Caching
+from kvplan.verify.live.ranks import everybody, in_time
+from kvplan.verify.live.rows import Layout
+from kvplan.verify.options import Options, Progress
+from kvplan.verify.parts import Blueprint
+from kvplan.verify.predict import workspace_bytes
+from kvplan.verify.verdict import OUT_OF_TIME, Row, not_run
+
+_ROUND_UP = 2 * MIB
+"""What torch's allocator rounds a large tensor up to; see kvplan.verify.live.checks.bytes_held."""
+_GPU_BATCH, _CPU_BATCH = 16, 8
+_SMALL_BATCH, _SMALL_TOKENS = 2, 37
+
+
+def after_weights(
+    known: Found, options: Options, decoder: Decoder, before: Taken, progress: Progress, deadline: float
+) -> Iterator[Row]:
+    """All rows but those of the weights. before: memory that was taken before these."""
+    predicted, plan, ledger = known.kv, known.plan, decoder.build.ledger
+    cuda, ranks = ledger.device.type == "cuda", decoder.build.ranks
+    room = known.limit - ledger.taken()
+    if (
+        not cuda
+    ):  # what a step makes there is small, and room was left for it and for the caches when layers were chosen
+        room = known.pool + workspace_bytes(plan, max((_CPU_BATCH, *options.batches)))
+    room = min(everybody(ranks, room))
+    weights = len(ledger.tensors("weights")) + len(ledger.tensors("held"))
+    rounding = _ROUND_UP * (weights + _tensors_of_cache(plan)) if cuda else 0
+    least = 3 * (workspace_bytes(plan, 1) + rounding) if cuda else 1
+    most = ladder.limit(predicted, plan, room - rounding, _GPU_BATCH if cuda else _CPU_BATCH, least)
+    progress(0.3, "comparing bytes")
+    layout = Layout(options.page)
+    small = Caching(1, _SMALL_TOKENS, predicted.kv, layout)
+    try:
+        yield from _bytes(known, decoder, Caching(_SMALL_BATCH, _SMALL_TOKENS, predicted.kv, layout))
+        if most is not None:
+            yield from _bytes(known, decoder, Caching(most.batch, most.tokens, predicted.kv, layout), before)
+        # After what is resident was compared: the first step leaves libraries with workspaces of their own.
+        used = yield from _used(known, decoder, small)
+        if most is None:
+            yield not_run("capacity", "most sequences", "sequences", "no room for a cache beside the weights")
+            return
+        if in_time(ranks, deadline):
+            progress(0.45, f"filling {format_bytes(most.pool)} with {most.batch} sequences")
+            yield from _capacity(known, decoder, most, rounding, deadline)
+        else:
+            yield not_run("capacity", "most sequences", "sequences", OUT_OF_TIME, most.batch)
+        progress(0.6, "timing")
+        steps = ladder.rungs(
+            predicted, plan, room - rounding, options.batches or (() if cuda else (1, 4)), options.contexts,
+            4 if cuda else 3,
+        )  # fmt: skip
+        if not steps:
+            yield not_run("time", "steps", "s", "no batch and context asked for fits into the memory")
+            return
+        for batch in (rung.batch for rung in steps if rung.batch > 1):
+            if in_time(ranks, deadline):
+                used |= yield from _used(known, decoder, replace(small, batch=batch))
+        times = timing.time_ladder(predicted, decoder, steps, deadline, lambda what: progress(0.7, what))
+        times.weights_shares = used
+        known.times = times
+        known.notes += times.notes
+        yield from times.compared
+        yield reads.timed(times.points)
+        yield from judged(predicted, times, known.gpu, cuda=cuda)
+    finally:
+        clean(decoder)
+
+
+def _bytes(known: Found, decoder: Decoder, caching: Caching, before: Taken | None = None) -> Iterator[Row]:
+    """Check b at one size; with `before`, what the allocator says too."""
+    predicted, ledger = known.kv, decoder.build.ledger
+    # Memory of a CPU that nobody has written isn't resident.
+    refused = stand(decoder, caching, filled=before is not None and ledger.device.type == "cpu")
+    if refused is not None:
+        what = f"cache, {caching.batch} x {caching.tokens:,} tokens"
+        yield not_run("bytes", what, "B", refused, core=True)
+        return
+    yield from bytes_held.caches(predicted, decoder, caching)
+    if before is not None:
+        cache = caching.batch * predicted.cache_bytes(caching.tokens)
+        expected = ledger.taken("weights") + ledger.taken("held") + cache + ledger.taken("tables")
+        yield from bytes_held.allocator(ledger, before, expected)
+    clean(decoder)
+
+
+def _used(known: Found, decoder: Decoder, caching: Caching) -> Generator[Row, None, dict[int, float]]:
+    """What one small step reads, of cache and of weights. Returns predicted over counted weights, by its batch."""
+    refused = stand(decoder, caching)
+    if refused is not None:
+        yield not_run("bytes", f"a step of {caching.batch} x {caching.tokens} tokens", "B", refused)
+        return {}
+    counted = reads.count(decoder, timing.tokens(decoder, caching.batch), caching.tokens)
+    clean(decoder)
+    cache, weights = reads.step(known.kv, counted, caching.tokens)
+    yield from (cache, weights)
+    return {caching.batch: weights.predicted / counted.weights} if weights.predicted and weights.measured else {}
+
+
+def _tensors_of_cache(plan: Blueprint) -> int:
+    """At most four for each mixer: keys, values, and their scales."""
+    return 4 * sum(len(layer.mixers) for layer in plan.layers)
+
+
+def _capacity(known: Found, decoder: Decoder, most: ladder.Limit, rounding: int, deadline: float) -> Iterator[Row]:
+    """Check c, with the memory cut to exactly what the plan says."""
+    predicted, ledger = known.kv, decoder.build.ledger
+    tables = ladder.table_bytes(known.plan, most.tokens, most.batch, predicted.page)
+    asked = capacity.Plan(most.batch, most.tokens, ledger.taken() + most.pool + tables)
+    ids = timing.tokens(decoder, most.batch)
+    reader = Fastest(ledger.device, triton=fused.uses_triton(), deadline=deadline)
+    kept, ledger.limit = ledger.limit, asked.limit
+    try:
+        extra = workspace_bytes(known.plan, most.batch) + rounding
+        yield from capacity.capacity(predicted, decoder, asked, extra, reader, ids, known.limit)
+    finally:
+        ledger.limit = kept

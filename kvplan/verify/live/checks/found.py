@@ -1,0 +1,37 @@
+"""What a run knows, from the layers that it chose to the rows that it found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kvplan.arch.model import Model
+from kvplan.hardware.gpu import Gpu
+from kvplan.verify.live.checks.timing import Times
+from kvplan.verify.live.machine import Machine
+from kvplan.verify.parts import Blueprint
+from kvplan.verify.predict import Predicted
+from kvplan.verify.sizing import Sizing
+from kvplan.verify.verdict import Row
+
+
+@dataclass(slots=True)
+class Found:
+    """What a run knows when it is over.
+
+    limit: bytes for everything. pool: bytes of cache that a CPU is filled with.
+    """
+
+    machine: Machine
+    gpu: Gpu | None
+    model: Model
+    plan: Blueprint
+    sizing: Sizing
+    limit: int
+    pool: int
+    rank: int | None
+    kv: Predicted
+    rows: tuple[Row, ...] = ()
+    times: Times | None = None
+    weights_bytes: int = 0
+    runtime_bytes: int | None = None
+    notes: list[str] = field(default_factory=list)
