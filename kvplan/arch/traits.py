@@ -53,7 +53,12 @@ PAD = "pad_token_id"
 NULLED = "null"
 """Before `=`: the first field with a null that Transformers 5's class of the type doesn't take, by its path in the config."""
 
-VALUES = (*ACTIVATIONS, PAD)
+SWITCHES = (
+    "add_cross_attention", "no_kda_lora", "reorder_and_upcast_attn", "rotary", "scale_attn_by_inverse_layer_idx", "tie_word_embeddings",
+)  # fmt: skip
+"""Fields that classes of engines are written for one value of."""
+
+VALUES = (*ACTIVATIONS, PAD, *SWITCHES)
 """Fields whose values engines check: a trait each, `hidden_act=gelu`, where a config states one, also null."""
 
 

@@ -496,3 +496,37 @@ def test_kimi_linear_without_a_state_has_blocks_that_nobody_states():
     every = {**LINEAR, "kda_layers": [], "full_attn_layers": [1, 2, 3, 4]}
     error = refusal(read({**KIMI, "linear_attn_config": every}, Origin("test", "test")))
     assert "doesn't know the blocks" in str(error)
+
+
+GPT2 = {
+    "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 2, "n_embd": 512, "n_head": 4, "vocab_size": 100,
+    "n_positions": 1024,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("said", ["add_cross_attention", "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn"])
+def test_switches_that_a_class_is_written_for_one_value_of(said):
+    """models/gpt2.py GPT2Model asserts that none of them is on; Stanford CRFM's checkpoints have two of them on."""
+    assert refusal(read(GPT2, Origin("test", "test"))) is None
+    assert refusal(read({**GPT2, said: False}, Origin("test", "test"))) is None
+    error = refusal(read({**GPT2, said: True}, Origin("test", "test")))
+    assert isinstance(error, NotServed)
+    assert error.problem.cause == f"its class is written for {said} false, and the config says true"
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"), [({}, "the config doesn't state it"), ({"no_kda_lora": False}, "the config says false")]
+)
+def test_kimi_delta_attention_with_low_ranks_is_not_built(said, cause):
+    """models/bailing_moe_v3.py BailingMoeV3KimiDeltaAttention: "currently expects no_kda_lora=True"."""
+    config = {
+        "model_type": "bailing_hybrid", "architectures": ["BailingMoeV3ForCausalLM"], "hidden_size": 1536, "intermediate_size": 4608,
+        "num_hidden_layers": 8, "num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 128, "vocab_size": 157184,
+        "max_position_embeddings": 4096, "layer_group_size": 4, "short_conv_kernel_size": 4, "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64, "v_head_dim": 128, "q_lora_rank": 256, "kv_lora_rank": 512, "first_k_dense_replace": 1,
+        "num_experts": 128, "num_experts_per_tok": 8, "num_shared_experts": 1, "moe_intermediate_size": 512,
+    }  # fmt: skip
+    error = refusal(read({**config, **said}, Origin("test", "test")))
+    assert isinstance(error, NotServed)
+    assert error.problem.cause == f"its class is written for no_kda_lora true, and {cause}"
+    assert refusal(read({**config, "no_kda_lora": True}, Origin("test", "test"))) is None

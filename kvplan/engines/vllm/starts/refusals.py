@@ -20,6 +20,7 @@ from kvplan.engines.vllm.memory import weight_shares
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.starts import (
     activations,
+    demands,
     encoders,
     glm,
     hybrids,
@@ -91,6 +92,7 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     lengths.check(model, rules)
     glm.check(model, rules)
     activations.check(model, rules)
+    demands.check(model, rules)
     padding.check(model, rules)
     unread.check(model, rules)
     _experts(model, settings)
