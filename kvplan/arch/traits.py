@@ -17,6 +17,13 @@ DRAFTS_ALONE = "drafts_alone"
 OWN_CODE = "own_code"
 """The checkpoint brings the code that reads its config (auto_map), and the Transformers library has none for its type."""
 
+CODE_BESIDE = "code_beside"
+"""The checkpoint brings code that reads its config, and the Transformers library has a class for its type too, which is read
+unless that code is asked for."""
+
+LOW_RANK_GATES = "low_rank_gates"
+"""Kimi delta attention of a Ling whose gates are of low rank: no_kda_lora isn't true."""
+
 UNKNOWN_TYPE = "unknown_type"
 """The Transformers library has no class for the type of the whole config, and the checkpoint brings no code for it."""
 

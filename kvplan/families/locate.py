@@ -17,6 +17,7 @@ NESTED = ("text_config", "llm_config", "language_config", "llm_cfg", "thinker_co
 
 LAYER_COUNTS = (
     *LAYERS, "decoder_layers", "num_decoder_layers", "layers_block_type", "block_configs", "hybrid_override_pattern", "ssm_cfg",
+    "num_layers_per_stack",
 )  # fmt: skip
 """Fields that say how many layers there are: a config without any of them is not the one that counts."""
 

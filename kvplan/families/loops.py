@@ -75,6 +75,8 @@ def _middle(fields: Fields, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """
     if fields.items("layer_types") is None:
         raise MissingField(f"{fields.path}layer_types", hint="add it with one entry a layer")
+    for name in ("n_input_layers", "n_output_layers", "n_recurrent_loops", "recurrent_kv_cache_mode"):
+        _refuse_null(fields, name, "the class's own default")
     first, last = fields.whole("n_input_layers", least=0) or 0, fields.whole("n_output_layers", least=0) or 0
     between = len(layers) - first - last
     stated = fields.whole("n_recurrent_layers", least=0)
@@ -107,18 +109,23 @@ LOOPED: Mapping[str, Passes] = {
 
 def _stated(fields: Fields, name: str, default: int, source: str) -> int:
     """A field, or what the published code takes for one that is left out."""
-    if fields.stated_null(name):
-        raise BadField(
-            fields.path + name,
-            None,
-            "a number",
-            cause="the class takes no default for a null",
-            hint=f"leave it out, which is {default}",
-        )
+    _refuse_null(fields, name, str(default))
     stated = fields.whole(name)
     if stated is None:
         fields.note_default(name, default, source)
     return stated or default
+
+
+def _refuse_null(fields: Fields, name: str, default: str) -> None:
+    """Raises: BadField where a config says null, for which the class has nothing."""
+    if fields.stated_null(name):
+        raise BadField(
+            fields.path + name,
+            None,
+            "stated",
+            cause="the class takes no default for a null",
+            hint=f"leave it out, which is {default}",
+        )
 
 
 def _times(layer: Layer, passes: int) -> Layer:

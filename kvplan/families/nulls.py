@@ -1,37 +1,55 @@
-"""Nulls where a type's class takes a number or a switch: the strict configuration classes of Transformers 5 don't start on them.
+"""Nulls where a type's class takes none: the strict configuration classes of Transformers 5 don't start on them.
 
 Source: transformers 5.19 and 5.23, whose configuration classes are strict about types; asked of vLLM 0.33.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from kvplan.families.defaults import ClassDefaults, class_defaults
 from kvplan.families.fields import Fields
+from kvplan.families.scalings import of_object
+from kvplan.families.weights.rotary_rules import rule_of
 
 AS_NULL = (("sliding_window", 0),)
 """What engines write a null for. Source: vLLM 0.33 config/model.py."""
+
+BASE = "rope_theta"
+"""What rotary positions can't be computed without: a class takes its null, and engines fail on it."""
 
 
 def nulled(fields: Fields) -> str | None:
     """The first null, by its path, that the class of the language model, or of a whole around it, doesn't take.
 
     None is meant where the whole's config is read by other code: its own, or an engine's for a type that transformers doesn't
-    have.
+    have. Code that a checkpoint brings for a type that it has isn't read unless that is asked for.
     """
     outermost = (fields.node, *fields.parents)[-1]
-    if "auto_map" in outermost or not class_defaults(outermost.get("model_type")).known:
+    if not class_defaults(outermost.get("model_type")).known:
         return None
     path = fields.path.split(".")[:-1]
     outer = [(node, class_defaults(node.get("model_type"))) for node in fields.parents]
+    turns = rule_of(fields.model_type)
+    needless = {BASE} if turns.if_stated or not turns.rotates else set()
     for depth, (node, defaults) in enumerate(((fields.node, fields.defaults), *outer)):
         here = "".join(f"{step}." for step in path[: len(path) - depth])
         for name, value in node.items():
-            if (value is None or (name, value) in AS_NULL) and _is_strict(defaults, name):
+            null = value is None or (name, value) in AS_NULL
+            if null and _is_strict(defaults, name) and name not in needless and not _said(node, name):
                 return here + name
     return None
 
 
 def _is_strict(defaults: ClassDefaults, name: str) -> bool:
-    """Whether the class takes a number or a switch for a field, and no null."""
+    """Whether the class takes no null for a field, of any kind."""
     takes = name in defaults.values.get("nullable", ()) or name in ("flat", "kwargs")
-    return isinstance(defaults.values.get(name), int | float) and not takes
+    sized = isinstance(defaults.values.get(name), int | float) and not takes
+    return sized or name in defaults.values.get("strict", ())
+
+
+def _said(node: Mapping[str, Any], name: str) -> bool:
+    """Whether the base of rotary positions, which nothing takes the place of, stands in all the scalings instead."""
+    stated = of_object(node).values()
+    return name == BASE and bool(stated) and all(each.get(BASE) is not None for each in stated)

@@ -30,11 +30,12 @@ def layers(fields: Fields) -> tuple[Layer, ...]:
 
 
 def _account_for_states(fields: Fields, kinds: tuple[str, ...]) -> None:
-    """A config that shapes a recurrent state must also say which layers keep it.
+    """A config that shapes a recurrent state must also say which layers keep it, or its class for any number of layers.
 
     Raises: Unsupported.
     """
-    if fields.has(*patterns.SAYS_WHICH) or {*kinds} & {patterns.STATE, patterns.BOTH}:
+    said = fields.has(*patterns.SAYS_WHICH) or fields.defaults.pattern("layer_types", len(kinds)) is not None
+    if said or {*kinds} & {patterns.STATE, patterns.BOTH}:
         return
     for law in recurrent.LAWS:
         found = fields.find(*filter(fields.defaults.reads, law.fields))

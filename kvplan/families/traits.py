@@ -21,6 +21,9 @@ EMBEDDER = "gemma3_text"
 INDEXED = "hy_v4"
 """The type whose layers have indexers where the list of layers says so, or isn't there. Source: transformers 5.23 models/hy_v4."""
 
+GATED = ("bailing_hybrid",)
+"""Types with Kimi delta attention that say how its gates are made."""
+
 COMMON_ACTIVATIONS = ("silu", "swish", "relu2")
 
 
@@ -48,6 +51,8 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (known.DENSE_UNLISTED, fields.model_type == INDEXED and fields.node.get("layer_types") is None),
         (known.OTHER_ACTIVATION, _other_activation(fields)),
         (known.OWN_CODE, _brings_code(fields)),
+        (known.CODE_BESIDE, _brings_code_beside(fields)),
+        (known.LOW_RANK_GATES, fields.model_type in GATED and not fields.node.get("no_kda_lora")),
         (known.UNKNOWN_TYPE, _is_unknown(fields)),
         (known.UNTYPED, not isinstance((fields.node, *fields.parents)[-1].get("model_type"), str)),
         (known.TEXT_FOR_WHOLE, _names_a_whole(fields)),
@@ -153,6 +158,12 @@ def _brings_code(fields: Fields) -> bool:
     return (
         found is not None and isinstance(found[1], Mapping) and "AutoConfig" in found[1] and not fields.defaults.known
     )
+
+
+def _brings_code_beside(fields: Fields) -> bool:
+    outermost = (fields.node, *fields.parents)[-1]
+    mapped = outermost.get("auto_map")
+    return isinstance(mapped, Mapping) and "AutoConfig" in mapped and class_defaults(outermost.get("model_type")).known
 
 
 def _is_unknown(fields: Fields) -> bool:

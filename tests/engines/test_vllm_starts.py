@@ -12,10 +12,12 @@ from kvplan.arch.extras import with_draft
 from kvplan.arch.formats import FORMATS, KvFormat, parse_kv_format
 from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
+from kvplan.arch.traits import NULLED
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks import allocate
 from kvplan.engines.vllm.blocks.drafts import draft_layers
 from kvplan.engines.vllm.policy import Vllm
+from kvplan.engines.vllm.starts import unread
 from kvplan.engines.vllm.tables.architectures import draft_longest, is_pooling
 from kvplan.engines.vllm.tables.changes import rules
 from kvplan.engines.vllm.tables.items import longest_whole
@@ -693,3 +695,45 @@ def test_every_rotation_is_taken_for_yarn(scaling, starts):
     else:
         with pytest.raises(NotServed, match="rotary positions"):
             started(model, "h100")
+
+
+def test_gates_of_low_rank_are_not_built():
+    """vLLM 0.33 models/bailing_moe_v3.py: BailingMoeV3 KDA currently expects no_kda_lora=True."""
+    silent = {name: value for name, value in LING.items() if name != "no_kda_lora"}
+    for said in (silent, {**LING, "no_kda_lora": False}):
+        with pytest.raises(NotServed) as caught:
+            in_blocks(said)
+        assert "no_kda_lora=True" in (caught.value.problem.cause or "")
+
+
+def test_layers_that_the_class_lists_for_any_number():
+    """vLLM 0.33's planner of LFM2-1.2B without its lists: all 16 layers attend. Transformers 5.23 fills full_attn_idxs with all."""
+    config = dict(bundled_document("lfm2-1.2b").config)
+    silent = {name: value for name, value in config.items() if name not in ("layer_types", "full_attn_idxs")}
+    assert in_blocks(silent) == (81_920, 1_310_720)
+
+
+def test_an_old_name_that_phi_3_turns_into_another():
+    """vLLM 0.33: its class calls yarn longrope, and finds the old name beside it; told by the new name it isn't."""
+    config = dict(bundled_document("phi-4-mini").config)
+    scaling = {name: value for name, value in config["rope_scaling"].items() if name.endswith("_factor")}
+    with pytest.raises(NotServed) as caught:
+        in_blocks({**config, "rope_scaling": {**scaling, "type": "yarn"}})
+    assert "'type=yarn' (legacy field)" in (caught.value.problem.cause or "")
+    assert in_blocks({**config, "rope_scaling": {**scaling, "rope_type": "longrope"}})
+
+
+@pytest.mark.parametrize("lacking", ["beta_fast", "beta_slow"])
+def test_a_rotation_whose_class_reads_more_than_others(lacking):
+    """vLLM 0.33 models/gpt_oss.py: KeyError: 'beta_fast'."""
+    config = dict(bundled_document("gpt-oss-20b").config)
+    scaling = {name: value for name, value in config["rope_scaling"].items() if name != lacking}
+    with pytest.raises(NotServed) as caught:
+        in_blocks({**config, "rope_scaling": scaling})
+    assert f"states no {lacking}" in (caught.value.problem.cause or "")
+
+
+def test_a_null_that_vllm_s_own_class_takes():
+    """vLLM 0.33 reads inkling_mm_model by a class of its own, which isn't strict; the library's is."""
+    model = replace(read(dict(bundled_document("llama-3.1-8b").config), Origin("a", "b")), whole="inkling_mm_model")
+    unread.check(replace(model, traits=(*model.traits, f"{NULLED}=image_token_id")), rules(NEWEST))

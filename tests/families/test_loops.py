@@ -70,6 +70,15 @@ def test_both_stacks_of_hrm(said):
     assert blocks(found) == (3413, 54608)
 
 
+def test_a_stack_that_states_its_own_layers_alone():
+    """vLLM 0.33's planner of 8 layers a stack and nothing else: 64 slots of 6,144 B."""
+    found = read(
+        {"model_type": "hrm_text", "architectures": HRM["architectures"], "num_layers_per_stack": 8},
+        Origin("test", "test"),
+    )
+    assert blocks(found) == (6826, 109_216)
+
+
 def test_fewer_low_cycles():
     assert row(model(HRM, L_cycles=2)) == 16 * 2 * 3 * 6144
 
@@ -142,3 +151,18 @@ def test_dory_is_not_split():
     """vLLM 0.33 models/dory.py: Dory currently supports tensor_parallel_size=1 only."""
     with pytest.raises(NotSplit, match="--tp 2"):
         blocks(model(DORY, n_recurrent_loops=3), 2)
+
+
+DORY_NULLS = ("n_input_layers", "n_output_layers", "n_recurrent_loops", "recurrent_kv_cache_mode")
+
+
+@pytest.mark.parametrize("name", DORY_NULLS)
+def test_a_null_that_dory_s_class_takes_no_default_for(name):
+    """vLLM 0.33 of each: expected int (or str), got NoneType."""
+    config = {
+        "model_type": "dory", "num_hidden_layers": 8, "hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 4,
+        "head_dim": 64, "layer_types": ["full_attention", "mlp"] * 4, "vocab_size": 1024, "intermediate_size": 512,
+    }  # fmt: skip
+    read(config, Origin("test", "test"))
+    with pytest.raises(BadField, match=f"{name} is null"):
+        read({**config, name: None}, Origin("test", "test"))

@@ -20,6 +20,8 @@ lists           {field: {"prefix", "cycle", "suffix"}}: the per-layer list the c
                 "runs", for the class's own default depth only; a list of layer numbers is given as "indices".
                 "reversed" holds the law of the list read from its end
 nullable        [fields]: of those with a number or a switch as their default, the ones for which the class takes null
+strict          [fields]: all others, of any name and default, for which it takes none; rope_theta where the class keeps the
+                null in rope_parameters, which nothing can be computed from
 last            {field: entry}: what the class writes over the last entry of a list that the file has
 flat            true where fields beside the nested text configuration reach it: its layers follow the outer count
 flat_until      the older release whose class reads them, where this one's doesn't: vLLM 0.33 needs transformers < 5.21
@@ -340,6 +342,23 @@ def nullable(cls: type[PreTrainedConfig], line: Json) -> list[str]:
     return sorted(name for name, value in line.items() if isinstance(value, (int, float)) and takes_null(cls, name))
 
 
+def strict(cls: type[PreTrainedConfig], line: Json) -> list[str]:
+    """List the fields, also those that change no size, that refuse null and that `nullable` isn't about."""
+    judged = {name for name, value in line.items() if isinstance(value, (int, float))} - set(line.get("nullable", ()))
+    named = {field.name for field in dataclasses.fields(cls)} | set(cls.attribute_map) | set(cls.attribute_map.values())
+    refused = {name for name in named - {"model_type"} if not takes_null(cls, name)}
+    return sorted((refused | ({"rope_theta"} if keeps_no_base(cls) else set())) - judged)
+
+
+def keeps_no_base(cls: type[PreTrainedConfig]) -> bool:
+    """Say whether a class builds rotary positions of a null base."""
+    with contextlib.suppress(Exception):  # refused otherwise, or not read
+        found = cls.from_dict({"rope_theta": None}).rope_parameters or {}
+        each = (found, *(inner for inner in found.values() if isinstance(inner, dict)))
+        return any("rope_theta" in inner and inner["rope_theta"] is None for inner in each)
+    return False
+
+
 def takes_null(cls: type[PreTrainedConfig], name: str) -> bool:
     """Say whether a class doesn't refuse null for a field: it may refuse what follows from it."""
     try:
@@ -385,6 +404,7 @@ def describe(cls: type[PreTrainedConfig]) -> tuple[Json, set[str]]:
         line |= fields
         more |= computed
     more["nullable"] = nullable(cls, line)
+    more["strict"] = strict(cls, {**line, "nullable": more["nullable"]})
     return line | {k: v for k, v in more.items() if v}, types
 
 

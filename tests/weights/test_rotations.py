@@ -10,6 +10,8 @@ from kvplan.arch.model import Model, Origin, Rope
 from kvplan.arch.traits import TWO_ROPE_TYPES
 from kvplan.errors import BadField
 from kvplan.families import read
+from kvplan.families.spellings import ORIGINAL
+from kvplan.sources.bundled import bundled_document
 
 QWEN2 = {
     "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "num_hidden_layers": 2, "hidden_size": 256,
@@ -120,3 +122,17 @@ def test_command_r_s_own_word_on_its_length_is_the_tables(model_type: str):
     """Source: vLLM 0.33 models/commandr.py and cohere2_moe.py, model_max_length or max_position_embeddings."""
     found = read({**QWEN2, "model_type": model_type, "model_max_length": 65_536}, Origin("test", "test"))
     assert set(rows(found)) == {65_536}
+
+
+@pytest.mark.parametrize(
+    ("name", "beside", "inside", "expected"),
+    [
+        ("qwen3-8b", None, None, 163_840), ("qwen3-8b", 16_384, None, 65_536), ("qwen3-8b", None, 8_192, 32_768),
+        ("qwen3-8b", 16_384, 8_192, 65_536), ("llama-3.1-8b", None, None, 524_288), ("llama-3.1-8b", 16_384, None, 65_536),
+    ],
+)  # fmt: skip
+def test_a_table_that_yarn_stretches(name, beside, inside, expected):
+    """Rows of vLLM 0.33's own tables, by its weights: factor 4 x the length beside the scaling, else in it, else the stated one."""
+    scaling = {"rope_type": "yarn", "factor": 4.0, **({ORIGINAL: inside} if inside else {})}
+    config = {**bundled_document(name).config, "rope_scaling": scaling, **({ORIGINAL: beside} if beside else {})}
+    assert rows(read(config, Origin("test", "test"))) == [expected]

@@ -15,7 +15,7 @@ from kvplan.arch.storage import FP32, Storage
 from kvplan.arch.weight import CLOCKED
 from kvplan.arch.weights import CAUSAL_MASK, Block, Weight
 from kvplan.families.fields import LARGEST, Fields
-from kvplan.families.scalings import EVERY_LAYER, Scaling, scalings
+from kvplan.families.scalings import EVERY_LAYER, NAMES, Scaling, scalings
 from kvplan.families.spellings import ORIGINAL, STATED, TABLES
 from kvplan.families.weights.rotary_rules import RotaryRule, rule_of
 
@@ -100,14 +100,23 @@ def _rows(fields: Fields, rule: RotaryRule, scaling: Scaling, length: int, local
         return length * POSITIONS_PER_TOKEN
     if local and (rule.two_bases or fields.has("rope_local_base_freq")):
         return length
-    if kind == "yarn" and _sound(factor) and _sound(original):
-        return int(original * factor)
+    if kind == "yarn" and _sound(factor):
+        return int(_trained(fields, scaling, length) * factor)
     if kind == "linear" and _sound(factor):
         return int(length * factor)
     if kind in ("longrope", "su"):
         stated = original or fields.node.get(ORIGINAL)
         return length + (int(stated) if _sound(stated) else 0)
     return length
+
+
+def _trained(fields: Fields, scaling: Scaling, length: int) -> int | float:
+    """The length before yarn stretched it: what stands beside a scaling of all layers, else in it, else the stated length.
+
+    Source: transformers 5.19 modeling_rope_utils.py standardize_rope_params; asked of vLLM 0.33.
+    """
+    beside = fields.node.get(ORIGINAL) if scaling in (fields.node.get(name) for name in NAMES) else None
+    return next((each for each in (beside, scaling.get(ORIGINAL)) if _sound(each)), length)
 
 
 def _sound(value: object) -> TypeGuard[int | float]:

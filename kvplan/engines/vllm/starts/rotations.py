@@ -58,6 +58,10 @@ OF_A_TYPE_TOO = {"phimoe": MSCALES}
 """By type of model, what every rotation but the default one must state too. Source: models/phimoe/configuration_phimoe.py."""
 
 
+OF_A_CLASS = {"gpt_oss": FACTOR | {"beta_fast", "beta_slow"}}
+"""By type of model, what its class in vLLM reads of any rotation that is stated. Source: vLLM 0.33 models/gpt_oss.py."""
+
+
 AS_YARN = ("deepseek_v2", "deepseek_v3", "deepseek_v32", "glm_moe_dsa", "kimi_k2", "axk1")
 """Types of model whose classes call every rotation but the default one deepseek_yarn.
 
@@ -107,7 +111,12 @@ def _anothers(rope: Rope, model: Model, rules: Rules) -> bool:
 def _fault(rope: Rope, model: Model, rules: Rules) -> Fault | None:
     if rope.kind not in NEEDED or rules.version < SINCE.get(rope.kind, OLDEST) or _anothers(rope, model, rules):
         return Fault(f"Unknown RoPE scaling type {rope.kind}")
-    return _as_yarn(rope, model) or _lacking(rope, model, rules) or _whole(rope, model, rules)
+    return (
+        _as_yarn(rope, model)
+        or _named_twice(rope, model, rules)
+        or _lacking(rope, model, rules)
+        or _whole(rope, model, rules)
+    )
 
 
 def _as_yarn(rope: Rope, model: Model) -> Fault | None:
@@ -119,6 +128,21 @@ def _as_yarn(rope: Rope, model: Model) -> Fault | None:
     )
 
 
+def _named_twice(rope: Rope, model: Model, rules: Rules) -> Fault | None:
+    """Yarn that a class calls longrope, under the name of the type that the class leaves as it is."""
+    if (
+        rules.library < FIFTH
+        or OF_A_TYPE.get(model.family) is not PHI3
+        or rope.kind != "yarn"
+        or "type" not in rope.keys
+    ):
+        return None
+    return Fault(
+        "Found conflicts between 'rope_type=longrope' (modern field) and 'type=yarn' (legacy field): its class makes longrope of yarn",
+        '"type": "longrope" in its rope_scaling',
+    )
+
+
 def _lacking(rope: Rope, model: Model, rules: Rules) -> Fault | None:
     """What the rotation doesn't state, or a type that the model's class doesn't take."""
     fifth = rules.library >= FIFTH
@@ -126,6 +150,7 @@ def _lacking(rope: Rope, model: Model, rules: Rules) -> Fault | None:
     if taken is not None and rope.kind not in taken:
         return Fault(f"`rope_parameters`'s type field must be one of ['longrope'], got {rope.kind}")
     needed = NEEDED[rope.kind] if taken is None else taken[rope.kind]
+    needed |= OF_A_CLASS.get(model.family, frozenset())
     either = EITHER.get(rope.kind, frozenset())
     if fifth:
         needed |= (either & FACTOR) | (

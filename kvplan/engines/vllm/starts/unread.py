@@ -6,11 +6,12 @@ Source: transformers 5.19 configuration_*.py of the types; vLLM 0.33 transformer
 from __future__ import annotations
 
 from kvplan.arch.model import Model
-from kvplan.arch.traits import NULLED, OTHER_STATE, TEXT_FOR_WHOLE, UNLISTED, stated
+from kvplan.arch.traits import CODE_BESIDE, LOW_RANK_GATES, NULLED, OTHER_STATE, TEXT_FOR_WHOLE, UNLISTED, stated
 from kvplan.engines.vllm.tables.library import FIFTH
 from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.engines.vllm.tables.taken import taken
 from kvplan.engines.vllm.tables.versions import text
-from kvplan.errors import NotServed
+from kvplan.errors import NotServed, Unsupported
 
 SIZES = {
     "mamba2": "Inconsistent configuration: hidden_size * expand must equal num_heads * head_dim (128, 64 and 2 where num_heads, "
@@ -28,16 +29,22 @@ USUAL_LIST = "layer_types"
 
 
 OWN_CLASSES = frozenset((
-    "beam", "deepseek_v32", "flint", "kimi_linear", "minimax_m3_vl", "moss_transcribe_diarize", "qwen3_asr", "shieldgemma2", "unlimited_ocr",
+    "beam", "deepseek_v32", "dots3_note", "flint", "inkling_mm_model", "kimi_linear", "minimax_m3_vl", "moss_transcribe_diarize", "qwen3_asr", "shieldgemma2", "unlimited_ocr",
 ))  # fmt: skip
 """Types of whole configs that vLLM reads by classes of its own, which aren't strict. Source: vLLM 0.33 transformers_utils/config.py
 _CONFIG_REGISTRY; asked of it field by field."""
+
+CODE = ", though the code that the checkpoint brings may, with --trust-remote-code"
+"""What is added where a checkpoint brings code for a type that the library has a class for."""
+
+LING = "BailingMoeV3"
+"""How classes of Ling 3 begin, all of which ask for gates of full rank. Source: vLLM 0.33 models/bailing_moe_v3.py, as in 0.30."""
 
 
 def check(model: Model, rules: Rules) -> None:
     """Nothing, if the config is taken.
 
-    Raises: NotServed.
+    Raises: NotServed; Unsupported where code of the checkpoint's own may take what the library doesn't.
     """
     what = f"vLLM {text(rules.version)} can't read the config of {model.origin.id}"
     if OTHER_STATE in model.traits:
@@ -58,10 +65,17 @@ def check(model: Model, rules: Rules) -> None:
         )
     null = stated(model.traits, NULLED)
     if null is not None and rules.library >= FIFTH and model.whole not in OWN_CLASSES:
-        raise NotServed(
+        refused, other = (Unsupported, CODE) if CODE_BESIDE in model.traits else (NotServed, "")
+        raise refused(
             what,
-            cause=f"{null} is null (or 0, which is read as null), and Transformers 5's class of {model.family} takes none for it",
+            cause=f"{null} is null (or 0, which is read as null), and Transformers 5's class of {model.family} takes none for it{other}",
             hint=f'leave "{null}" out of its config.json, or state what it is; or --engine ideal',
+        )
+    if LOW_RANK_GATES in model.traits and (taken(model, rules.version) or "").startswith(LING):
+        raise NotServed(
+            f"vLLM {text(rules.version)} doesn't build {model.origin.id}",
+            cause="BailingMoeV3 KDA currently expects no_kda_lora=True",
+            hint='"no_kda_lora": true in its config.json if its weights are so, or --engine ideal',
         )
     if UNLISTED in model.traits:
         field = LISTS.get(model.family, USUAL_LIST)
