@@ -21,9 +21,6 @@ CODE_BESIDE = "code_beside"
 """The checkpoint brings code that reads its config, and the Transformers library has a class for its type too, which is read
 unless that code is asked for."""
 
-LOW_RANK_GATES = "low_rank_gates"
-"""Kimi delta attention of a Ling whose gates are of low rank: no_kda_lora isn't true."""
-
 UNKNOWN_TYPE = "unknown_type"
 """The Transformers library has no class for the type of the whole config, and the checkpoint brings no code for it."""
 

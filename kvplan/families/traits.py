@@ -21,9 +21,6 @@ EMBEDDER = "gemma3_text"
 INDEXED = "hy_v4"
 """The type whose layers have indexers where the list of layers says so, or isn't there. Source: transformers 5.23 models/hy_v4."""
 
-GATED = ("bailing_hybrid",)
-"""Types with Kimi delta attention that say how its gates are made."""
-
 COMMON_ACTIVATIONS = ("silu", "swish", "relu2")
 
 
@@ -52,7 +49,6 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (known.OTHER_ACTIVATION, _other_activation(fields)),
         (known.OWN_CODE, _brings_code(fields)),
         (known.CODE_BESIDE, _brings_code_beside(fields)),
-        (known.LOW_RANK_GATES, fields.model_type in GATED and not fields.node.get("no_kda_lora")),
         (known.UNKNOWN_TYPE, _is_unknown(fields)),
         (known.UNTYPED, not isinstance((fields.node, *fields.parents)[-1].get("model_type"), str)),
         (known.TEXT_FOR_WHOLE, _names_a_whole(fields)),

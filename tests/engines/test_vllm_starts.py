@@ -697,15 +697,6 @@ def test_every_rotation_is_taken_for_yarn(scaling, starts):
             started(model, "h100")
 
 
-def test_gates_of_low_rank_are_not_built():
-    """vLLM 0.33 models/bailing_moe_v3.py: BailingMoeV3 KDA currently expects no_kda_lora=True."""
-    silent = {name: value for name, value in LING.items() if name != "no_kda_lora"}
-    for said in (silent, {**LING, "no_kda_lora": False}):
-        with pytest.raises(NotServed) as caught:
-            in_blocks(said)
-        assert "no_kda_lora=True" in (caught.value.problem.cause or "")
-
-
 def test_layers_that_the_class_lists_for_any_number():
     """vLLM 0.33's planner of LFM2-1.2B without its lists: all 16 layers attend. Transformers 5.23 fills full_attn_idxs with all."""
     config = dict(bundled_document("lfm2-1.2b").config)

@@ -6,10 +6,9 @@ Source: transformers 5.19 configuration_*.py of the types; vLLM 0.33 transformer
 from __future__ import annotations
 
 from kvplan.arch.model import Model
-from kvplan.arch.traits import CODE_BESIDE, LOW_RANK_GATES, NULLED, OTHER_STATE, TEXT_FOR_WHOLE, UNLISTED, stated
+from kvplan.arch.traits import CODE_BESIDE, NULLED, OTHER_STATE, TEXT_FOR_WHOLE, UNLISTED, stated
 from kvplan.engines.vllm.tables.library import FIFTH
 from kvplan.engines.vllm.tables.rules import Rules
-from kvplan.engines.vllm.tables.taken import taken
 from kvplan.engines.vllm.tables.versions import text
 from kvplan.errors import NotServed, Unsupported
 
@@ -36,9 +35,6 @@ _CONFIG_REGISTRY; asked of it field by field."""
 
 CODE = ", though the code that the checkpoint brings may, with --trust-remote-code"
 """What is added where a checkpoint brings code for a type that the library has a class for."""
-
-LING = "BailingMoeV3"
-"""How classes of Ling 3 begin, all of which ask for gates of full rank. Source: vLLM 0.33 models/bailing_moe_v3.py, as in 0.30."""
 
 
 def check(model: Model, rules: Rules) -> None:
@@ -70,12 +66,6 @@ def check(model: Model, rules: Rules) -> None:
             what,
             cause=f"{null} is null (or 0, which is read as null), and Transformers 5's class of {model.family} takes none for it{other}",
             hint=f'leave "{null}" out of its config.json, or state what it is; or --engine ideal',
-        )
-    if LOW_RANK_GATES in model.traits and (taken(model, rules.version) or "").startswith(LING):
-        raise NotServed(
-            f"vLLM {text(rules.version)} doesn't build {model.origin.id}",
-            cause="BailingMoeV3 KDA currently expects no_kda_lora=True",
-            hint='"no_kda_lora": true in its config.json if its weights are so, or --engine ideal',
         )
     if UNLISTED in model.traits:
         field = LISTS.get(model.family, USUAL_LIST)
