@@ -52,7 +52,7 @@ def longest_alone(request: Request, stated: int) -> int:
 
     context, table = request.context, _table(request)
     if context <= table and runs(context):
-        least, most = context, max(request.engine.longest_context(request.model) or LONGEST, context)
+        least, most = context, max(request.engine.longest_context(request.model) or LONGEST, context, stated)
     else:
         least, most = 0, min(context - 1, table)
     if most <= least or (not least and not stated and not runs(1)):

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from kvplan import api
 from kvplan.api import FitQuestion, given
 from kvplan.api.launch import share
 from kvplan.api.question import planned
@@ -95,3 +96,12 @@ def test_no_share_of_the_memory_helps_past_the_table():
     assert least is None
     assert why is not None
     assert "table of 1,024" in why
+
+
+def test_another_number_that_the_engine_states_has_its_own_place():
+    """vLLM counts with the memory of the length it was started with; so its estimate isn't the longest that fits."""
+    report = api.fit("llama-3.1-8b", "l4", FitQuestion(engine="vllm@0.7.3", context=20_000))
+    assert report.verdict == "does_not_fit"
+    assert report.max_context_name is None
+    assert report.max_context is not None
+    assert report.max_context < 20_000
