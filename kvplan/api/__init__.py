@@ -63,6 +63,7 @@ def size(  # noqa: PLR0913 - all but the model by name, each of them an option o
 
     Raises: CannotSplit, UnknownName; ConfigError and SourceError when the model has to be loaded.
     """
+    from kvplan.api.sized import remarks
     from kvplan.plan.size import SizeRequest, default_length, unstated_length
     from kvplan.plan.size import size as plan
     from kvplan.report.assemble.size import size_report
@@ -83,7 +84,8 @@ def size(  # noqa: PLR0913 - all but the model by name, each of them an option o
         options,
         None if gpu is None else given.gpu(gpu),
     )
-    return size_report(plan(request), prompt, batch, None if lengths else unstated_length(known))
+    sizing = plan(request)
+    return size_report(sizing, prompt, batch, None if lengths else unstated_length(known), remarks(request))
 
 
 def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> schema.FitReport:

@@ -67,6 +67,9 @@ def share(plan: Plan) -> tuple[float | None, str | None]:
     request = plan.request
     if request.concurrency is None or request.options.kv_memory is not None:
         return None, None
+    excess = plan.started.excess
+    if excess is not None and excess.said is not None:
+        return None, excess.said
     try:
         return plan.started.utilization(request.concurrency, likely=request.end == "likely"), None
     except KvplanError as no:

@@ -63,6 +63,7 @@ FORMATS: dict[str, Format] = {
         Format("int8_per_token_head", 8, row_bits=32, source=_PER_HEAD),
         Format("int4_per_token_head", 4, row_bits=32, source=_PER_HEAD),
         Format("nvfp4", 4, block=16, scale_bits=8, source=_NVFP4),
+        Format("nvfp4_4over6", 4, block=16, scale_bits=8, source=f"{_NVFP4}; the same rows, whose scales are chosen otherwise (config/cache.py)"),
         Format("fp8_ds_mla", 8, row_bits=640, source=_PACKED, latents=True),
         Format("nvfp4_ds_mla", 4, block=16, scale_bits=8, row_bits=224, source=_PACKED, latents=True),
         Format("turboquant_k8", 8, source=_TURBO),
@@ -133,7 +134,14 @@ def format_named(name: str) -> Format:
 
     Raises: UnknownName.
     """
-    return spelled(name, FORMATS, ALIASES, "a cache format")
+    found = find_format(name)
+    if found is None:
+        whole = [known for known in FORMATS if not any(known in pair for pair in PAIRS.values())]
+        raise UnknownName(
+            f"{name!r} is not a cache format",
+            hint=f"known: {', '.join((*whole, *PAIRS))}; the formula takes all of them, an engine its own",
+        )
+    return found
 
 
 def spelled(name: str, known: Mapping[str, T], aliases: Mapping[str, str], what: str) -> T:

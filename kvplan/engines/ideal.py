@@ -132,6 +132,7 @@ class Formula:
         """Whole sequences of the setup's length in `kv_bytes` on each GPU: the least of all stages, times the replicas."""
         context, replicas, most = self.setup.context, self.setup.parallel.dp, self.setup.options.most_running
         found = formula(self.setup.curves(self.kv), replicas, context, kv_bytes)
+        found = replace(found, max_context=min(found.max_context, self._positions))
         if found.max_sequences == 0:
             need = self.reserved()
             said = f"one sequence of {context:,} tokens needs {format_bytes(need)} on the fullest GPU"
@@ -139,6 +140,12 @@ class Formula:
         if most is None or found.max_sequences <= most * replicas:
             return found
         return replace(found, max_sequences=most * replicas, binding="max_num_seqs")
+
+    @property
+    def _positions(self) -> int:
+        """Tokens that a table has positions for; without one, memory alone limits a sequence."""
+        weights, own = self.setup.model.weights, self.setup.model.context.tokens
+        return LONGEST if own is None or weights is None or weights.positions is None else own
 
     def reserved(self) -> int:
         """Exactly what the sequence holds on the fullest GPU."""

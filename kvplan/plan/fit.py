@@ -6,15 +6,16 @@ Two capacities stand side by side, from the same cache memory: the formula's and
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kvplan.arch.curve import LONGEST, Curve
 from kvplan.arch.formats import KvFormat
-from kvplan.arch.search import largest
 from kvplan.arch.weights import UNLISTED
 from kvplan.engines.base import Binding, Budget, Capacity, Refusal
 from kvplan.engines.ideal import formula
 from kvplan.errors import UsageError
+from kvplan.plan.longest import beyond_memory, longest_alone, spent
 from kvplan.plan.request import End, Request
 from kvplan.plan.roofline import Decode, decode
 from kvplan.units import format_bytes
@@ -36,18 +37,14 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class NoFit:
-    """No. binding: what is missing. short_by_bytes: how much of it on the fullest GPU. reason: in words.
-
-    what_would_fit: the longest single sequence, in tokens; 0 when there is no memory for any.
-    """
+    """No. binding: what is missing. short_by_bytes: how much of it on the fullest GPU. reason: in words."""
 
     binding: Binding
     short_by_bytes: int
     reason: str
-    what_would_fit: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """The answer to a Request.
 
@@ -78,19 +75,21 @@ class Plan:
     @property
     def max_sequences(self) -> int:
         """Sequences admitted at once."""
-        return self.own.max_sequences if isinstance(self.own, Capacity) and not self._nothing_fits else 0
+        return self.own.max_sequences if isinstance(self.own, Capacity) and not self._overfilled else 0
 
-    @property
+    @cached_property
     def max_context(self) -> int | None:
-        """Longest single sequence; None when nothing stops it."""
-        if self._nothing_fits:
-            return 0
-        return None if self.own.max_context >= LONGEST else self.own.max_context
+        """Longest single sequence that would be planned to fit, by the budget of its own length; None when nothing stops it.
+
+        The engine's own word, of the one budget that it started with, is in `own`.
+        """
+        found = longest_alone(self.request, 0 if self._overfilled else self.own.max_context)
+        return None if found >= LONGEST else found
 
     @property
-    def _nothing_fits(self) -> bool:
-        """Whether no sequence of any length would run, as where the pool asked for is more than the GPU has."""
-        return isinstance(self.outcome, NoFit) and self.outcome.what_would_fit == 0
+    def _overfilled(self) -> bool:
+        """Whether the pool asked for is more than the GPU has."""
+        return isinstance(self.outcome, NoFit) and self.outcome.binding == "pool"
 
     @property
     def fits(self) -> bool:
@@ -139,22 +138,6 @@ def _decided(request: Request, started: Started, budget: Budget, curves: tuple[C
     )
 
 
-def longest_together(request: Request) -> int:
-    """Longest context at which `concurrency` sequences fit at once, exact, by bisection; 0 if none does."""
-
-    def fits(context: int) -> bool:
-        own = _own(request, context)
-        return isinstance(own, Capacity) and own.max_sequences >= (request.concurrency or 1)
-
-    return largest(fits, request.context)
-
-
-def _own(request: Request, context: int) -> Capacity | Refusal:
-    """What the engine says of requests of `context` tokens, with the memory of the whole plan."""
-    started = request.engine.start(replace(request.setup, context=context))
-    return started.capacity(request.decide(started.budget().kv))
-
-
 def _full_batch(own: Capacity | Refusal) -> int | None:
     """As many sequences as fit, None where not one does; one for a model that keeps nothing, whose number has no end."""
     if isinstance(own, Refusal) or own.max_sequences == 0:
@@ -190,30 +173,27 @@ def _past_table(request: Request, started: Started, kv_bytes: int) -> Refusal | 
 
 
 def _too_much(request: Request, budget: Budget) -> NoFit | None:
-    """A pool given by hand skips the budget, not the memory that the GPU has: the sure part must fit beside it."""
-    if request.options.kv_memory is None:
-        return None
-    spent = budget.weights.bytes.low + budget.activation.bytes.low + budget.runtime.bytes.low
-    short = spent + request.options.kv_memory - budget.memory.bytes.high
-    if short <= 0:
+    """A pool given by hand that the GPU has no room for."""
+    short = beyond_memory(request, budget)
+    if not short or request.options.kv_memory is None:
         return None
     reason = (
-        f"a cache of {format_bytes(request.options.kv_memory)} beside at least {format_bytes(spent)} of weights and "
+        f"a cache of {format_bytes(request.options.kv_memory)} beside at least {format_bytes(spent(budget))} of weights and "
         f"overhead is more than the {format_bytes(budget.memory.bytes.high)} that a GPU shows"
     )
-    return NoFit("pool", short, reason, 0)
+    return NoFit("pool", short, reason)
 
 
 def _judge(request: Request, started: Started, kv_bytes: int, own: Capacity | Refusal) -> Fit | NoFit:
     if isinstance(own, Refusal):
-        return NoFit(own.binding, own.needed_bytes - kv_bytes, own.message, own.max_context)
+        return NoFit(own.binding, own.needed_bytes - kv_bytes, own.message)
     if not own.max_sequences:
         return _not_one(request, own, started.reserved())
     wanted = request.concurrency
     if wanted is not None and own.max_sequences < wanted:
         if own.binding == "max_num_seqs":
             reason = f"the engine admits {own.max_sequences:,} sequences at once, not {wanted:,}"
-            return NoFit("max_num_seqs", 0, reason, own.max_context)
+            return NoFit("max_num_seqs", 0, reason)
         return _too_many(request, own, wanted, started.reserved())
     return Fit(own.binding, own.max_sequences)
 
@@ -223,16 +203,16 @@ def _not_one(request: Request, own: Capacity, each: int) -> NoFit:
     title = request.engine.words.title
     reason = (
         f"{title} starts, but a request of {request.context:,} tokens would wait for ever: it takes {format_bytes(each)} of a "
-        f"cache of {format_bytes(own.kv_bytes)}; {own.max_context:,} tokens would run"
+        f"cache of {format_bytes(own.kv_bytes)}; {longest_alone(request, own.max_context):,} tokens would run"
     )
-    return NoFit("longest_request", max(1, each - own.kv_bytes), reason, own.max_context)
+    return NoFit("longest_request", max(1, each - own.kv_bytes), reason)
 
 
 def _too_many(request: Request, own: Capacity, wanted: int, each: int) -> NoFit:
     """each: bytes that one sequence takes on the fullest GPU."""
     on_one = -(-wanted // request.parallel.dp)
     reason = f"{own.max_sequences:,} sequences of {request.context:,} tokens fit at once, not {wanted:,}"
-    return NoFit("concurrency", max(1, on_one * each - own.kv_bytes), reason, own.max_context)
+    return NoFit("concurrency", max(1, on_one * each - own.kv_bytes), reason)
 
 
 def _no_room(budget: Budget, request: Request) -> str:

@@ -34,6 +34,10 @@ class SizeRequest(NamedTuple):
     options: Options = NO_FLAGS
     gpu: Gpu | None = None
 
+    def setup(self, tokens: int) -> Setup:
+        """What an engine is started with for sequences of `tokens`."""
+        return Setup(self.model, self.gpu, self.parallel, self.kv, self.options, tokens)
+
 
 class Length(NamedTuple):
     """Bytes of one sequence of `tokens`. whole: the model, one copy. on_gpu: on the fullest GPU. slope: of one more token.
@@ -121,8 +125,7 @@ def _length(tokens: int, curve: Curve, ranks: tuple[Curve, ...], request: SizeRe
     if not engine.allocates:
         reserved, everywhere = max(on_gpu), sum(on_gpu) * parallel.tp
     else:
-        setup = Setup(request.model, request.gpu, parallel, request.kv, request.options, tokens)
-        reserved = engine.start(setup).reserved()
+        reserved = engine.start(request.setup(tokens)).reserved()
         everywhere = reserved * parallel.tp * parallel.pp
     return Length(tokens, curve.bytes_at(tokens), curve.slope_at(tokens), max(on_gpu), reserved, everywhere)
 

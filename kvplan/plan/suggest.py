@@ -11,7 +11,8 @@ from kvplan.arch.layers import CrossAttention
 from kvplan.arch.weights import Storage
 from kvplan.errors import KvplanError
 from kvplan.hardware.gpu import Gpu
-from kvplan.plan.fit import Fit, NoFit, Plan, fit, longest_together
+from kvplan.plan.fit import Fit, NoFit, Plan, fit
+from kvplan.plan.longest import longest_together
 from kvplan.plan.request import Request
 from kvplan.text import plural
 

@@ -199,10 +199,16 @@ def _from_hub(name: str, revision: str | None, *, offline: bool) -> Document:
         return replace(document, notes=(f"offline and not in the Hub cache: the bundled {bundled} was used",))
     except (Gated, Unreachable) as error:
         if bundled is not None:
-            _also(error, f"kvplan brings this model along: {bundled}")
+            _also(error, _along(bundled, hub_name.revision))
         if Path(name).parent.is_dir():
             _also(error, f"if {name} is meant to be a folder: there is none")
         raise
+
+
+def _along(bundled: str, revision: str | None) -> str:
+    """What to type where the Hub doesn't answer; a revision is the Hub's alone."""
+    brought = f"kvplan brings this model along: {bundled}"
+    return brought if revision is not None else f"{brought}, and --offline answers by its config"
 
 
 def _also(error: SourceError, hint: str) -> None:

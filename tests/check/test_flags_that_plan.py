@@ -62,7 +62,6 @@ def test_guessed_tokens_use_no_prediction_layers():
 @pytest.mark.parametrize(
     ("flags", "same_as"),
     [  # get_batch_defaults of an H100: 8,192 tokens and 1,024 sequences
-        (f"{GEMMA} --no-enable-chunked-prefill", f"{GEMMA} --max-num-batched-tokens 65536"),
         (f"{GEMMA} --performance-mode throughput", f"{GEMMA} --max-num-batched-tokens 16384 --max-num-seqs 2048"),
         (
             f"{GEMMA} --performance-mode throughput --max-num-seqs 8",
@@ -79,6 +78,17 @@ def test_guessed_tokens_use_no_prediction_layers():
 @pytest.mark.usefixtures("folder")
 def test_steps_as_vllm_makes_them(flags: str, same_as: str):
     assert result(flags, "h100")["numbers"] == result(same_as, "h100")["numbers"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_steps_of_whole_prompts_are_as_long_as_the_longest():
+    """At 65,536 tokens a step has as many; at other lengths, of which the longest is one, it has those."""
+    whole = result(f"{GEMMA} --no-enable-chunked-prefill", "h100")["numbers"]
+    same = result(f"{GEMMA} --max-num-batched-tokens 65536", "h100")["numbers"]
+    longest, other = whole.pop("max_context"), same.pop("max_context")
+    assert whole == same
+    assert longest["safe"] > other["safe"]
+    assert longest["likely"] < other["likely"]
 
 
 @pytest.mark.parametrize(

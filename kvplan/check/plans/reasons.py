@@ -27,12 +27,10 @@ def no_experts(request: Request, question: Question) -> str | None:
     return "expert parallelism is switched on, and the model has no experts"
 
 
-def short(capacity: Refusal, kv_bytes: int) -> str:
-    """Why the engine would refuse."""
+def short(capacity: Refusal, kv_bytes: int, longest: int | None) -> str:
+    """Why the engine would refuse. longest: tokens of the sequence that would fit; None for any."""
     short = format_bytes(capacity.needed_bytes - kv_bytes)
     if kv_bytes <= 0:
         return f"weights and the engine's own memory leave no room for the cache, {short} short on the fullest GPU"
-    needed, longest = format_bytes(capacity.needed_bytes), f"{capacity.max_context:,} tokens would fit"
-    return (
-        f"a sequence takes {needed} of cache on the fullest GPU, which has {format_bytes(kv_bytes)} for it; {longest}"
-    )
+    needed = format_bytes(capacity.needed_bytes)
+    return f"a sequence takes {needed} of cache on the fullest GPU, which has {format_bytes(kv_bytes)} for it; {longest or 0:,} tokens would fit"

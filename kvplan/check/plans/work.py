@@ -49,7 +49,8 @@ class Work:
         """Why it wouldn't start by an end; None where it would."""
         own = self.starting[end]
         if isinstance(own, Refusal):
-            return short(own, self.kv_bytes[end])
+            longest = own.max_context if end == "ideal" else self.plans[end].max_context
+            return short(own, self.kv_bytes[end], longest)
         outcome = None if end == "ideal" else self.plans[end].outcome
         return outcome.reason if isinstance(outcome, NoFit) else None
 
@@ -139,8 +140,9 @@ class Work:
         """Tokens of the longest sequence; None where nothing limits them."""
         from kvplan.arch.curve import LONGEST
 
-        found = {end: capacity.max_context for end, capacity in self.starting.items()}
-        return Three(*(None if found[end] >= LONGEST else found[end] for end in ENDS))
+        ideal = self.starting["ideal"].max_context
+        safe, likely = (self.plans[end].max_context for end in ("safe", "likely"))
+        return Three(safe, likely, None if ideal >= LONGEST else ideal)
 
     def step(self) -> Three:
         """Seconds of a decode step: the estimate by each end's batch, and the datasheet's bound of the safe one as the ideal."""

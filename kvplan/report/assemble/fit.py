@@ -61,8 +61,13 @@ def fit_report(
         launch=launch,
         extras=tuple(_extra(term, plan) for term in plan.budget.weights.parts),
         exceeded=None if excess is None else excess.longest,
-        max_context_name=request.engine.words.longest,
+        max_context_name=None if no is not None and _states_another(plan) else request.engine.words.longest,
     )
+
+
+def _states_another(plan: Plan) -> bool:
+    """Whether the engine, which counts with the memory of the one length it was started with, prints another longest."""
+    return isinstance(plan.own, Refusal) and plan.own.max_context != plan.max_context
 
 
 def _engine_error(plan: Plan) -> str | None:

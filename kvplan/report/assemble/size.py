@@ -17,7 +17,9 @@ from kvplan.report.schema.common import WeightReads
 RULE_OF_THUMB = "a GQA model of about 8B costs 100-150 KiB/token at 16 bit; add 15 % overhead"
 
 
-def size_report(sizing: Sizing, prompt: int | None, batch: int = 1, chosen: str | None = None) -> schema.SizeReport:
+def size_report(
+    sizing: Sizing, prompt: int | None, batch: int = 1, chosen: str | None = None, warnings: tuple[str, ...] = ()
+) -> schema.SizeReport:
     """The document of a sizing. prompt: tokens of the longest length that are the prompt, half when not said.
 
     batch: sequences of the step whose reading of weights is told. chosen: where a length that nobody gave is from.
@@ -64,6 +66,7 @@ def size_report(sizing: Sizing, prompt: int | None, batch: int = 1, chosen: str 
         ),
         verified=request.engine.verified,
         assumed=dict(_assumed(sizing, chosen)),
+        warnings=warnings,
     )
 
 

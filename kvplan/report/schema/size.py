@@ -147,5 +147,7 @@ class SizeReport:
     """Whether the rules are those of the release asked for."""
     assumed: Mapping[str, str]
     """What nobody gave."""
+    warnings: tuple[str, ...]
+    """What no engine, or not the one that plans are made with, would serve of what was asked."""
     settings: tuple[Setting, ...] = ()
     """What the environment and files gave, where the command line didn't."""

@@ -30,6 +30,7 @@ def _blocks(report: schema.SizeReport) -> Iterator[Block]:
     if report.same_shape:
         yield Heading(f"The same shape under another attention, at {report.sequences[-1].tokens:,} tokens")
         yield _same_shape(report)
+    yield from (Note(text) for text in report.warnings)
     yield from (Note(text) for text in notes(report.model))
     yield from (Note(f"Assumed: {name} {value}.") for name, value in report.assumed.items())
     yield from words.set_elsewhere(report.settings)

@@ -23,6 +23,7 @@ BLACKWELL = 10
 WHOLE = frozenset({"16 bit"})
 FP8 = WHOLE | {"fp8"}
 EITHER_FP8 = FP8 | {"fp8_e5m2"}
+FP4 = frozenset({"nvfp4", "nvfp4_4over6"})
 EVERY_FP8, FP8_ALONE, CHECKED = frozenset({"fp8", "fp8_e5m2", "fp8_per_token_head"}), frozenset({"fp8"}), (0, 24, 0)
 """What Triton's kernels ask compute capability 8.9 for, by release. Source: v1/attention/backends/triton_attn.py."""
 TURBO = frozenset({"turboquant"})
@@ -114,8 +115,8 @@ _ATTENTION = (
         dcp=False,
         exact=True,
     ),
-    Backend("FLASHINFER", _LARGE_PAGES, EITHER_FP8 | {"nvfp4"}, (10,), _FLASHINFER_DIMS, exact=True, grouped=True),
-    Backend("FLASHINFER", _PAGES, EITHER_FP8 | {"nvfp4"}, (10,), _FLASHINFER_DIMS, exact=True),
+    Backend("FLASHINFER", _LARGE_PAGES, EITHER_FP8 | FP4, (10,), _FLASHINFER_DIMS, exact=True, grouped=True),
+    Backend("FLASHINFER", _PAGES, EITHER_FP8 | FP4, (10,), _FLASHINFER_DIMS, exact=True),
     Backend("FLASH_ATTN", (64,), frozenset({"fp8"}), (9,), (512,), image_prefix=True, exact=True),
     Backend("FLASH_ATTN", (16,), FP8, (9,), largest_dim=512, image_prefix=True, step=8),
     Backend("FLASH_ATTN", (16,), WHOLE, (8, 10, 11, 12), largest_dim=256, step=8),

@@ -14,6 +14,7 @@ BF16, FP16 = FORMATS["bf16"], FORMATS["fp16"]
 
 NAMES = {
     "bf16": "16 bit", "fp16": "16 bit", "fp32": "16 bit", "fp8": "fp8", "fp8_e5m2": "fp8_e5m2", "nvfp4": "nvfp4",
+    "nvfp4_4over6": "nvfp4_4over6",
     "fp8_per_token_head": "fp8_per_token_head", "int8_per_token_head": "int8_per_token_head",
     "int4_per_token_head": "int4_per_token_head", "turboquant_k8": "turboquant", "turboquant_k4": "turboquant",
     "turboquant_k3": "turboquant", "fp8_ds_mla": "fp8_ds_mla", "nvfp4_ds_mla": "nvfp4_ds_mla",
@@ -37,7 +38,7 @@ def cache_name(kv: KvFormat) -> str:
     if name is None or not (paired or kv.k == kv.v):
         raise UsageError(
             f"vLLM has no cache format {kv.k.name}{'' if kv.k == kv.v else ':' + kv.v.name}",
-            hint="it has bf16, fp8, fp8_e5m2, nvfp4, fp8_ds_mla, nvfp4_ds_mla, {fp8,int8,int4}_per_token_head and turboquant_{k8v4,4bit_nc,k3v4_nc,3bit_nc}",
+            hint="it has bf16, fp8, fp8_e5m2, nvfp4, nvfp4_4over6, fp8_ds_mla, nvfp4_ds_mla, {fp8,int8,int4}_per_token_head and turboquant_{k8v4,4bit_nc,k3v4_nc,3bit_nc}",
         )
     return name
 
