@@ -43,7 +43,7 @@ def chosen_format(model: Model, gpu: Gpu | None, rules: Rules) -> KvFormat | Non
     """
     if model.family == DESCRIBED and model.kv_hint is not None:
         return model.kv_hint
-    major = None if gpu is None else capability(gpu)[0]
+    major = None if gpu is None or gpu.compute_capability is None else gpu.compute_capability[0]
     if compresses(model) or (model.kv_hint is None and named(model, FP8_ON_BLACKWELL) and major == BLACKWELL):
         return KvFormat(FORMATS["fp8"], FORMATS["fp8"])
     if model.kv_hint is not None and _is_read(model, rules):

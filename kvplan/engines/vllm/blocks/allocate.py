@@ -18,7 +18,7 @@ from kvplan.arch.model import Model
 from kvplan.arch.search import largest
 from kvplan.arch.traits import UNDRAFTED
 from kvplan.engines.base import Refusal
-from kvplan.engines.vllm.blocks.backends import capability
+from kvplan.engines.vllm.blocks.backends import capability, platform
 from kvplan.engines.vllm.blocks.groups import Cached, Layout, layout
 from kvplan.engines.vllm.blocks.layers import layer_specs
 from kvplan.engines.vllm.blocks.place import Place, stages
@@ -77,7 +77,7 @@ def plan(model: Model, gpu: Gpu | None, kv: KvFormat, settings: Settings, rules:
     """
     refusals.check(model, settings, rules, gpu)
     refusals.check_format(model, kv, rules, capability(gpu))
-    place = Place(settings, rules, kv, capability(gpu), None if gpu is None else gpu.vendor)
+    place = Place(settings, rules, kv, capability(gpu), None if gpu is None else gpu.vendor, platform(gpu))
     specs = layer_specs(model, place)
     stage_of = stages(model, settings)
     cached = [Cached(spec, stage_of(index)) for index, layer in enumerate(specs) for spec in layer]

@@ -108,7 +108,7 @@ def _window_block(cache: Attention, model: Model, place: Place, block: int) -> i
     if not place.rules.window_blocks:
         return block
     need = need_of(cache, model, place, cache.k_dim)
-    return largest_within(pick("attention", need, place.gpu, place.settings.block), block)
+    return largest_within(pick("attention", need, place.gpu, place.settings.block, place.platform), block)
 
 
 def _cross(cache: CrossAttention, model: Model, place: Place, blocks: Blocks) -> Iterator[Spec]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from kvplan.arch.formats import KvFormat
 from kvplan.arch.model import Model
+from kvplan.engines.vllm.blocks.backend import Platform
+from kvplan.engines.vllm.blocks.cuda import CUDA
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.hardware.gpu import Capability
@@ -16,7 +18,7 @@ from kvplan.hardware.gpu import Capability
 class Place:
     """Where the layers are to live: everything but the model.
 
-    gpu: compute capability, Hopper's for a GPU without one. vendor: of the GPU, None where none was named.
+    gpu: compute capability, Hopper's for a GPU without one. vendor: of the GPU, None where none was named. platform: that it is of.
     """
 
     settings: Settings
@@ -24,6 +26,12 @@ class Place:
     kv: KvFormat
     gpu: Capability
     vendor: str | None = None
+    platform: Platform = CUDA
+
+    @property
+    def on_cuda(self) -> bool:
+        """Whether CUDA's kernels run; not under ROCm."""
+        return self.platform is CUDA
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from math import lcm
 from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent, Layer
 from kvplan.arch.model import Model
 from kvplan.engines.vllm.blocks import cells
-from kvplan.engines.vllm.blocks.backends import DEFAULT_BLOCK, Backend, Need, common_block, kernel_block, pick
+from kvplan.engines.vllm.blocks.backend import Backend
+from kvplan.engines.vllm.blocks.backends import DEFAULT_BLOCK, Need, common_block, kernel_block, pick
 from kvplan.engines.vllm.blocks.built import is_state
 from kvplan.engines.vllm.blocks.place import Blocks, Place, stages
 from kvplan.engines.vllm.blocks.specs import aligned
@@ -30,7 +31,7 @@ def block_sizes(model: Model, layers: Sequence[Layer], place: Place, least: int 
     block = place.settings.block or (common_block(backends) if backends else DEFAULT_BLOCK)
     block = max(block, least)
     if any(isinstance(cache, Latent) and cache.topk is None for cache in caches):
-        block = aligned(block, dict(place.rules.latent_blocks).get(place.gpu[0], 1))
+        block = aligned(block, dict(place.rules.latent_blocks).get(place.gpu[0], 1) if place.on_cuda else 1)
     if any(is_state(cache) for cache in caches):
         return _beside_states(block, caches, backends, model, place)
     return Blocks(block, block, None)
@@ -104,19 +105,23 @@ def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
     if isinstance(cache, Attention | CrossAttention):
         uneven = isinstance(cache, Attention) and cache.k_dim != cache.v_dim
         table = "uneven attention" if uneven else "attention"
-        yield pick(table, need_of(cache, model, place, _largest_dim(model, cache)), place.gpu, asked)
+        yield pick(table, need_of(cache, model, place, _largest_dim(model, cache)), place.gpu, asked, place.platform)
         if isinstance(cache, Attention) and cache.indexer is not None:
-            yield pick("block sparse", Need(cache.k_dim, name), place.gpu, None)
+            yield pick("block sparse", Need(cache.k_dim, name), place.gpu, None, place.platform)
     elif isinstance(cache, Latent):
         dim = cache.rank + cache.rope_dim
         table = "latent" if cache.topk is None else "sparse latent"
         yield pick(
-            table, Need(dim, name, nope_dim=cache.nope_dim, dcp=dcp, release=place.rules.version), place.gpu, asked
+            table,
+            Need(dim, name, nope_dim=cache.nope_dim, dcp=dcp, release=place.rules.version),
+            place.gpu,
+            asked,
+            place.platform,
         )
         if cache.topk is not None:
-            yield pick("indexer", Need(dim, "index"), place.gpu, None)
+            yield pick("indexer", Need(dim, "index"), place.gpu, None, place.platform)
     elif isinstance(cache, Compressed):
-        yield pick("compressed", Need(cache.dim, name), place.gpu, None)
+        yield pick("compressed", Need(cache.dim, name), place.gpu, None, place.platform)
 
 
 def need_of(cache: Attention | CrossAttention, model: Model, place: Place, dim: int) -> Need:

@@ -115,11 +115,13 @@ def checkpoint(cache: Recurrent, model: Model, place: Place) -> int | None:
 
 
 def _runs_flashinfer(cache: Recurrent, place: Place) -> bool:
-    """Whether FlashInfer runs a gated delta net's prompts: on Hopper any, on Blackwell keys of 128.
+    """Whether FlashInfer runs a gated delta net's prompts: on Hopper any, on Blackwell keys of 128, on other platforms none.
 
     Source: vLLM 0.33 layers/mamba/gdn/qwen_gdn_linear_attn.py. A convolution's first width is a query and a key.
     """
-    return place.gpu[0] == HOPPER[0] or (place.gpu > HOPPER and cache.tensors[0].widths[0][1] == 2 * FLASHINFER_KEY)
+    return place.on_cuda and (
+        place.gpu[0] == HOPPER[0] or (place.gpu > HOPPER and cache.tensors[0].widths[0][1] == 2 * FLASHINFER_KEY)
+    )
 
 
 def checkpoint_alignment(states: Sequence[Recurrent], model: Model, place: Place) -> int:

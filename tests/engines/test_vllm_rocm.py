@@ -1,0 +1,76 @@
+"""What vLLM's attention backends on AMD's GPUs take, read in platforms/rocm.py and v1/attention/backends of 0.19 to 0.33."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvplan.arch.formats import parse_kv_format
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Options, Setup
+from kvplan.engines.vllm.blocks.backends import Need, capability, pick, platform
+from kvplan.engines.vllm.policy import Vllm
+from kvplan.errors import UsageError
+from kvplan.sources.gpus import load_gpu
+from kvplan.sources.models import load_model
+
+SINKS, WIDE, IMAGES = Need(64, "16 bit", sinks=True), Need(512, "16 bit"), Need(256, "fp8", image_prefix=True)
+
+
+def picked(gpu: str, table: str, need: Need) -> tuple[str, tuple[int, ...]]:
+    device = load_gpu(gpu)
+    found = pick(table, need, capability(device), None, platform(device))
+    return found.name, found.sizes
+
+
+@pytest.mark.parametrize(
+    ("gpu", "table", "need", "backend"),
+    [
+        ("mi300x", "attention", Need(128, "16 bit"), ("ROCM_ATTN", (16,))),
+        ("rx-7900-xtx", "attention", Need(128, "fp8_e5m2"), ("ROCM_ATTN", (16,))),
+        ("mi300x", "attention", Need(128, "16 bit", release=(0, 18, 0)), ("TRITON_ATTN", (16,))),  # Triton's, by default
+        ("mi300x", "attention", SINKS, ("ROCM_AITER_UNIFIED_ATTN", (16,))),  # supports_sink
+        ("mi355x", "attention", WIDE, ("ROCM_AITER_UNIFIED_ATTN", (16,))),  # ROCM_ATTN's largest head is 256
+        ("mi250x", "attention", SINKS, ("TRITON_ATTN", (16,))),  # AITER needs CDNA 3
+        ("mi300x", "attention", IMAGES, ("TRITON_ATTN", (16,))),  # supports_mm_prefix
+        ("mi300x", "latent", Need(576, "fp8"), ("TRITON_MLA", (16,))),
+        ("mi300x", "sparse latent", Need(576, "fp8"), ("ROCM_AITER_MLA_SPARSE", (1, 16))),
+        ("mi300x", "indexer", Need(576, "index"), ("DEEPSEEK_V32_INDEXER", (1, 16))),
+    ],
+)
+def test_the_first_backend_that_takes_a_layer(gpu, table, need, backend):
+    assert picked(gpu, table, need) == backend
+
+
+@pytest.mark.parametrize(
+    ("gpu", "table", "need"),
+    [
+        ("mi300x", "attention", Need(128, "nvfp4")),
+        ("mi300x", "sparse latent", Need(576, "fp8_ds_mla")),
+        ("mi300x", "sparse latent", Need(576, "nvfp4_ds_mla")),
+        ("mi300x", "latent", Need(576, "fp8_e5m2")),  # triton_mla.py
+        ("mi250x", "sparse latent", Need(576, "16 bit")),
+        ("mi300x", "sparse latent", Need(576, "16 bit", release=(0, 17, 1))),  # asserts blocks of one token
+        ("mi300x", "attention", Need(128, "16 bit", dcp=True)),  # no can_return_lse_for_decode
+    ],
+)
+def test_formats_that_no_backend_of_rocm_takes(gpu, table, need):
+    with pytest.raises(UsageError) as caught:
+        picked(gpu, table, need)
+    assert caught.value.problem.cause == "none of its backends takes both on this GPU under ROCm"
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "block"),
+    [
+        ("llama-3-8b", "mi300x", 16),
+        ("gpt-oss-20b", "mi300x", 64),  # get_preferred_block_size of a model's only backend
+        ("gpt-oss-20b", "rx-7900-xtx", 16),
+        ("deepseek-v3", "mi300x", 16),
+        ("deepseek-v3.2", "mi300x", 16),
+        ("qwen3-next-80b", "mi300x", 272),  # FlashInfer, whose 320 it would be, is CUDA's
+    ],
+)
+def test_blocks(name, gpu, block):
+    """Tokens of a block. Qwen3-Next at TP 4: a state of 274,432 B is held by 17 x 16 tokens of 1,024 B."""
+    setup = Setup(load_model(name), load_gpu(gpu), Parallel(tp=4), parse_kv_format("bf16"), Options(), 8192)
+    assert Vllm((0, 33, 0)).start(setup).capacity(40 * 2**30).block_tokens == block
