@@ -1,4 +1,4 @@
-"""What was given and what it stands for: models, GPUs, engines, formats, receipts, by name or as they are."""
+"""What callers give, looked up: models, GPUs, engines, formats and receipts, by name or as objects."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def layout(parallel: Parallel, count: int | None, *, tp_given: bool) -> Parallel
     if tp_given or count % others:
         raise CannotSplit(
             f"tp {parallel.tp} x pp {parallel.pp} x dp {parallel.dp} is {parallel.gpus} GPUs, not {count}",
-            hint="leave the number of GPUs out, or make the sizes multiply to it",
+            hint=f"leave the number of GPUs out, or choose sizes whose product is {count}",
         )
     return replace(parallel, tp=count // others)
 
@@ -113,7 +113,7 @@ def check_is(name: str, value: object, *kinds: type, example: str) -> None:
     """
     if not isinstance(value, kinds):
         known = any_of("name" if kind is str else kind.__name__ for kind in kinds if kind is not NoneType)
-        raise UsageError(f"{name}: {value!r} is no {known}", hint=f"write it like {example}")
+        raise UsageError(f"{name}: expected {known}, not {value!r}", hint=f"write it like {example}")
 
 
 def several(name: str, values: Iterable[T], example: str) -> tuple[T, ...]:
@@ -122,7 +122,7 @@ def several(name: str, values: Iterable[T], example: str) -> tuple[T, ...]:
     Raises: UsageError for one alone, naming the argument.
     """
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise UsageError(f"{name}: {values!r} is one where several may be given", hint=f"write {name}=[{example}]")
+        raise UsageError(f"{name}: {values!r} isn't a list", hint=f"write {name}=[{example}]")
     return tuple(values)
 
 

@@ -1,4 +1,4 @@
-"""What to paste where a plan fits, and the share of memory that would do."""
+"""The command or manifest that starts a plan that fits, and the smallest share of memory that would do."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _launcher(plan: Plan, form: str) -> Launcher:
 
     known, own = forms(), plan.started.launcher
     if form not in known:
-        raise UnknownName(f"nothing called {form!r} can be emitted", hint=f"known: {', '.join(known)}")
+        raise UnknownName(f"{form!r} isn't something that --emit prints", hint=f"known: {', '.join(known)}")
     if own is None or form not in own.forms:
         whose = known[form]
         raise UsageError(f"--emit {form} needs a plan by {engine(whose).words.title}'s rules", hint=f"--engine {whose}")
@@ -56,9 +56,9 @@ def _check(plan: Plan, question: FitQuestion) -> None:
     request, title = plan.request, plan.request.engine.words.title
     if question.weight_dtype is not None or request.options.weights_per_gpu is not None:
         raise UsageError(
-            f"the plan's weights are a what-if: the checkpoint that {title} would load has its own",
+            f"the plan's weights aren't those of the checkpoint that {title} would load",
             cause="--weight-dtype and --weights change the arithmetic, not the files",
-            hint="give the quantized checkpoint itself as the model, or leave them out",
+            hint="leave --weight-dtype and --weights out, or give the quantized checkpoint itself as the model",
         )
 
 

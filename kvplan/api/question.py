@@ -1,4 +1,4 @@
-"""What `fit` is asked, and the plan that answers it: names looked up, what nobody said filled in."""
+"""The question that `fit` is asked, and the plan that answers it: names are looked up and missing values filled in."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class FitQuestion:
         given.check_whole("concurrency", self.concurrency)
         given.check_whole("batch", self.batch)
         if self.end not in ENDS:
-            raise UnknownName(f"end: {self.end!r} decides nothing", hint=f"known: {', '.join(ENDS)}")
+            raise UnknownName(f"end: {self.end!r} isn't an end of the range", hint=f"known: {', '.join(ENDS)}")
 
 
 def looked_up(question: FitQuestion, gpu: Gpu) -> FitQuestion:
@@ -126,9 +126,7 @@ def _check_weights(question: FitQuestion) -> None:
     Raises: UsageError.
     """
     if question.weight_dtype is not None and question.weights is not None:
-        raise UsageError(
-            "the weights' bytes and their format are both given", hint="leave --weights or --weight-dtype out"
-        )
+        raise UsageError("--weights and --weight-dtype can't be combined", hint="leave one of them out")
     if question.options.weights_per_gpu is not None and (question.weights or question.weight_dtype) is not None:
         other = "weight_dtype" if question.weights is None else "weights"
         raise UsageError(
@@ -153,7 +151,7 @@ def _request(model: Model, question: FitQuestion, gpu: Gpu) -> Request:
         raise UsageError(
             f"{model.origin.id} states no maximum context",
             cause=model.context.reason,
-            hint="give one: --ctx 8k, or `context: 8k` in a budget",
+            hint="state the length: --ctx 8k, or `context: 8k` in a budget",
         )
     options, parallel = question.options, question.parallel
     if question.weights is not None:
@@ -213,6 +211,6 @@ def _check_vocabularies(model: Model, draft: Model) -> None:
     if own is not None and drafted is not None and own != drafted:
         raise UsageError(
             f"{draft.origin.id} can't draft for {model.origin.id}",
-            cause=f"its vocabulary has {drafted:,} entries, the model's {own:,}: engines ask for equal ones",
-            hint="a draft of the same family with the same vocabulary",
+            cause=f"its vocabulary has {drafted:,} entries, the model's has {own:,}; engines require that they are equal",
+            hint="give a draft model of the same family with the same vocabulary",
         )

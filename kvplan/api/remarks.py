@@ -1,4 +1,4 @@
-"""What about a request deserves a word, whatever the answer."""
+"""Remarks about a request that are printed whatever the answer."""
 
 from __future__ import annotations
 

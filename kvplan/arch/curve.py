@@ -1,4 +1,4 @@
-"""Growth as data: what a sequence of n tokens keeps, and how many tokens fit in a number of bytes.
+"""Growth laws as data: how many bytes a sequence of n tokens keeps, and how many tokens fit in a number of bytes.
 
 One evaluator and one exact inverse serve every model: layers only state their growth.
 """

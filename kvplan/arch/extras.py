@@ -1,4 +1,4 @@
-"""What is served beside a model: LoRA adapters, and the draft of speculative decoding. Both add weights; a draft adds cache."""
+"""What is served with a model: LoRA adapters and a draft for speculative decoding. Both add weights; a draft also adds cache."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def adapters(weights: Weights, *, rank: int, resident: int = 1, targets: tuple[s
     Raises: UsageError for a rank or a number below 1 or a model whose matrices nobody states, UnknownName for targets that the model doesn't have.
     """
     if rank < 1 or resident < 1:
-        raise UsageError(f"{resident} adapters of rank {rank}", cause="there is at least one, of rank 1 or more")
+        raise UsageError(f"{resident} adapters of rank {rank} can't be planned", cause="both numbers must be 1 or more")
     if any(len(weight.shape) == 1 for layer in weights.layers for weight in layer if _is_target(weight)):
         raise UsageError(
             "adapters can't be counted",
-            cause="the model's description counts its parameters without the matrices that they belong to",
-            hint="give the model's config.json",
+            cause="the model's description states a number of parameters, not the matrices that adapters belong to",
+            hint="give the model's config.json instead",
         )
     known = adaptable(weights)
     wanted = known if targets is None else set(targets)
@@ -132,7 +132,7 @@ def with_draft(model: Model, draft: Model, called: str | None = None) -> Model:
     for one in (model, draft):
         if one.weights is None:
             raise UsageError(
-                f"the weights of {one.origin.id} aren't known", hint="give a model with a full config.json"
+                f"the weights of {one.origin.id} aren't known", hint="give a model with a complete config.json"
             )
     own, small = model.weights, draft.weights
     assert own is not None and small is not None  # noqa: S101, PT018 - looked at above

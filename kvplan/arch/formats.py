@@ -1,4 +1,4 @@
-"""Number formats: bits of an element, and the scales that a block or a row of elements shares."""
+"""Cache number formats: the bits of an element, and the scales that a block or a row of elements shares."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class KvFormat:
         if self.k.latents or self.v.latents:
             raise UsageError(
                 f"{(self.k if self.k.latents else self.v).name} stores latents only",
-                cause="layers of this model keep keys and values of heads, which the format has no place for",
+                cause="this model's layers keep keys and values, which the format can't store",
                 hint="pick a format for keys and values: bf16, fp8 or int8",
             )
         return self
@@ -170,7 +170,7 @@ def parse_kv_format(text: str) -> KvFormat:
     if colon and not (k.strip() and v.strip()):
         raise UnknownName(
             f"{text!r} is not a cache format",
-            cause=f"it names none for the {'values' if k.strip() else 'keys'}",
-            hint="write one name for both, or K:V, as q8_0:q4_0",
+            cause=f"it names no format for the {'values' if k.strip() else 'keys'}",
+            hint="write one name for both keys and values, or K:V like q8_0:q4_0",
         )
     return KvFormat(format_named(k), format_named(v or k))

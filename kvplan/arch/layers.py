@@ -1,4 +1,4 @@
-"""The closed set of things a layer keeps for a sequence. Kinds are growth laws, never model names.
+"""Kinds of layers, by what they cache for a sequence: a closed set of growth laws, never model names.
 
     Cache = Attention | Latent | Compressed | Recurrent | CrossAttention
 

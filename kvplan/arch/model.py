@@ -1,4 +1,4 @@
-"""A model as kvplan knows it: its layers, its limits, and which of its numbers were defaults."""
+"""A model: its layers, its limits, and which of its numbers were defaults."""
 
 from __future__ import annotations
 

@@ -32,13 +32,13 @@ class Parallel:
         if self.tp % self.dcp:
             raise CannotSplit(
                 f"--dcp {self.dcp} doesn't divide --tp {self.tp}",
-                cause="decode context parallelism deals tokens over the tensor ranks",
+                cause="decode context parallelism splits tokens over the tensor ranks",
                 hint=f"sizes that work: {_listed(divisors(self.tp))}",
             )
         if self.ep not in (1, self.tp * self.dp):
             raise CannotSplit(
-                f"--ep {self.ep} can't be laid over --tp {self.tp} x --dp {self.dp}",
-                cause="experts are dealt over all tensor and data ranks",
+                f"--ep {self.ep} can't be used with --tp {self.tp} x --dp {self.dp}",
+                cause="expert parallelism splits experts over all tensor and data ranks",
                 hint=f"sizes that work: {_listed(tuple(dict.fromkeys((1, self.tp * self.dp))))}",
             )
 
@@ -98,7 +98,9 @@ def stage_layers(layers: int, stages: int) -> tuple[int, ...]:
     Raises: CannotSplit if there are more stages than layers.
     """
     if stages > layers:
-        raise CannotSplit(f"--pp {stages} is more than the {layers} layers", hint=f"use --pp {layers} or less")
+        raise CannotSplit(
+            f"--pp {stages} is more stages than the model has layers ({layers})", hint=f"use --pp {layers} or less"
+        )
     even, left = divmod(layers, stages)
     counts = [even] * stages
     for stage in range(left):

@@ -1,4 +1,4 @@
-"""What a checkpoint's quantization block states, as far as engines load it or not."""
+"""A checkpoint's quantization settings, as far as they decide whether an engine loads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a question that can be asked of every whole number stops being answered the same: exact, by bisection."""
+"""Bisection over whole numbers: the exact number at which the answer to a yes-or-no question changes."""
 
 from __future__ import annotations
 

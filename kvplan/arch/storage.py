@@ -1,4 +1,4 @@
-"""How the numbers of a matrix are kept: bits of an element, and the scales that groups, rows and tensors share."""
+"""Storage formats of weights: the bits of an element, and the scales that groups, rows and tensors share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be said of a model beside its layers and weights: only engines branch on it. Each is a name in `Model.traits`."""
+"""Properties of a model besides its layers and weights, which only engines branch on. Each is a name in `Model.traits`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One tensor of a model: its shape, who splits it, how it is stored, and what a rank holds of it as an engine lays it out."""
+"""One tensor of a model: its shape, how ranks split it, how it is stored, and what a rank holds of it as an engine lays it out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was asked to be checked: which files, and for each whether it is a budget or something with serve commands."""
+"""Which files to check, and for each whether it is a budget or a file with serve commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole check as a command line asks for it: planned, judged, and drawn for everywhere that it goes."""
+"""A whole check as a command line asks for it: planned, judged, and written in every output format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: parse, call, draw. `main` is the console script."""
+"""The command line: parse, call the API, print. `main` is the console script."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _bug(error: Exception) -> KvplanError:
     known = KvplanError(
         f"kvplan failed: {type(error).__name__}",
         cause=str(error) or None,
-        hint="this is a bug: run it again with --debug and report what it prints, with `kvplan env`",
+        hint="this is a bug in kvplan: run the command again with --debug, and report its output and that of `kvplan env`",
     )
     known.__cause__ = error
     return known
@@ -116,7 +116,7 @@ def _usage(error: click.UsageError) -> UsageError:
 
     path = error.ctx.command_path if error.ctx else "kvplan COMMAND"
     if isinstance(error, click.NoSuchOption) and path == "kvplan":
-        return UsageError(error.message, cause="it stands before the command", hint="kvplan size MODEL --ctx 8k")
+        return UsageError(error.message, cause="options go after the command", hint="kvplan size MODEL --ctx 8k")
     if isinstance(error, click.NoSuchOption) and (meant := _known_elsewhere(error.option_name, path)):
         return UsageError(error.message, hint=meant)
     if close := getattr(error, "possibilities", None):

@@ -1,4 +1,4 @@
-"""The command line as click has it, built from the tables: a row is an option, a small file a command.
+"""The click application, built from tables: each row is an option, and each small file a command.
 
 A value is the nearest of: flag, KVPLAN_NAME, ./kvplan.toml or [tool.kvplan] in ./pyproject.toml, the user's file.
 """
@@ -197,7 +197,9 @@ class Switch(click.types.BoolParamType):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
-            wrong = UsageError(f"{value!r} is neither on nor off", hint="write 1 or 0; in a file, true or false")
+            wrong = UsageError(
+                f"{value!r} is neither on nor off", hint="write 1 or 0; in a settings file, true or false"
+            )
             raise wrong.about(place(self.row, ctx)) from None
 
 

@@ -1,4 +1,4 @@
-"""From a command's values to what the API takes: the same for every command."""
+"""From the values of a command's flags to the arguments of the API, the same for every command."""
 
 from __future__ import annotations
 
@@ -69,7 +69,11 @@ def gpu(values: Values) -> tuple[Gpu, int | None]:
 
     name = values.get(o.GPU)
     if name is None:
-        raise UsageError("which GPU?", cause="a plan needs one", hint="--gpu h100, --gpu h100x8, or --gpu auto")
+        raise UsageError(
+            "which GPU?",
+            cause="a plan needs a GPU",
+            hint="add --gpu h100, --gpu h100x8, or --gpu auto for this machine's",
+        )
     known, count = parse_gpu(name)
     if name.strip().lower() == AUTO and values.was_given(o.TP):
         count = None
@@ -95,7 +99,7 @@ def end(values: Values) -> End:
     likely = values.on(o.LIKELY) and not values.beaten(o.LIKELY, o.SAFE)
     safe = values.on(o.SAFE) and not values.beaten(o.SAFE, o.LIKELY)
     if safe and likely:
-        raise UsageError("--safe and --likely say different things", hint="leave one of them out")
+        raise UsageError("--safe and --likely can't be combined", hint="leave one of them out")
     return "likely" if likely else "safe"
 
 
@@ -129,7 +133,7 @@ def _prefix_caching(values: Values) -> bool | None:
     off = values.on(o.NO_PREFIX_CACHING) and not values.beaten(o.NO_PREFIX_CACHING, o.ENABLE_PREFIX_CACHING)
     if on and off:
         raise UsageError(
-            "--enable-prefix-caching and --no-prefix-caching say different things", hint="leave one of them out"
+            "--enable-prefix-caching and --no-prefix-caching can't be combined", hint="leave one of them out"
         )
     return True if on else False if off else None
 

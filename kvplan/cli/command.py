@@ -1,4 +1,4 @@
-"""A command: what it is called, what it takes, what it answers. One file each; this is what such a file holds."""
+"""What the file of a command holds: its name, its options, and the function that answers. Each command has one file."""
 
 from __future__ import annotations
 

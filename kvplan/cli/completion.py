@@ -1,4 +1,4 @@
-"""What a shell is offered: models, GPUs, formats and engines; click asks, and has the scripts."""
+"""Shell completion of models, GPUs, formats and engines. click asks for the words, and has the shells' scripts."""
 
 from __future__ import annotations
 

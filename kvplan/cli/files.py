@@ -1,4 +1,4 @@
-"""Files written all or none; devices, pipes and /dev/stdout written to, never replaced."""
+"""Writing output files, all of them or none. Devices, pipes and /dev/stdout are written to, never replaced."""
 
 from __future__ import annotations
 

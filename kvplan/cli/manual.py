@@ -15,7 +15,7 @@ from kvplan.cli.command import MODULES
 PATH = Path(__file__).resolve().parents[2] / "docs" / "commands.md"
 
 SETTINGS = """\
-Every flag can be given in five places; the nearest wins:
+A flag can be set in five places. The first of these that sets it wins:
 
 1. on the command line: `--kv-dtype fp8`
 2. in the environment: `KVPLAN_KV_DTYPE=fp8`
@@ -31,23 +31,24 @@ tp = 8
 engine = "vllm"
 ```
 
-What came from elsewhere than the command line is said with the answer (JSON: `settings`), and before an error. A misspelt
-setting in a file is an error; a `KVPLAN_` variable that is no setting, which another program may have set, is ignored with a
-note. `--config FILE` reads that file alone, `--no-config` none; `kvplan env` shows what is set and where. Switches are `1` or
-`0`. `-o` and `--config` are flags only.
+kvplan prints the settings that didn't come from the command line with the answer (JSON: `settings`), and before an error. A
+misspelt setting in a file is an error. A `KVPLAN_` variable that is no setting is ignored with a note, because another program
+may have set it. `--config FILE` reads only that file, and `--no-config` reads none. `kvplan env` shows what is set and where.
+Switches are `1` or `0`. `-o` and `--config` can only be given as flags.
 """
 
 OUTPUT = """\
-The answer is on stdout, everything else on stderr; after a failure stdout is empty. `--json` prints exactly one document,
-also when the answer is no. `--format` takes several, `-o FILE` writes the format of its ending and takes it off stdout:
+The answer is on stdout, and everything else on stderr. After a failure stdout is empty. `--json` prints exactly one document,
+also when the answer is no. `--format` takes several formats. `-o FILE` writes the format of its ending, which is then not
+printed on stdout:
 
 ```sh
 kvplan fit llama-3-70b --gpu h100x8 --format table,json -o plan.json
 ```
 
-Files are written whole or not at all. JSON is the stable interface: keys are added, never renamed or removed within a
-schema number, bytes and counts are integers, times seconds, unknown is null. `kvplan schema NAME` prints the JSON Schema.
-Colour follows `--color`, `NO_COLOR`, `FORCE_COLOR`, `TERM=dumb` and whether the stream is a terminal.
+Files are written whole or not at all. JSON is the stable interface: within a schema number keys are added, and never renamed or
+removed. Bytes and counts are integers, times are seconds, and unknown values are null. `kvplan schema NAME` prints the JSON
+Schema. Colour follows `--color`, `NO_COLOR`, `FORCE_COLOR`, `TERM=dumb` and whether the stream is a terminal.
 """
 
 COMPLETION = """\

@@ -1,4 +1,4 @@
-"""A flag as a row of a table: its name on the command line, in the environment and in a file, and how it is read.
+"""A flag as a row of a table: its name on the command line, in the environment and in a file, and how its value is read.
 
 The same row makes click's option, and so the parser, `--help`, completion and the manual.
 """

@@ -1,4 +1,4 @@
-"""Where a value was given: on the command line, in the environment, in a file; and what was given elsewhere, in words."""
+"""Where a value was given (command line, environment or file), and in words what didn't come from the command line."""
 
 from __future__ import annotations
 

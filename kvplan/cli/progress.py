@@ -1,4 +1,4 @@
-"""A line on a terminal's stderr for what takes longer than a second."""
+"""A progress line on a terminal's stderr for work that takes longer than a second."""
 
 from __future__ import annotations
 

@@ -58,7 +58,9 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise BadFile(
-            f"{path} can't be read", cause=error.strerror, hint="--no-config leaves files with settings out"
+            f"{path} can't be read",
+            cause=error.strerror,
+            hint="make it readable, or ignore settings files with --no-config",
         ) from None
 
 

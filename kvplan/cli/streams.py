@@ -47,7 +47,7 @@ def colours(values: Values) -> str:
     colour = values.get(options.COLOUR) or "auto"
     if colour not in options.COLOUR.choices:
         raise UnknownName(
-            f"{options.COLOUR.flag} {colour}: there is no such choice",
+            f"{options.COLOUR.flag} {colour} isn't a choice",
             hint="known: " + ", ".join(options.COLOUR.choices),
         )
     return colour
@@ -71,12 +71,14 @@ def destinations(values: Values) -> tuple[tuple[str, ...], tuple[tuple[str, str]
     for text in values.all(options.OUTPUT):
         ending = ENDINGS.get(Path(text).suffix.lower())
         if ending is None and len(named) != 1:
-            raise UsageError(f"-o {text}: which format?", hint=f"end it in {', '.join(ENDINGS)}, or give one --format")
+            raise UsageError(
+                f"-o {text}: which format?", hint=f"end the name in {', '.join(ENDINGS)}, or give one --format"
+            )
         if text != "-":  # stdout, where the format goes anyway
             files.append((text, ending or named[0]))
     if as_json:
         if named and named != ("json",):
-            raise UsageError("--json and --format say different things", hint="leave one of them out")
+            raise UsageError("--json and --format can't be combined", hint="leave one of them out")
         return ("json",), tuple(files)
     taken = {name for _, name in files}
     if not named and not files:
@@ -103,9 +105,7 @@ def unwritable(cause: str | None) -> CannotWrite:
     """The error for a stdout that takes nothing; Python's own last flush of it will be silent."""
     if sys.stdout is not None:
         nobody_reads()
-    return CannotWrite(
-        "standard output can't be written", cause=cause, hint="write somewhere else: -o plan.json, or > another file"
-    )
+    return CannotWrite("standard output can't be written", cause=cause, hint="write to a file instead: -o plan.json")
 
 
 def complain(error: KvplanError) -> None:

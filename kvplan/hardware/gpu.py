@@ -1,4 +1,4 @@
-"""A GPU as a planner needs it: what its memory really offers, how fast it reads, and who says so."""
+"""A GPU as a planner needs it: the memory that it really offers, how fast it reads, and the source of each figure."""
 
 from __future__ import annotations
 

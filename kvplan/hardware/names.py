@@ -1,4 +1,4 @@
-"""What people type for a GPU, and which one they mean: spellings, counts, MIG profiles, and names that are refused.
+"""GPU names as people type them, and which GPU they mean: spellings, counts, MIG profiles, and names that are refused.
 
 A short name is either an alias that its record explains, or it is refused with the choices. It is never guessed: "v100"
 with 16 GB and with 32 GB are different answers.

@@ -1,4 +1,4 @@
-"""Serve commands in what teams already have: manifests, values, compose files, scripts, vLLM's own --config YAML."""
+"""Finds serve commands in files that teams already have: manifests, Helm values, compose files, scripts, vLLM's --config YAML."""
 
 from __future__ import annotations
 

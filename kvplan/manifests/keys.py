@@ -1,4 +1,4 @@
-"""Keys and values of a layer that manifests share with whoever reads them, beside those that a budget file has by itself."""
+"""Keys and values of a layer that manifests and their callers share, besides those that only a budget file has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a text is: by its file's name, and by how it begins where it comes from standard input."""
+"""Which kind of file a text is: by the file's name, or on standard input by how it begins."""
 
 from __future__ import annotations
 

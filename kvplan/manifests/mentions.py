@@ -1,4 +1,4 @@
-"""Texts that seem to start vLLM, in whatever language: what isn't read is at least listed."""
+"""Text in any language that seems to start vLLM but isn't read, so that it is at least listed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands for a value that some other program puts in before the command is run: envsubst, Flux, Kustomize, Jinja, sed."""
+"""Placeholders for values that another program fills in before the command is run: envsubst, Flux, Kustomize, Jinja, sed."""
 
 from __future__ import annotations
 

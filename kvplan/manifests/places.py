@@ -1,4 +1,4 @@
-"""What files say, with the line of each word: what every reader of manifests hands on."""
+"""Words of files with the lines they are on: what every reader of manifests returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What YAML seems to serve with vLLM, and nobody reads: it is at least listed."""
+"""YAML that seems to serve with vLLM but that no reader understands, so that it is at least listed."""
 
 from __future__ import annotations
 

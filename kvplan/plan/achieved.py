@@ -1,4 +1,4 @@
-"""How much of a datasheet decoding really reaches, by class of GPU: a table, every row with its source.
+"""The fraction of the datasheet's figures that decoding reaches, by class of GPU: a table with a source for every row.
 
     step = weights / (f_weights x bandwidth) + cache / (f_cache x bandwidth) + compute / f_compute
            + collectives + per step + per layer

@@ -1,4 +1,4 @@
-"""What a plan takes from a receipt of `kvplan verify`: terms of `step_s_likely` that this machine's measurements replace.
+"""Calibration: the terms of a plan's `step_s_likely` that measurements in a receipt of `kvplan verify` replace.
 
     weights of 16 bit   bytes / measured speed        from the intercept of the receipt's line, launches taken off
     cache               bytes / measured speed        from its slope

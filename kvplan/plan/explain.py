@@ -1,4 +1,4 @@
-"""Where a number comes from: the term, the formula with numbers in, its inputs, its source, and what it is made of."""
+"""One node of the explain tree: a term, its formula with the numbers filled in, its inputs, its source, and its parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the numbers of a plan come from: its budget, its sequences, its engine, its decode step."""
+"""The explain tree of a plan: where its budget, its sequences, its engine's numbers and its decode step come from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether it fits, as a value; how many at once; how long alone.
+"""Whether a model fits, as a value: how many sequences at once, and how long a single one may be.
 
 Two capacities stand side by side, from the same cache memory: the formula's and the engine's. The engine decides.
 """
@@ -156,9 +156,9 @@ def _check_weights(request: Request) -> None:
     large = [part for part in weights.missing if not part.startswith(SMALL_PARTS)]
     if large:
         raise UsageError(
-            f"only a part of {request.model.origin.id}'s weights can be counted",
+            f"{request.model.origin.id}'s weights can only be counted in part",
             cause="not derived from its config: " + "; ".join(large),
-            hint="--weights 140GB (all checkpoint files together), or --kv-memory 40GiB (the cache alone, per GPU)",
+            hint="give --weights 140GB (all checkpoint files together), or --kv-memory 40GiB (only the cache, per GPU)",
         )
 
 

@@ -1,4 +1,4 @@
-"""The question: this model, on these GPUs, split so, cached so, for requests this long."""
+"""The question of a plan: the model, the GPUs, the parallel sizes, the cache format and the length of requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same model under another attention: what its cache would cost as MHA, GQA, MQA or MLA, or with a window.
+"""What a model's cache would cost under another attention: MHA, GQA, MQA, MLA, or with a window.
 
 The question of a textbook, answered on real layers: heads and widths stay, only what is cached changes.
 """
@@ -54,13 +54,13 @@ def as_attention(model: Model, kind: str) -> Model:
         raise UnknownName(f"{kind!r} is not an attention kind", hint="known: " + ", ".join(KINDS))
     if model.has(Compressed):
         raise UsageError(
-            f"{model.origin.id} compresses what it caches, and nobody has defined {kind} of the same shape",
+            f"{model.origin.id} has compressed attention, which has no {kind} of the same shape",
             hint="leave --attention out, or the model",
         )
     if not model.has(Attention, Latent):
         raise UsageError(
-            f"{model.origin.id} has no attention that could be {kind}",
-            cause=f"what its layers keep: {attention_label(model)}",
+            f"{model.origin.id} has no attention that could be replaced by {kind}",
+            cause=f"its layers keep: {attention_label(model)}",
             hint="leave --attention out, or the model",
         )
     return map_caches(model, changes[kind])
@@ -86,8 +86,8 @@ def keep_recent(model: Model, window: int, sinks: int) -> Model:
     def cut(cache: Cache) -> Cache:
         if isinstance(cache, Latent | Compressed):
             raise UsageError(
-                f"{model.origin.id} caches latents, and --window is defined for keys and values",
-                hint="compare --attention mha,mla shows what the latent already saves",
+                f"{model.origin.id} caches latents, and --window works only on keys and values",
+                hint="leave --window out; kvplan compare MODEL --attention mha,mla shows what the latent already saves",
             )
         if not isinstance(cache, Attention) or (cache.cap is not None and cache.cap <= window + sinks):
             return cache

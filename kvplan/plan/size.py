@@ -1,4 +1,4 @@
-"""What a model's cache costs, whole and per GPU, by the formula and by an engine; no GPU is needed to ask."""
+"""What a model's cache costs, in all and per GPU, by the formula and by an engine. It needs no GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which single change would make it fit, or fit more: each is planned again, so its effect is a number."""
+"""Which single change would make a model fit, or fit more sequences. Each is planned again, so that its effect is a number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page is made of, before anyone decides whether it is text or markdown.
+"""The blocks that a page is made of, before they are printed as text or as markdown.
 
 Block = Heading | Verdict | Facts | Table | Bar | Tree | Note | Code
 """

@@ -1,4 +1,4 @@
-"""Where a page is going to be read: rich finds out what can be drawn there."""
+"""The terminal or file that a page is printed on: rich finds out what it can display."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How wide a table's columns are on a page too narrow for all of it.
+"""The widths of a table's columns where the page is too narrow for the whole table.
 
 In turn: headings break between words, columns that may shrink do, the first one (which says what a row is about) breaks
 at its signs, and only then are columns left out: from the right, those marked to stay after the others, the first never.

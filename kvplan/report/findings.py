@@ -1,4 +1,4 @@
-"""What a check found, one entry for each thing a person should look at: what annotations and SARIF are drawn from."""
+"""What a check found: one entry for each thing that a person should look at. Annotations and SARIF are made from them."""
 
 from __future__ import annotations
 

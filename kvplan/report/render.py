@@ -1,4 +1,4 @@
-"""From a document to what is printed or written: one name of a format, one function."""
+"""From a document to what is printed or written: one function for each format."""
 
 from __future__ import annotations
 

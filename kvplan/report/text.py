@@ -1,4 +1,4 @@
-"""Blocks on a terminal, drawn by rich."""
+"""Blocks as text on a terminal, printed by rich."""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ def gguf_refused(name: str) -> Unsupported:
     """The error for GGUF files, which kvplan can't read yet."""
     return Unsupported(
         f"{name} is a GGUF file, which kvplan can't read yet",
-        cause="it holds the description in its own format, beside the weights",
-        hint="give the config.json, or the Hub id, of the model it was converted from",
+        cause="GGUF keeps the description in a format of its own, together with the weights",
+        hint="give the config.json, or the Hub id, of the model that it was converted from",
     )
 
 
@@ -115,7 +115,7 @@ def _file(path: Path, name: str, *, model: str | None = None) -> Document:
     if path.suffix.lower() == ".gguf":
         raise gguf_refused(name)
     if path.suffix.lower() in WEIGHTS:
-        raise BadFile(f"{name} holds weights, not a description", hint="give the config.json beside it")
+        raise BadFile(f"{name} contains weights, not a description", hint="give the config.json beside it")
     origin = Origin(model or name, name)
     raw = read_bytes(path, name, MAX_JSON_BYTES)
     if path.suffix.lower() == ".json":
@@ -140,8 +140,8 @@ def _yaml(text: str, name: str) -> tuple[dict[str, object], Lines]:
     if "kvplan" not in config:
         raise BadFile(
             f"{name} is not a kvplan description",
-            cause="it has no `kvplan: 1`",
-            hint="YAML is for kvplan's own descriptions; give the config.json of a model as JSON",
+            cause="the line `kvplan: 1` is missing",
+            hint="start a kvplan description with `kvplan: 1`; give a model's config.json as JSON, not as YAML",
         )
     return config, lines
 

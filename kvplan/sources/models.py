@@ -86,8 +86,8 @@ def load_document(name: str, *, revision: str | None = None, offline: bool = Fal
         raise UsageError("the model's name is empty", hint="kvplan models lists the bundled ones")
     if _ADDRESS.match(name) and not _URL.fullmatch(name):
         raise UsageError(
-            f"{name} is no address of a model on the Hub",
-            cause="of addresses only https://huggingface.co/org/name is read",
+            f"{name} isn't the address of a model on the Hub",
+            cause="kvplan reads only addresses like https://huggingface.co/org/name",
             hint="give org/name, or download the model's config.json and give its path",
         )
     local = _local(name)
@@ -120,7 +120,7 @@ def _local(name: str) -> Document | None:
     if trouble in _TROUBLES and (name_of(name) is None or _looks_like_path(name)):
         raise BadFile(f"{name} {_TROUBLES[trouble]}", cause=os.strerror(trouble))
     if trouble == errno.ENOENT and path.is_symlink() and name_of(name) is None:
-        raise BadFile(f"{name} is a link that points nowhere", cause=f"there is no {path.readlink()}")
+        raise BadFile(f"{name} is a broken link", cause=f"it points to {path.readlink()}, which doesn't exist")
     if _looks_like_path(name):
         raise _not_there(name, path)
     return None
@@ -159,7 +159,7 @@ def _not_there(name: str, path: Path) -> ConfigError:
     try:
         names = sorted(entry.name for entry in path.parent.iterdir() if entry.suffix in _FILE_ENDINGS)
     except PermissionError as error:
-        return BadFile(f"{name} can't be looked for", cause=f"the folder {path.parent}: {error.strerror}")
+        return BadFile(f"{name} can't be looked up", cause=f"the folder {path.parent}: {error.strerror}")
     except (OSError, ValueError):
         return BadFile(f"there is no file or folder {name}", cause=f"the folder {path.parent} doesn't exist either")
     near = _nearest(path.name, names)
@@ -187,7 +187,7 @@ def _from_hub(name: str, revision: str | None, *, offline: bool) -> Document:
     if match is None:
         raise _unknown(name)
     if revision is not None and match["revision"] not in {None, revision}:
-        raise UsageError(f"{name} and --revision {revision} name two revisions", hint="give one of them")
+        raise UsageError(f"{name} and --revision {revision} name different revisions", hint="leave one of them out")
     hub_name = HubName(match["repo"], revision or match["revision"])
     bundled = name_of(hub_name.repo)
     try:
@@ -222,7 +222,9 @@ def _unknown(name: str) -> UnknownName:
     if near:
         hint = f"did you mean {any_of(near)}? Or " + hint
     shown = name if len(name) <= _SHOWN else name[:_SHOWN] + "..."
-    return UnknownName(f"no model is called {shown!r}", cause="it is not a bundled name, a path or a Hub id", hint=hint)
+    return UnknownName(
+        f"no model is called {shown!r}", cause="it isn't a bundled name, a path or a Hub id (org/name)", hint=hint
+    )
 
 
 _SHOWN = 80

@@ -126,32 +126,32 @@ def test_weights_of_each_gpu_are_of_each_gpu_and_of_the_model_are_of_all() -> No
 
 def test_what_nobody_would_load_is_not_emitted() -> None:
     options = api.Options(weights_per_gpu=8 * 10**9)
-    with pytest.raises(api.KvplanError, match="what-if"):
+    with pytest.raises(api.KvplanError, match="aren't those of the checkpoint"):
         api.fit("llama-3-8b", "h100", api.FitQuestion(context=8192, options=options, emit="vllm"))
 
 
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: kvplan.size(None), "model: None is no Model or name"),
-        (lambda: kvplan.load_model(None), "model: None is no name"),
-        (lambda: kvplan.load_gpu(8), "gpu: 8 is no name"),
-        (lambda: kvplan.size("llama-3-8b", contexts=8192), "contexts: 8192 is one where several may be given"),
-        (lambda: kvplan.size("llama-3-8b", contexts="8k"), "contexts: '8k' is one where several may be given"),
-        (lambda: kvplan.size("llama-3-8b", parallel=8), "parallel: 8 is no Parallel"),
-        (lambda: kvplan.size("llama-3-8b", options={}), "options: {} is no Options"),
-        (lambda: kvplan.size("llama-3-8b", engine=None), "engine: None is no name"),
-        (lambda: kvplan.size("llama-3-8b", kv_dtype=8), "kv_dtype: 8 is no KvFormat"),
+        (lambda: kvplan.size(None), "model: expected Model or name, not None"),
+        (lambda: kvplan.load_model(None), "model: expected name, not None"),
+        (lambda: kvplan.load_gpu(8), "gpu: expected name, not 8"),
+        (lambda: kvplan.size("llama-3-8b", contexts=8192), "contexts: 8192 isn't a list"),
+        (lambda: kvplan.size("llama-3-8b", contexts="8k"), "contexts: '8k' isn't a list"),
+        (lambda: kvplan.size("llama-3-8b", parallel=8), "parallel: expected Parallel, not 8"),
+        (lambda: kvplan.size("llama-3-8b", options={}), "options: expected Options, not {}"),
+        (lambda: kvplan.size("llama-3-8b", engine=None), "engine: expected name, not None"),
+        (lambda: kvplan.size("llama-3-8b", kv_dtype=8), "kv_dtype: expected KvFormat or name, not 8"),
         (lambda: kvplan.size("llama-3-8b", weight_dtype=8), "weight_dtype: 8 is not a format"),
-        (lambda: kvplan.fit("llama-3-8b", None), "gpu: None is no Gpu or name"),
-        (lambda: kvplan.fit("llama-3-8b", "h100", {"context": 8192}), "question: {'context': 8192} is no FitQuestion"),
-        (lambda: kvplan.fit_all("h100", None), "question: None is no FitQuestion"),
-        (lambda: kvplan.fit_all("h100", names="llama-3-8b"), "names: 'llama-3-8b' is one where several may be given"),
-        (lambda: kvplan.compare("llama-3-8b"), "compared: 'llama-3-8b' is one where several may be given"),
-        (lambda: kvplan.compare(["llama-3-8b"], kv_dtypes="fp8"), "kv_dtypes: 'fp8' is one where several may be given"),
-        (lambda: kvplan.compare(["llama-3-8b"], attentions="mla"), "attentions: 'mla' is one where several may be given"),
-        (lambda: kvplan.models("llama-3-8b"), "names: 'llama-3-8b' is one where several may be given"),
-        (lambda: kvplan.gpus("h100"), "names: 'h100' is one where several may be given"),
+        (lambda: kvplan.fit("llama-3-8b", None), "gpu: expected Gpu or name, not None"),
+        (lambda: kvplan.fit("llama-3-8b", "h100", {"context": 8192}), "question: expected FitQuestion, not {'context': 8192}"),
+        (lambda: kvplan.fit_all("h100", None), "question: expected FitQuestion, not None"),
+        (lambda: kvplan.fit_all("h100", names="llama-3-8b"), "names: 'llama-3-8b' isn't a list"),
+        (lambda: kvplan.compare("llama-3-8b"), "compared: 'llama-3-8b' isn't a list"),
+        (lambda: kvplan.compare(["llama-3-8b"], kv_dtypes="fp8"), "kv_dtypes: 'fp8' isn't a list"),
+        (lambda: kvplan.compare(["llama-3-8b"], attentions="mla"), "attentions: 'mla' isn't a list"),
+        (lambda: kvplan.models("llama-3-8b"), "names: 'llama-3-8b' isn't a list"),
+        (lambda: kvplan.gpus("h100"), "names: 'h100' isn't a list"),
         (lambda: kvplan.Parallel(tp="8"), "tp: '8' is not a whole number from 1"),
         (lambda: kvplan.Parallel(dp=0), "dp: 0 is not a whole number from 1"),
     ],

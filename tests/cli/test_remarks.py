@@ -186,7 +186,7 @@ def test_a_command_to_paste_is_never_dropped(monkeypatch: pytest.MonkeyPatch):
     for named in ("csv", "table", "markdown,table"):
         refused = run(*words, "--format", named)
         assert (refused.code, refused.out) == (2, "")
-        assert "leave --format out, or --format json" in refused.err
+        assert "leave --format out, or write --format json" in refused.err
     assert "vllm serve" in run(*words, "--format", "json").document["launch"]
     monkeypatch.setenv("KVPLAN_FORMAT", "csv")
     assert "vllm serve" in run(*words).out

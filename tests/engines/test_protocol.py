@@ -157,7 +157,7 @@ def test_forms_are_those_of_who_writes_them(doubling):
         assert own == tuple(form for form, name in registry.forms().items() if name == engine.name)
     with pytest.raises(UsageError, match="--emit doubling needs a plan by Doubling's rules"):
         api.fit("llama-3-8b", "h100", api.FitQuestion(context=2048, emit="doubling"))
-    with pytest.raises(UnknownName, match="nothing called 'compose' can be emitted"):
+    with pytest.raises(UnknownName, match="'compose' isn't something that --emit prints"):
         api.fit("llama-3-8b", "h100", api.FitQuestion(context=2048, emit="compose"))
 
 

@@ -256,7 +256,7 @@ def test_the_page_marks_what_is_needed():
     assert marked == {key for key in tree if needed(key)}
     read_record({key: value for key, value in tree.items() if key in marked})
     for part in ("value", "kind", "source"):
-        assert f"`{part}`" in page.partition("A number that is there has")[2].partition("\n")[0]
+        assert f"`{part}`" in page.partition("Every number has")[2].partition("\n")[0]
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "- 1\n"])

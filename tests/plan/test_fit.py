@@ -156,7 +156,7 @@ def test_unknown_weights_are_an_error():
 
 def test_half_a_count_of_weights_is_an_error():
     part = Weights((), dense(2**30, 80).layers, (), missing=("rwkv layers",))
-    with pytest.raises(UsageError, match="only a part"):
+    with pytest.raises(UsageError, match="only be counted in part"):
         fit(textbook(8192, model=replace(LLAMA_70B, weights=part), options=Options()))
     small = replace(part, missing=("vision tower (depth)",))
     plan = fit(textbook(8192, model=replace(LLAMA_70B, weights=small), options=Options()))

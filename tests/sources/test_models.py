@@ -132,7 +132,7 @@ def test_empty_name() -> None:
 
 
 def test_two_revisions(folder: Path) -> None:
-    with pytest.raises(UsageError, match="two revisions"):
+    with pytest.raises(UsageError, match="different revisions"):
         load_document("org/name@v1", revision="v2")
 
 
@@ -181,7 +181,7 @@ def test_files_of_other_kinds(folder: Path) -> None:
     (folder / "config.yaml").write_text("model_type: llama\n")
     (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
     for name, message in (
-        ("model.safetensors", "holds weights"), ("config.yaml", "is not a kvplan description"), ("picture.png", "not UTF-8"),
+        ("model.safetensors", "contains weights"), ("config.yaml", "is not a kvplan description"), ("picture.png", "not UTF-8"),
     ):  # fmt: skip
         with pytest.raises(ConfigError, match=message):
             load_document(name)

@@ -1,4 +1,4 @@
-"""From a merged layer to a Deployment: every value looked at once, every complaint on its line."""
+"""From a merged layer to a Deployment: every value is checked once, and every error names its line."""
 
 from __future__ import annotations
 

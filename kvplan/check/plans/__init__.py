@@ -1,1 +1,1 @@
-"""From a question of a budget to numbers."""
+"""From a budget's question to numbers."""

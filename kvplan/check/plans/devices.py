@@ -1,4 +1,4 @@
-"""What a manifest says of the accelerator, held against the GPU that is planned for."""
+"""What a manifest says about the accelerator, compared with the GPU that is planned for."""
 
 from __future__ import annotations
 

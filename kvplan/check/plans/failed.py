@@ -1,4 +1,4 @@
-"""What becomes of a deployment at which kvplan itself fails: one without an answer, which costs no other its own."""
+"""A deployment on which kvplan itself fails: it has no answer, and the others keep theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `check` asks of a planner, and what it gets: three ends of every number, or why there are none."""
+"""What `check` asks a planner, and what it gets: the three ends of every number, or the reason why there are none."""
 
 from __future__ import annotations
 

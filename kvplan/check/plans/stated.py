@@ -1,4 +1,4 @@
-"""What a serve command says of a checkpoint, in the model that is planned."""
+"""What a serve command states about a checkpoint, applied to the model that is planned."""
 
 from __future__ import annotations
 

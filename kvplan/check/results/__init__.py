@@ -1,1 +1,1 @@
-"""What becomes of the numbers: limits, differences, the lock, and every form of output."""
+"""What is done with the numbers: limits, differences, the lock, and every output format."""

@@ -1,4 +1,4 @@
-"""What is not as it was: inputs first, then the numbers they moved, and by how much."""
+"""What has changed: inputs first, then the numbers that they changed, and by how much."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A deployment's plan held against its limits: one row for each, with the numbers in a sentence."""
+"""A deployment's plan compared with its limits: one row for each limit, with the numbers in a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lock: what was planned and every number, as it was when somebody looked at it and agreed.
+"""The lock: what was planned, and every number, as it was when it was last accepted.
 
     {"schema": "kvplan.lock/1", "kvplan": "0.1.0", "deployments": {"chat": {"model": ..., "numbers": {...}}}}
 

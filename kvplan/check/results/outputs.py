@@ -1,4 +1,4 @@
-"""A check drawn in each of its formats, and what it may be written over."""
+"""A check written in each of its formats, and which files may be overwritten."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One file a command: what it takes, one call of kvplan.api, what it answers."""
+"""One file per command: its options, one call of kvplan.api, and its answer."""

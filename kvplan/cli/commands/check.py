@@ -100,7 +100,7 @@ def _formats(values: Values) -> tuple[str, ...]:
     named = () if values.beaten(FORMAT, o.JSON) else values.get(FORMAT) or ()
     if values.on(o.JSON) and not values.beaten(o.JSON, FORMAT):
         if named and named != ("json",):
-            raise UsageError("--json and --format say different things", hint="leave one of them out")
+            raise UsageError("--json and --format can't be combined", hint="leave one of them out")
         return ("json",)
     return named
 

@@ -57,9 +57,9 @@ def _carries_a_command(values: Values) -> bool:
         return True
     if values.flagged(o.FORMAT):
         raise UsageError(
-            f"--emit and --format {','.join(named)} say different things",
-            cause="--emit prints the command alone, and of all formats JSON alone has a place for it (`launch`)",
-            hint="leave --format out, or --format json",
+            f"--emit and --format {','.join(named)} can't be combined",
+            cause="--emit prints only the command; the only format that also has it is JSON (`launch`)",
+            hint="leave --format out, or write --format json",
         )
     return False
 
@@ -79,7 +79,7 @@ def _emitted(report: FitReport, values: Values) -> Answer:
     if report.launch is None:
         change = next(iter(report.suggestions), None)
         raise DoesNotFit(
-            f"{report.model.id} does not fit: there is nothing to emit",
+            f"{report.model.id} does not fit, so --emit has nothing to print",
             cause=report.reason or report.binding,
             hint=None if change is None else f"{change.change}: {change.effect}",
         )

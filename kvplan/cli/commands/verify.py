@@ -87,7 +87,7 @@ def _check_meta(values: Values) -> None:
     idle = [option.flag for option in BUILDING if values.flagged(option)]
     if idle:
         raise UsageError(
-            f"--meta has no use for {all_of(idle)}", cause="it compares the whole model with transformers, on no device",
+            f"--meta can't be combined with {all_of(idle)}", cause="--meta compares the whole model with transformers, without a device",
             hint="leave one or the other out",
         )  # fmt: skip
 

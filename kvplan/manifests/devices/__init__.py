@@ -1,1 +1,1 @@
-"""What manifests say of accelerators."""
+"""What manifests say about accelerators."""

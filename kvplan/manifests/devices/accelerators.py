@@ -1,4 +1,4 @@
-"""What a manifest says of the accelerator beside its name: whose it is, and whether it is a slice or a share of one.
+"""What a manifest says about the accelerator besides its name: its vendor, and whether it is a slice or a share of one.
 
 Source: NVIDIA's k8s-device-plugin (mig-*, gpu.shared), ROCm's (amd.com/gpu, *_nps*), HAMi (gpumem), Volcano, Aliyun and Tencent
 vGPU, GKE's labels of partitions and sharing.

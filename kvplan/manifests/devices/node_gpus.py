@@ -1,4 +1,4 @@
-"""Which accelerator a pod's node has, by the labels that it is chosen by.
+"""Which accelerator a pod's node has, by the labels that select the node.
 
 Source: https://github.com/NVIDIA/gpu-feature-discovery, and each cloud's own lists, named at their tables.
 """

@@ -1,4 +1,4 @@
-"""Names that labels give an accelerator and that several sizes of it answer to, and the sizes that may stand beside them.
+"""Accelerator names in labels that don't say which memory size is meant, and the labels that may state the size.
 
 Source: https://karpenter.sh/docs/concepts/scheduling (instance-gpu-name, instance-gpu-memory in MiB),
 https://github.com/Azure/karpenter-provider-azure (sku-gpu-name), https://github.com/NVIDIA/gpu-feature-discovery.

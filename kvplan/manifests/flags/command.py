@@ -1,4 +1,4 @@
-"""A serve command as it was read: what it says, what should be remarked, and why it may be unreadable."""
+"""A serve command as it was read: its flags, the remarks about it, and why it may be unreadable."""
 
 from __future__ import annotations
 

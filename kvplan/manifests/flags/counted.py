@@ -1,4 +1,4 @@
-"""What each of vLLM's flags means to a plan, one row a flag: here those that are counted, and those that stand beside one.
+"""What each of vLLM's flags means to a plan, one row per flag: here those that are counted, and those that belong to one.
 
 Flags that only deserve a warning stand in kvplan.manifests.flags.uncounted, those that leave memory as it is, and why,
 in tests/check/harmless.py: every flag is in one of the three. Which release has a flag, and what follows it on a command line, stands in kvplan.engines.vllm.tables.flags.

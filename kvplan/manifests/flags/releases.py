@@ -1,4 +1,4 @@
-"""A command's flags held against the release that it is planned for: those that the release lacks, and values it refuses."""
+"""A command's flags compared with the release that it is planned for: flags that it lacks, and values that it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words that vLLM's parser refuses in every release, each as the words that were meant, with what is wrong with it."""
+"""Words that vLLM's parser refuses in every release, each with the words that were meant and what is wrong with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What moves a cache out of the engine - KV connectors, KV events - as far as it decides how the cache is laid out.
+"""KV connectors and KV events, which move a cache out of the engine, as far as they decide how the cache is laid out.
 
 Source: vLLM 0.33 config/kv_transfer.py, distributed/kv_transfer/kv_connector/factory.py supports_hma_config.
 """

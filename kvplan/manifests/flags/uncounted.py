@@ -1,4 +1,4 @@
-"""Flags of vLLM that may move memory and that a plan doesn't count: what it does instead, and values that leave memory as it is.
+"""vLLM's flags that may change memory and that a plan doesn't count: what it does instead, and values that change nothing.
 
 Source: vLLM 0.33 engine/arg_utils.py and config; flags of earlier releases by their own.
 """

@@ -1,1 +1,1 @@
-"""What teams already have: one file for each format, all of them delivering containers and commands."""
+"""The file formats that serve commands are found in, one module each. All of them deliver containers and commands."""

@@ -1,4 +1,4 @@
-"""Commands that may change which vLLM is found without saying so: what they do isn't read, so nothing is certain after them."""
+"""Commands that may change the installed vLLM without saying so. They aren't read, so no release is certain after them."""
 
 from __future__ import annotations
 

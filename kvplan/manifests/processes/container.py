@@ -1,4 +1,4 @@
-"""A container or process as whoever describes it says it, and what a file serves."""
+"""A container or process as a file describes it, and what a file serves."""
 
 from __future__ import annotations
 

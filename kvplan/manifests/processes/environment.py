@@ -1,4 +1,4 @@
-"""What a process finds in its environment that decides memory, or the GPUs it sees.
+"""The environment variables of a process that decide memory, or the GPUs that it sees.
 
 Source: vLLM 0.8.5, 0.10.2 and 0.33 envs.py.
 """

@@ -1,4 +1,4 @@
-"""What the words before a command make of its process: `env A=b`, `sudo`, and programs that run it on another machine.
+"""Words before a command that change its process: `env A=b`, `sudo`, and programs that run it on another machine.
 
 Source: env(1), sudo(8) env_reset, su(1); ssh(1), sbatch(1), kubectl exec, docker compose exec.
 """

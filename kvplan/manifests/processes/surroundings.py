@@ -1,4 +1,4 @@
-"""What stands around a serve command - image, environment, GPUs - held against what the command asks for."""
+"""The surroundings of a serve command (image, environment, GPUs) compared with what the command asks for."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""From plans to documents: nothing is worked out here that a plan doesn't already hold. One module a command."""
+"""From plans to documents, one module per command. Nothing is computed here that a plan doesn't already hold."""

@@ -1,4 +1,4 @@
-"""The JSON that kvplan prints, as dataclasses: the one stable interface. Everything a person sees is drawn from it.
+"""The JSON that kvplan prints, as dataclasses: its stable interface. All other output is made from these documents.
 
 Bytes, tokens and counts are integers, times are seconds. Unknown is null, never absent. Keys may be added, never
 renamed or removed within a schema number.

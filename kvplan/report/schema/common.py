@@ -1,4 +1,4 @@
-"""What several documents hold."""
+"""Parts that several documents share."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Each document as blocks: which of its numbers a person sees, in which order, in which words."""
+"""Each document as blocks: which of its numbers a person sees, in which order and in which words."""
