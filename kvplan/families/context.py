@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import Any
 
 from kvplan.arch.model import Context, Rope
-from kvplan.families.fields import LARGEST, Fields
+from kvplan.families import typed
+from kvplan.families.fields import Fields
 from kvplan.families.scalings import Scaling, scalings
 from kvplan.families.spellings import ORIGINAL, STATED, TABLES
+from kvplan.families.typed import LARGEST
 
 SCALED_BY_ORIGINAL = ("yarn", "deepseek_yarn")
 """Rope types whose reach is original_max_position_embeddings x factor."""
@@ -23,7 +24,7 @@ def context(fields: Fields) -> Context:
     """
     ropes = _ropes(fields)
     tokens, reason = _longest(fields, ropes)
-    return Context(tokens, reason, ropes, _positive(fields.find(ORIGINAL)), _lengths(fields))
+    return Context(tokens, reason, ropes, fields.whole(ORIGINAL), _lengths(fields))
 
 
 def _lengths(fields: Fields) -> tuple[tuple[str, int], ...]:
@@ -34,8 +35,10 @@ def _lengths(fields: Fields) -> tuple[tuple[str, int], ...]:
         aliases = (name, fields.defaults.own_name(name), standard.get(name, name))
         stated = [fields.node[alias] for alias in aliases if alias in fields.node]
         value = stated[0] if stated else fields.defaults.value(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
-            found.append((name, int(value)))
+        if isinstance(value, int | float) and _is_sentinel(value):
+            found += [(name, int(value))] if isfinite(value) else []
+        elif value is not None:
+            found.append((name, typed.whole(fields.path + name, value, least=-1)))
     return tuple(found)
 
 
@@ -54,9 +57,7 @@ def _stated(fields: Fields) -> tuple[int | None, str]:
         found = fields.find(name)
         if found is None or _is_sentinel(found[1]):
             continue
-        if isinstance(found[1], list) and found[1]:
-            return fields.as_whole(name, found[1][0]), name
-        length = fields.as_whole(name, found[1], least=-1)
+        length = fields.as_whole(*found, least=-1)
         if length > 0:
             return length, name
     if any(name in fields.node for name in TABLES):
@@ -86,18 +87,10 @@ def _rope(rope: Scaling) -> Rope:
     return Rope(
         kind if isinstance(kind, str) else "default",
         factor if number else None,
-        _positive((ORIGINAL, original)),
+        None if original is None else int(original),
         tuple(sorted(str(key) for key in rope if key != "factor" or readable)),
         None if readable else f'"{factor}", a text' if isinstance(factor, str) else repr(factor),
     )
-
-
-def _positive(found: tuple[str, Any] | None) -> int | None:
-    """A length, or None: these are believed only where they make sense."""
-    value = None if found is None else found[1]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST:
-        return None
-    return int(value) if value == int(value) else None
 
 
 def _reach(rope: Rope) -> int | None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import isfinite
 from typing import Any
 
 from kvplan.arch.model import Default
 from kvplan.errors import BadField, MissingField
+from kvplan.families import typed
 from kvplan.families.defaults import ClassDefaults
 from kvplan.text import any_of
-
-LARGEST = 2**40
-"""No dimension, window or length of a real model comes near; what does is a mistake."""
 
 
 def class_names(node: Mapping[str, Any]) -> tuple[str, ...]:
@@ -141,18 +138,14 @@ class Fields:
 
         Raises: BadField for text, booleans, fractions, NaN, and what is below `least` or absurdly large.
         """
-        wanted = "a positive whole number" if least == 1 else f"a whole number of at least {least}"
-        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-            raise BadField(self.path + name, value, wanted)
-        if value != int(value) or not least <= value <= LARGEST:
-            raise BadField(self.path + name, value, wanted)
+        found = typed.whole(self.path + name, value, least=least)
         if isinstance(value, float) and self.defaults.own_name(name) in self.defaults.values:
             raise BadField(
-                self.path + name, value, wanted,
+                self.path + name, value, "a positive whole number" if least == 1 else f"a whole number of at least {least}",
                 cause=f"the class of {self.model_type} takes no decimal point for it, so that engines don't start",
-                hint=f"write {int(value)}",
+                hint=f"write {found}",
             )  # fmt: skip
-        return int(value)
+        return found
 
     def need(self, *names: str) -> int:
         """A positive whole number that must be there, or that the class documents a default for.
@@ -186,41 +179,38 @@ class Fields:
         """Write down that `value` was used for a field the config leaves out."""
         self.ledger.defaulted.setdefault(name, Default(self.path + name, value, source or self.defaults.source))
 
-    def ratio(self, name: str) -> Fraction | None:
-        """A positive number, exactly; None when it isn't there.
+    def ratio(self, *names: str) -> Fraction | None:
+        """A positive number, exactly; None when none of `names` is there.
 
         Raises: BadField.
         """
-        found = self.find(name)
+        found = self.find(*names)
         if found is None:
             return None
-        value = found[1]
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not isfinite(value)
-            or not 0 < value <= LARGEST
-        ):
-            raise BadField(self.path + name, value, "a positive number")
-        return Fraction(value)
+        return Fraction(typed.positive(self.path + found[0], found[1]))
 
     def flag(self, *names: str) -> bool | None:
         """A switch from the config, else from the class; None when neither says.
 
         Raises: BadField for anything but true, false, 0 and 1.
         """
+        stated = self.stated_flag(*names)
+        if stated is not None:
+            return stated
+        for name in names:
+            value = self.defaults.value(name)
+            if isinstance(value, bool):
+                self.note_default(name, value)
+                return value
+        return None
+
+    def stated_flag(self, *names: str) -> bool | None:
+        """A switch from the config alone; None when it doesn't say.
+
+        Raises: BadField for anything but true, false, 0 and 1.
+        """
         found = self.find(*names)
-        if found is None:
-            for name in names:
-                value = self.defaults.value(name)
-                if isinstance(value, bool):
-                    self.note_default(name, value)
-                    return value
-            return None
-        name, value = found
-        if not isinstance(value, bool) and value not in (0, 1):
-            raise BadField(self.path + name, value, "true or false")
-        return bool(value)
+        return None if found is None else typed.switch(self.path + found[0], found[1])
 
     def text(self, *names: str) -> str | None:
         """A string; None when none of `names` is there.
@@ -228,11 +218,7 @@ class Fields:
         Raises: BadField.
         """
         found = self.find(*names)
-        if found is None:
-            return None
-        if not isinstance(found[1], str):
-            raise BadField(self.path + found[0], found[1], "a string")
-        return found[1]
+        return None if found is None else typed.text(self.path + found[0], found[1])
 
     def items(self, *names: str) -> tuple[Any, ...] | None:
         """A list; None when none of `names` is there.
@@ -240,11 +226,7 @@ class Fields:
         Raises: BadField.
         """
         found = self.find(*names)
-        if found is None:
-            return None
-        if isinstance(found[1], str | bytes) or not isinstance(found[1], Sequence):
-            raise BadField(self.path + found[0], found[1], "a list")
-        return tuple(found[1])
+        return None if found is None else typed.items(self.path + found[0], found[1])
 
     def wholes(self, *names: str, least: int = 0) -> tuple[int, ...] | None:
         """A list of whole numbers; None when none of `names` is there.
@@ -265,9 +247,8 @@ class Fields:
         found = self.find(name)
         if found is None:
             return None
-        if not isinstance(found[1], Mapping):
-            raise BadField(self.path + name, found[1], "an object")
-        return Fields(found[1], f"{self.path}{name}.", self.defaults, self.ledger, (self.node, *self.parents))
+        inner = typed.table(self.path + name, found[1])
+        return Fields(inner, f"{self.path}{name}.", self.defaults, self.ledger, (self.node, *self.parents))
 
     def of_layer(self, layer: int) -> Fields:
         """The same object with what per_layer_config says of one layer laid over it.
@@ -281,16 +262,26 @@ class Fields:
         own = next((value for key, value in overrides.items() if str(key).isdigit() and int(key) == layer), None)
         return self if not isinstance(own, Mapping) else replace(self, node={**self.node, **own})
 
+    def around(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """This object and those around it, nearest first, each with its path."""
+        steps = self.path.split(".")[:-1]
+        for depth, node in enumerate((self.node, *self.parents)):
+            yield "".join(f"{step}." for step in steps[: len(steps) - depth]), node
+
     def shared(self, *names: str) -> tuple[str, Any] | None:
-        """As find, looking outwards through the enclosing objects too (dtype, quantization_config, tied embeddings)."""
+        """As find, looking outwards through the enclosing objects too (dtype, quantization_config)."""
         found = self.find(*names)
-        if found is not None:
-            return found
-        for parent in self.parents:
-            for name in names:
-                if parent.get(name) is not None:
-                    return name, parent[name]
-        return None
+        outer = ((name, parent[name]) for parent in self.parents for name in names if parent.get(name) is not None)
+        return found if found is not None else next(outer, None)
+
+    def shared_table(self, *names: str) -> tuple[str, Mapping[str, Any]] | None:
+        """As shared, of a nested object, with its path.
+
+        Raises: BadField if it is something else.
+        """
+        self.find(*names)
+        stated = ((f"{path}{name}", node.get(name)) for path, node in self.around() for name in names)
+        return next(((path, typed.table(path, value)) for path, value in stated if value is not None), None)
 
     def note(self, text: str) -> None:
         """Something the reader of the answer should know."""

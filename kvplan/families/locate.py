@@ -9,6 +9,7 @@ from typing import Any
 from kvplan.errors import MissingField, Unsupported
 from kvplan.families.defaults import class_defaults, is_encoder, of_architecture
 from kvplan.families.fields import Fields, Ledger, class_names
+from kvplan.families.objects import refuse_others
 from kvplan.families.spellings import HEADS, LAYERS, WIDTH
 from kvplan.text import any_of
 
@@ -30,8 +31,10 @@ def text_fields(config: Mapping[str, Any]) -> Fields:
     the type's class looks into a nested object alone, what stands at the top counts for nothing, and a nested object that
     is left out is the class's own.
 
-    Raises: MissingField if nothing has a layer count, or if it stands where the type's class doesn't look.
+    Raises: MissingField if nothing has a layer count, or if it stands where the type's class doesn't look; BadField if what should
+    be an object is something else.
     """
+    refuse_others(config)
     ledger = Ledger()
     return _descend(config, "", None, (), ledger)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kvplan.arch import traits as known
-from kvplan.families import numbers
+from kvplan.families import numbers, typed
 from kvplan.families.counts import DRAFT_COUNTS, draft_count
 from kvplan.families.defaults import class_defaults, of_architecture
 from kvplan.families.fields import Fields, class_names
@@ -29,9 +29,11 @@ def traits(fields: Fields) -> tuple[str, ...]:
 
     Raises: BadField.
     """
-    found, causal = fields.find("use_bidirectional_attention"), fields.find("is_causal")
+    found, causal = fields.find("use_bidirectional_attention"), fields.stated_flag("is_causal")
+    if found is not None and not isinstance(found[1], str):
+        typed.switch(fields.path + found[0], found[1])
     embeds = found is not None and found[1] is True and fields.model_type == EMBEDDER and not fields.parents
-    sees_all = embeds or (causal is not None and causal[1] is False)
+    sees_all = embeds or causal is False
     stated = (
         (known.IMAGE_PREFIX, found is not None and found[1] == "vision"),
         (known.BOTH_WAYS, sees_all),

@@ -32,7 +32,7 @@ def _tokens(fields: Fields) -> int | None:
 def _number(fields: Fields, name: str) -> int | None:
     """A whole number from 0; None where there is none, or less."""
     found = _stated(fields, name)
-    if found is None or isinstance(found, bool) or not isinstance(found, int | float):
+    if found is None:
         return None
     number = fields.as_whole(name, found, least=-1)
     return number if number >= 0 else None

@@ -27,7 +27,12 @@ def picked(gpu: str, table: str, need: Need) -> tuple[str, tuple[int, ...]]:
     [
         ("mi300x", "attention", Need(128, "16 bit"), ("ROCM_ATTN", (16,))),
         ("rx-7900-xtx", "attention", Need(128, "fp8_e5m2"), ("ROCM_ATTN", (16,))),
-        ("mi300x", "attention", Need(128, "16 bit", release=(0, 18, 0)), ("TRITON_ATTN", (16,))),  # Triton's, by default
+        (
+            "mi300x",
+            "attention",
+            Need(128, "16 bit", release=(0, 18, 0)),
+            ("TRITON_ATTN", (16,)),
+        ),  # Triton's, by default
         ("mi300x", "attention", SINKS, ("ROCM_AITER_UNIFIED_ATTN", (16,))),  # supports_sink
         ("mi355x", "attention", WIDE, ("ROCM_AITER_UNIFIED_ATTN", (16,))),  # ROCM_ATTN's largest head is 256
         ("mi250x", "attention", SINKS, ("TRITON_ATTN", (16,))),  # AITER needs CDNA 3

@@ -250,7 +250,7 @@ def test_a_window_counts_only_where_it_is_switched_on() -> None:
         ({"head_dim": 12.5}, BadField, "head_dim"),
         ({"hidden_size": 4097}, BadField, "hidden_size"),
         ({"num_key_value_heads": 5}, BadField, "num_key_value_heads"),
-        ({"num_key_value_heads": [8] * 31}, BadField, "num_kv_heads"),
+        ({"num_key_value_heads": [8] * 31}, BadField, "num_key_value_heads"),
         ({"layer_types": ["full_attention"] * 31}, BadField, "layer_types"),
         ({"layer_types": ["quantum_attention"] * 32}, Unsupported, "quantum_attention"),
         ({"model_type": "newer", "kv_compression_rate": 4}, Unsupported, "kv_compression_rate"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fullest import fullest
@@ -263,3 +265,38 @@ def test_a_rounded_count_is_off_by_half_a_unit_of_its_last_digit(text: str, roun
     weights = described(f"{FIVE_LINES}parameters: {text}\n").weights
     assert weights is not None
     assert (weights.rounding, weights.missing) == (rounding, ())
+
+
+TWO_KINDS: dict[str, Any] = {
+    "kvplan": 1, "name": "x", "heads": 8, "kv_heads": 4, "head_dim": 64, "hidden_size": 512, "intermediate_size": 1024,
+    "vocab_size": 1000, "max_context": 4096, "dtype": "bf16", "kv_dtype": "fp8", "weight_dtype": "fp8",
+    "parameters": {"total": 10**8, "active": 5 * 10**7, "experts": 8, "experts_per_token": 2},
+    "layers": [
+        {"count": 3, "kind": "sliding", "window": 512, "sinks": 4},
+        {"kind": "latent", "rank": 512, "rope_dim": 64, "nope_dim": 128, "v_dim": 128, "topk": 64, "indexer": {"dim": 128, "pool": 4}},
+        {"kind": "recurrent", "law": "mamba2", "tensors": [{"role": "conv", "rows": 3, "widths": [[8, 64], [2, 256]]}]},
+    ],
+}  # fmt: skip
+
+
+def _places(node: object, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], object]]:
+    for step, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        yield (*path, step), value
+        yield from _places(value, (*path, step))
+
+
+def test_a_wrong_type_is_refused_by_name_or_means_the_same() -> None:
+    before = model_from_description(TWO_KINDS, Origin("m.yaml", "m.yaml"))
+    for path, stated in _places(TWO_KINDS):
+        wrong: list[object] = [[stated], {"a": stated}, True, -3, 1.5, 5 if isinstance(stated, str) else str(stated)]
+        for value in wrong:
+            changed = copy.deepcopy(TWO_KINDS)
+            node: Any = changed
+            for step in path[:-1]:
+                node = node[step]
+            node[path[-1]] = value
+            name = next(step for step in reversed(path) if isinstance(step, str))
+            try:
+                assert model_from_description(changed, Origin("m.yaml", "m.yaml")) == before, (path, value)
+            except KvplanError as error:
+                assert name in f"{error.problem.what} {error.problem.cause}", (path, value)  # noqa: PT017

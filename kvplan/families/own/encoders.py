@@ -122,7 +122,7 @@ def _image_tokens(fields: Fields) -> int:
     for name, default in (("image_size", 448), ("patch_size", 14), ("max_num_tiles", 4)):
         if vision.get(name) is None:
             fields.note_default(f"vision_config.{name}", default, "transformers 5.23 MllamaVisionConfig")
-        sizes[name] = fields.as_whole(f"vision_config.{name}", vision.get(name) or default)
+        sizes[name] = fields.as_whole(f"vision_config.{name}", default if vision.get(name) is None else vision[name])
     tokens = sizes["max_num_tiles"] * ((sizes["image_size"] // sizes["patch_size"]) ** 2 + 1)
     fields.note(
         f"cross-attention is priced for one image of {sizes['max_num_tiles']} tiles, {tokens} tokens; text alone keeps none"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvplan.arch.layers import Attention, Layer
 from kvplan.errors import BadField, MissingField
-from kvplan.families import attention, counts
+from kvplan.families import attention, counts, typed
 from kvplan.families.attention import Heads
 from kvplan.families.fields import Fields
 from kvplan.families.latent import latent_layers
@@ -62,8 +62,11 @@ def _block(fields: Fields, index: int, queries: int, size: int) -> Layer:
     block = blocks[index].get("attention") if isinstance(blocks[index], dict) else None
     if not isinstance(block, dict):
         raise MissingField(f"{fields.path}block_configs[{index}].attention")
-    if block.get("no_op") or block.get("replace_with_linear"):
-        return Layer()
+    for name in ("no_op", "replace_with_linear"):
+        if block.get(name) is not None and typed.switch(
+            f"{fields.path}block_configs[{index}].attention.{name}", block[name]
+        ):
+            return Layer()
     name = f"block_configs[{index}].attention.n_heads_in_group"
     group = block.get("n_heads_in_group")
     if group is None:
@@ -97,7 +100,8 @@ def listed_heads(fields: Fields) -> tuple[Layer, ...]:
     )
     kv = fields.wholes(found[0]) if found else None
     if kv is None or len(kv) != count:
-        raise BadField(f"{fields.path}num_kv_heads", list(kv or ()), f"a list of {count}, one a layer")
+        name = found[0] if found else PER_LAYER_KV_HEADS[0]
+        raise BadField(fields.path + name, list(kv or ()), f"a list of {count}, one a layer")
     queries = fields.wholes("num_query_heads") or (attention.query_heads(fields),) * count
     size = fields.whole("head_dim") or attention.head_dim(fields, queries[0])
     return tuple(

@@ -12,8 +12,9 @@ from typing import Any
 
 from kvplan.arch.quantized import Quantized
 from kvplan.arch.storage import DTYPES, MXFP4
-from kvplan.families import numbers
+from kvplan.families import numbers, typed
 from kvplan.families.fields import Fields
+from kvplan.families.quantization.entries import refuse_others
 from kvplan.families.quantization.methods import METHODS, Node
 from kvplan.families.quantization.rules import Quantization
 from kvplan.families.quantization.stated import stated
@@ -57,19 +58,33 @@ def quantized(fields: Fields, companions: Companions) -> Quantized | None:
 
 
 def _block(fields: Fields, companions: Companions) -> tuple[Node | None, str]:
-    found = fields.shared(*BLOCKS)
-    if found is not None and isinstance(found[1], Mapping):
-        return found[1], _method(found[1])
+    """The block that counts, and its method.
+
+    Raises: BadField for entries of other types than a known method takes.
+    """
+    path, node, method = _found(fields, companions)
+    if node is not None and node.get("quant_method") is not None:
+        typed.text(f"{path}quant_method", node["quant_method"])
+    if node is not None and method in METHODS:
+        refuse_others(node, path, method)
+    return node, method
+
+
+def _found(fields: Fields, companions: Companions) -> tuple[str, Node | None, str]:
+    """Where a block stands, itself, and its method."""
+    found = fields.shared_table(*BLOCKS)
+    if found is not None:
+        return f"{found[0]}.", found[1], _method(found[1])
     side = companions.get("hf_quant_config.json", {}).get("quantization")
     if isinstance(side, Mapping) and side.get("quant_algo"):
-        return side, "modelopt"
+        return "hf_quant_config.json: quantization.", side, "modelopt"
     old = companions.get("quantize_config.json")
     if isinstance(old, Mapping) and old.get("bits"):
-        return old, str(old.get("quant_method") or "gptq")
+        return "quantize_config.json: ", old, str(old.get("quant_method") or "gptq")
     awq = companions.get("quant_config.json")
     if isinstance(awq, Mapping) and awq.get("w_bit"):
-        return awq, str(awq.get("quant_method") or "awq")
-    return None, ""
+        return "quant_config.json: ", awq, str(awq.get("quant_method") or "awq")
+    return "", None, ""
 
 
 def _method(node: Node) -> str:
@@ -89,6 +104,6 @@ def _method(node: Node) -> str:
 def _experts(fields: Fields, found: Quantization) -> Quantization:
     """deepseek_v4 says outside the block that its experts are 4 bit: mxfp4, two elements a byte, one scale per 32."""
     stated = fields.shared("expert_dtype")
-    if stated is None or stated[1] != "fp4" or found.method != "fp8":
+    if stated is None or typed.text(*stated) != "fp4" or found.method != "fp8":
         return found
     return replace(found, by_component={"experts": MXFP4})

@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 
 from kvplan.arch.weights import OWN_EMBEDDING, OWN_ENDS
+from kvplan.families import typed
 from kvplan.families.fields import Fields
 from kvplan.families.weights.family import Family, Given
 from kvplan.families.weights.parts import EMBEDDING, HEAD, NORM2, attention
@@ -69,9 +70,9 @@ def _assistant(symbols: ConfigSymbols) -> Given:
     """Widths of the whole: the target's, and the centroids that stand for groups of tokens."""
     whole = symbols.fields.parents[0] if symbols.fields.parents else {}
     return {
-        "target": int(whole.get("backbone_hidden_size") or 1536),
-        "ordered": bool(whole.get("use_ordered_embeddings")),
-        "centroids": int(whole.get("num_centroids") or 2048),
+        "target": typed.whole("backbone_hidden_size", whole.get("backbone_hidden_size") or 1536),
+        "ordered": typed.switch("use_ordered_embeddings", whole.get("use_ordered_embeddings") or False),
+        "centroids": typed.whole("num_centroids", whole.get("num_centroids") or 2048),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kvplan.families import typed
 from kvplan.families.fields import Fields
 from kvplan.families.weights.symbols import ConfigSymbols
 
@@ -24,12 +25,12 @@ def feed_forwards(fields: Fields, symbols: ConfigSymbols, count: int) -> tuple[s
 
 def _listed(fields: Fields, count: int) -> tuple[bool, ...] | None:
     """A list with an entry for each layer, or the numbers of the layers with experts."""
-    types = fields.find("mlp_layer_types")
-    if types is not None and isinstance(types[1], list | tuple) and len(types[1]) >= count:
-        return tuple(entry != "dense" for entry in types[1][:count])
+    types = fields.items("mlp_layer_types")
+    if types is not None and len(types) >= count:
+        return tuple(entry != "dense" for entry in types[:count])
     frequency = fields.find("moe_layer_freq")
-    if frequency is not None and isinstance(frequency[1], list | tuple) and len(frequency[1]) >= count:
-        return tuple(bool(entry) for entry in frequency[1][:count])
+    if frequency is not None and isinstance(frequency[1], list) and len(frequency[1]) >= count:
+        return tuple(typed.switch(fields.path + frequency[0], entry) for entry in frequency[1][:count])
     numbers = fields.find("moe_layers", "moe_layers_enum")
     if numbers is not None and numbers[1]:
         entries = (
@@ -49,11 +50,10 @@ def _listed(fields: Fields, count: int) -> tuple[bool, ...] | None:
 def _rule(fields: Fields, symbols: ConfigSymbols) -> Callable[[int], bool]:
     """A period, a first layer, exceptions: every rule that the config states must agree."""
     dense = symbols.maybe("first_k_dense_replace") or symbols.maybe("num_dense_layers") or 0
-    only = fields.find("mlp_only_layers")
-    exceptions = only[1] if only is not None and isinstance(only[1], list | tuple) else ()
+    exceptions = fields.wholes("mlp_only_layers") or ()
     steps = [symbols.maybe(name) for name in ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval")]
     frequency = fields.find("moe_layer_freq")
-    every = frequency[1] if frequency is not None and isinstance(frequency[1], int) else 1
+    every = 1 if frequency is None or isinstance(frequency[1], list) else fields.as_whole(*frequency, least=0)
     period, offset = symbols.maybe("expert_layer_period"), symbols.maybe("expert_layer_offset") or 0
     start, end = symbols.maybe("moe_layer_start_index"), _end(fields)
 
@@ -69,5 +69,7 @@ def _rule(fields: Fields, symbols: ConfigSymbols) -> Callable[[int], bool]:
 
 def _end(fields: Fields) -> int | None:
     found = fields.find("moe_layer_end_index")
-    value = found[1] if found is not None else fields.defaults.value("moe_layer_end_index")
+    if found is not None and not isinstance(found[1], list):  # a list is of text's and images' experts
+        return fields.as_whole(*found, least=-1)
+    value = fields.defaults.value("moe_layer_end_index") if found is None else None
     return value if isinstance(value, int) else None

@@ -10,6 +10,7 @@ from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Lat
 from kvplan.arch.storage import Storage
 from kvplan.arch.weights import BEYOND_LLAMA, UNSURE_HEAD, Block, Weight, Weights
 from kvplan.errors import MissingField
+from kvplan.families import typed
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
 from kvplan.families.locate import flat_type
@@ -139,8 +140,8 @@ class _Reader:
         outermost = (self.fields.node, *self.fields.parents)[-1]
         if str(outermost.get("model_type")) in TEXT_TIES:
             return bool(self._own_tie()), ()
-        for node in reversed(self.fields.parents):
-            stated = _stated_tie(node)
+        for path, node in reversed(tuple(self.fields.around())[1:]):
+            stated = _stated_tie(path, node)
             if stated is not None:
                 return stated, ()
             by_class = class_defaults(str(node.get("model_type") or "")).value("tie_word_embeddings")
@@ -152,7 +153,10 @@ class _Reader:
 
     def _own_tie(self) -> bool | None:
         """What the text model says, or its class; None where neither does."""
-        stated, default = _stated_tie(self.fields.node), self.fields.defaults.value("tie_word_embeddings")
+        stated, default = (
+            _stated_tie(self.fields.path, self.fields.node),
+            self.fields.defaults.value("tie_word_embeddings"),
+        )
         return stated if stated is not None or default is None else bool(default)
 
     def _source(self, layer: Layer) -> tuple[Cache, ...]:
@@ -225,9 +229,12 @@ PER_LAYER = (
 """Fields that may hold one entry for each layer."""
 
 
-def _stated_tie(node: Mapping[str, Any]) -> bool | None:
-    """What an object of a config says of its head; None where it says nothing."""
-    return next((bool(node[name]) for name in TIED if node.get(name) is not None), None)
+def _stated_tie(path: str, node: Mapping[str, Any]) -> bool | None:
+    """What an object of a config says of its head; None where it says nothing.
+
+    Raises: BadField.
+    """
+    return next((typed.switch(path + name, node[name]) for name in TIED if node.get(name) is not None), None)
 
 
 def _dims(cache: Cache) -> Local:

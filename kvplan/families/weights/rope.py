@@ -14,9 +14,11 @@ from kvplan.arch.layers import Attention, Compressed, Latent, Layer
 from kvplan.arch.storage import FP32, Storage
 from kvplan.arch.weight import CLOCKED
 from kvplan.arch.weights import CAUSAL_MASK, Block, Weight
-from kvplan.families.fields import LARGEST, Fields
+from kvplan.families import typed
+from kvplan.families.fields import Fields
 from kvplan.families.scalings import EVERY_LAYER, NAMES, Scaling, scalings
 from kvplan.families.spellings import ORIGINAL, STATED, TABLES
+from kvplan.families.typed import LARGEST
 from kvplan.families.weights.rotary_rules import RotaryRule, rule_of
 
 NAME = "rotary_emb.cos_sin_cache"
@@ -30,12 +32,10 @@ OWN_BASE = ("rope_local_base_freq", "swa_rope_theta", "compress_rope_theta")
 def tables(fields: Fields, layers: tuple[Layer, ...], dtype: Storage) -> Block:
     """The tables of a model; empty when it rotates nothing or states no length."""
     rule = rule_of(fields.model_type)
-    if not rule.rotates or fields.find("alibi") == ("alibi", True):
+    if not rule.rotates or fields.stated_flag("alibi"):
         return ()
-    kind = fields.find("position_embedding_type")
-    if rule.if_stated and (kind is None or kind[1] != "rope"):
-        return ()
-    if kind is not None and kind[1] == "nope":
+    kind = fields.text("position_embedding_type")
+    if (rule.if_stated and kind != "rope") or kind == "nope":
         return ()
     length = _length(fields, rule)
     if not _sound(length):
@@ -56,7 +56,10 @@ def _length(fields: Fields, rule: RotaryRule) -> object:
     """What the config states as the number of positions, else its class."""
     names = TABLES[0], *filter(fields.defaults.reads, (*TABLES[1:], *STATED))
     stated = fields.find(*STATED[:1], *names) if rule.own_word else fields.find(*names)
-    return stated[1] if stated is not None else fields.defaults.value(TABLES[0])
+    if stated is None:
+        return fields.defaults.value(TABLES[0])
+    beyond = isinstance(stated[1], int | float) and stated[1] > LARGEST  # tokenizers' "no limit"
+    return 0 if beyond else typed.whole(fields.path + stated[0], stated[1], least=-1)
 
 
 def _of_indexers(fields: Fields, layers: tuple[Layer, ...], main: Iterable[Weight]) -> Block:
@@ -65,7 +68,7 @@ def _of_indexers(fields: Fields, layers: tuple[Layer, ...], main: Iterable[Weigh
     Source: vLLM 0.33 models/deepseek_v2.py indexer_rope_emb.
     """
     indexed = any(isinstance(cache, Latent) and cache.indexer is not None for layer in layers for cache in layer.caches)
-    if not indexed or fields.find("indexer_rope_interleave") == ("indexer_rope_interleave", True):
+    if not indexed or fields.stated_flag("indexer_rope_interleave"):
         return ()
     return tuple(replace(table, stored=FP32) for table in main)
 
@@ -127,13 +130,13 @@ def _sound(value: object) -> TypeGuard[int | float]:
 def _columns(fields: Fields, scaling: Scaling, head: int) -> int:
     if head < 0:
         return -head
-    stated = fields.find("rotary_dim", "qk_rope_head_dim")
-    if stated is not None and _sound(stated[1]):
-        return int(stated[1])
+    stated = fields.whole("rotary_dim", "qk_rope_head_dim", least=0)
+    if stated:
+        return stated
     if _kind(scaling) == "proportional":
         return head
     share = scaling.get("partial_rotary_factor")
     if share is None:
-        found = fields.find("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_percent")
-        share = found[1] if found is not None else fields.defaults.value("partial_rotary_factor")
+        found = fields.ratio("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_percent")
+        share = float(found) if found is not None else fields.defaults.value("partial_rotary_factor")
     return int(head * share) if _sound(share) and share <= 1 else head

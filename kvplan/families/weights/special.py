@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isqrt
+from typing import Any
 
+from kvplan.errors import MissingField
+from kvplan.families import typed
 from kvplan.families.latent import rotating_layers
 from kvplan.families.patterns import MLP_LETTERS, MLP_WORDS
 from kvplan.families.weights.family import Given
@@ -18,8 +21,8 @@ def lfm2(symbols: ConfigSymbols) -> Given:
     if not symbols.on("block_auto_adjust_ff_dim"):
         return {"I": width}
     width = int(2 * width / 3)
-    found = symbols.fields.find("block_ffn_dim_multiplier")
-    scale = found[1] if found is not None else symbols.fields.defaults.value("block_ffn_dim_multiplier")
+    found = symbols.fields.ratio("block_ffn_dim_multiplier")
+    scale = float(found) if found is not None else symbols.fields.defaults.value("block_ffn_dim_multiplier")
     if isinstance(scale, int | float):
         multiple = symbols.number("block_multiple_of")
         width = multiple * -(-int(scale * width) // multiple)
@@ -107,8 +110,8 @@ def gemma4_ffn(symbols: ConfigSymbols, count: int) -> tuple[str, ...]:
 
 def t5(symbols: ConfigSymbols) -> Given:
     """T5's MLP has a gate when feed_forward_proj says so, else one projection in."""
-    found = symbols.fields.find("feed_forward_proj")
-    stated = found[1] if found is not None else symbols.fields.defaults.value("feed_forward_proj")
+    found = symbols.fields.text("feed_forward_proj")
+    stated = found if found is not None else symbols.fields.defaults.value("feed_forward_proj")
     return {"gated_ffn": isinstance(stated, str) and stated.startswith("gated")}
 
 
@@ -135,15 +138,24 @@ def searched(symbols: ConfigSymbols, layer: int, count: int) -> Given:
     if not blocks:  # DeciLM before its search moved into blocks: one ordinary MLP a layer
         return {"ffn": True, "linear_ffn": False, "feeds": True, "attends": True, "linear_attention": False}
     block = blocks[layer] if layer < len(blocks) and isinstance(blocks[layer], Mapping) else {}
-    attention, ffn = (part if isinstance(part := block.get(name), Mapping) else {} for name in ("attention", "ffn"))
-    linear, none, scale = bool(ffn.get("replace_with_linear")), bool(ffn.get("no_op")), ffn.get("ffn_mult")
-    width = symbols.number("H")
-    known = isinstance(scale, int | float) and not isinstance(scale, bool) and 0 < scale < width
-    plain = known and not linear and not none
+    path = f"{symbols.fields.path}block_configs[{layer}]."
+    attention, ffn = (typed.table(path + name, block.get(name) or {}) for name in ("attention", "ffn"))
+
+    linear, none = _on(ffn, f"{path}ffn.", "replace_with_linear"), _on(ffn, f"{path}ffn.", "no_op")
+    plain = not linear and not none
+    if plain and ffn.get("ffn_mult") is None:
+        raise MissingField(f"{path}ffn.ffn_mult")
+    scale = float(typed.positive(f"{path}ffn.ffn_mult", ffn["ffn_mult"])) if plain else 0
     return {
-        "I": 256 * -(-int(2 * float(scale or 0) * width / 3) // 256) if plain else 0, "ffn": plain, "linear_ffn": linear,
-        "feeds": not none, "attends": not attention.get("no_op"), "linear_attention": bool(attention.get("replace_with_linear")),
+        "I": 256 * -(-int(2 * scale * symbols.number("H") / 3) // 256), "ffn": plain, "linear_ffn": linear, "feeds": not none,
+        "attends": not _on(attention, f"{path}attention.", "no_op"),
+        "linear_attention": _on(attention, f"{path}attention.", "replace_with_linear"),
     }  # fmt: skip
+
+
+def _on(part: Mapping[str, Any], path: str, name: str) -> bool:
+    """Whether a part of a block says yes to a question; what it doesn't mention is off."""
+    return part.get(name) is not None and typed.switch(path + name, part[name])
 
 
 def doge(symbols: ConfigSymbols) -> Given:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kvplan.errors import MissingField
+from kvplan.errors import BadField, MissingField
+from kvplan.families import typed
 from kvplan.families.fields import Fields
 from kvplan.families.spellings import HEADS, LAYERS, POSITIONS, WIDTH
 from kvplan.families.weights.template import dimension
@@ -72,13 +73,15 @@ class ConfigSymbols:
         return ConfigSymbols(self.fields, {**self.given, **more}, self.fallback, self.scopes, self.memo)
 
     def number(self, name: str) -> int:
-        """Value of a dimension.
+        """Value of a dimension: where the config states it, at least one.
 
         Raises: MissingField if neither the config nor its class says, BadField.
         """
         value = self.maybe(name)
         if value is None:
             raise MissingField(self.fields.path + SPELLINGS.get(name, (name,))[0])
+        if not value and name not in self.given and (stated := self.fields.find(*self._spellings(name))) is not None:
+            raise BadField(self.fields.path + stated[0], stated[1], "a positive whole number")
         return value
 
     def maybe(self, name: str) -> int | None:
@@ -132,7 +135,9 @@ class ConfigSymbols:
 
     def _list(self, name: str) -> Sequence[object]:
         found = self.fields.find(name)
-        value = found[1] if found is not None else self.fields.defaults.value(name)
+        if found is not None:
+            return typed.items(self.fields.path + name, found[1])
+        value = self.fields.defaults.value(name)
         return value if isinstance(value, list | tuple) else ()
 
     def _entry(self, name: str, value: object) -> int:
@@ -140,7 +145,7 @@ class ConfigSymbols:
         if isinstance(value, list | tuple):
             layer = int(self.given.get("layer", 0))
             if layer >= len(value):
-                raise MissingField(f"{self.fields.path}{name}[{layer}]")
+                raise BadField(self.fields.path + name, value, f"a number, or a list with one for layer {layer} too")
             value = value[layer]
         return self.fields.as_whole(name, value, least=0)
 
@@ -156,6 +161,15 @@ class ConfigSymbols:
             self.memo[key] = self._flag(name)
         return bool(self.memo[key])
 
+    def _is_on(self, name: str, value: object) -> bool:
+        """Whether a stated value switches something on.
+
+        Raises: BadField for text, lists and objects: all but the empty ones would count as true.
+        """
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return value != 0 and typed.positive(self.fields.path + name, value) > 0
+        return typed.switch(self.fields.path + name, value)
+
     def _flag(self, name: str) -> bool:
         scope, dot, inner = name.partition(".")
         if dot and scope in self.scopes:
@@ -165,5 +179,5 @@ class ConfigSymbols:
         names = SPELLINGS.get(name, (name,))
         found = self.fields.find(*names)
         if found is not None:
-            return bool(found[1])
+            return self._is_on(*found)
         return any(self.fields.defaults.value(spelled) for spelled in names if not self.fields.stated_null(spelled))

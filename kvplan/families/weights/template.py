@@ -48,7 +48,7 @@ class Dimension:
     def value(self, symbols: Symbols) -> int:
         """Its value for one config.
 
-        Raises: MissingField, BadField.
+        Raises: MissingField; BadField where it divides by nothing, or comes out below zero.
         """
         total = 0
         for sign, factors in self.terms:
@@ -59,6 +59,11 @@ class Dimension:
                     raise BadField(str(factor), number, "a number that something can be shared by")
                 product = product // number if divides else product * number
             total += sign * product
+        if total < 0:
+            names = ", ".join(dict.fromkeys(str(factor) for _, factors in self.terms for _, factor in factors))
+            raise BadField(
+                f"a dimension made of {names}", total, "a whole number of at least 0", hint="correct those fields"
+            )
         return total
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kvplan.arch.storage import Storage
 from kvplan.arch.weights import Block, Component, Weight
-from kvplan.errors import BadField, MissingField
+from kvplan.errors import MissingField
 from kvplan.families.defaults import class_defaults
 from kvplan.families.fields import Fields
 from kvplan.families.locate import NESTED
@@ -131,7 +131,7 @@ def _stack(
                     replace(weight, copies=repeated, units=heads if weight.name.startswith("attn.") else 0)
                     for weight in build(f"{component}: {layer}", symbols, stored)
                 ]
-    except (MissingField, BadField) as gap:
+    except MissingField as gap:
         missing.append(f"{component} tower ({gap.field})")
         return []
     return [weight for weight in found if weight.copies]
@@ -149,6 +149,6 @@ def _projector(
     given = {**PROJECTOR_GIVEN.get(kind, {}), **{name: name in scopes for name in ("vision", "audio")}}
     try:
         return list(build(f"projector: {template}", ConfigSymbols(own, given, {}, scopes), stored))
-    except (MissingField, BadField) as gap:
+    except MissingField as gap:
         missing.append(f"projector ({gap.field})")
         return []
