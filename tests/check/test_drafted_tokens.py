@@ -83,7 +83,18 @@ def test_a_number_that_only_the_models_files_say(form):
     assert "write the number out" in found.unread[0].why
 
 
-def test_a_model_that_may_say_its_number_itself():
-    (command,) = served(written("model=d")).commands
-    assert not command.remarks
-    assert ("flags", "num_speculative_tokens") not in command.layer
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("model=d", "takes the draft's own number"),
+        (
+            "model=m num_speculative_tokens=1",
+            'Add "method": "mtp"',
+        ),  # hf_config_override makes deepseek_v3 deepseek_mtp
+        ("model=m", 'Add "method": "mtp"'),
+    ],
+)
+def test_drafts_that_the_models_files_decide_about(keys: str, said: str):
+    found = served(written(keys))
+    assert not found.commands
+    assert said in found.unread[0].why

@@ -47,6 +47,10 @@ def counted(served: Served) -> list[str]:
         f"su - me -c 'CUDA_VISIBLE_DEVICES=0 {SERVE}'",
         f"kubectl exec p -- env CUDA_VISIBLE_DEVICES=0 {SERVE}",
         f"docker exec -e CUDA_VISIBLE_DEVICES=0 box {SERVE}",
+        f"#!/bin/bash\n#SBATCH --gres=gpu:4\nCUDA_VISIBLE_DEVICES=0\n{SERVE}",  # which Slurm has exported
+        f"serve() {{ {SERVE}; }}\nexport CUDA_VISIBLE_DEVICES=0\nserve",
+        f"serve() {{ {SERVE}; }}\nCUDA_VISIBLE_DEVICES=0 serve",
+        f"serve() {{ {SERVE}; }}\nmain() {{ export CUDA_VISIBLE_DEVICES=0; serve; }}\nmain",
         "export CUDA_VISIBLE_DEVICES=0\nsudo -E docker run -e CUDA_VISIBLE_DEVICES vllm/vllm-openai:v0.33.0 --model m -tp 2",
     ],
 )
@@ -155,3 +159,21 @@ def test_the_jobs_gpus_count_where_srun_starts_it():
 def test_a_path_elsewhere(command: str):
     (found,) = read(f"{command}\n", "run.sh").commands
     assert isinstance(found.layer[("model",)], Inside)
+
+
+def test_calls_that_give_a_function_different_devices():
+    """Its command is read once, so nobody knows how many it sees."""
+    script = f"serve() {{ {SERVE}; }}\nCUDA_VISIBLE_DEVICES=0 serve\nCUDA_VISIBLE_DEVICES=1 serve\n"
+    assert counted(read(script, "run.sh")) == []
+
+
+@pytest.mark.parametrize(
+    "ways",
+    [
+        'start() { local args=(-tp "$TP"); vllm serve m "${args[@]}"; }',
+        'for i in 1 2; do args=(-tp "$TP"); vllm serve m "${args[@]}"; TP=4; done',
+    ],
+)
+def test_an_array_in_what_runs_later_has_no_value_that_the_script_changes(ways):
+    found = read(f"TP=1\n{ways}\nTP=4\nstart\n", "run.sh")
+    assert [each.why for each in found.unread] == ["its --tensor-parallel-size is $TP, which only the shell knows"]

@@ -79,10 +79,10 @@ def read(found: Arguments, layer: dict[Key, Placed]) -> None:
         # It would be the draft's own number, and without it nobody drafts. Source: __post_init__, _verify_args.
         text = f"vLLM refuses {f'method {asked.method}' if asked.method else 'a draft'} without num_speculative_tokens"
         found.remark("bad-argument", text, asked.place, "error")
-    elif asked.method.endswith("mtp") and own:
-        if not asked.counts:
-            why = "its --speculative-config says no num_speculative_tokens, which vLLM then takes from the model's own config"
-            raise CantRead(f"{why}: write the number out", asked.place)
+        return
+    if (why := _untold(asked, own=own)) is not None:
+        raise CantRead(why, asked.place)
+    if asked.method.endswith("mtp") and own:
         _by("itself", asked, layer)
         _tokens(asked, found, layer)
     elif asked.method in FROM_TEXT or asked.model in FROM_TEXT:
@@ -94,6 +94,28 @@ def read(found: Arguments, layer: dict[Key, Placed]) -> None:
         found.remark("not-counted", text, asked.place)
         if asked.counts:
             _guesses(asked, found, layer)
+
+
+def _untold(asked: Asked, *, own: bool) -> str | None:
+    """What only the models' files say, and what to write instead. own: whether the model drafts for itself."""
+    if asked.method.endswith("mtp") and own and not asked.counts:
+        return (
+            "its --speculative-config says no num_speculative_tokens, which vLLM then takes from the model's own config: "
+            "write the number out"
+        )
+    if asked.method or asked.model is None or asked.model in FROM_TEXT:
+        return None
+    if own:
+        return (
+            "its --speculative-config names the model itself and no method: vLLM drafts with its prediction layers if it has some, "
+            'else with a second copy of it. Add "method": "mtp", or name another model'
+        )
+    if not asked.counts:
+        return (
+            "its draft has no num_speculative_tokens: vLLM takes the draft's own number, and refuses one that has none. "
+            "Write the number out"
+        )
+    return None
 
 
 def _guesses(asked: Asked, found: Arguments, layer: dict[Key, Placed]) -> None:

@@ -30,11 +30,12 @@ _HELM = re.compile(r"\{\{-?\s*(?:[^}]*\.(?:Values|Release|Chart|Capabilities)\b|
 
 def served(text: str, file: str, tree: Tree, known: Mapping[str, str] | None = None) -> Served:
     """What the script serves: one command a line, called by its line. known: variables that it starts with."""
-    script = surrounded(text, 1, known)
+    job = slurm.header(text)
+    script = surrounded(text, 1, known, exported=slurm.exported(job))
     held = holders(text)
     nodes: int | None = 1
     found: list[Served] = []
-    job, named, target = slurm.header(text), _named(script, file, tree), built_for(script.commands)
+    named, target = _named(script, file, tree), built_for(script.commands)
     for words, variables, installed in script.commands:
         if gathers(words):  # from here on
             nodes = None

@@ -128,6 +128,14 @@ def header(script: str) -> list[Word]:
     return [] if any(word.text == "hetjob" for word in words) else list(_telling(words))
 
 
+def exported(job: Sequence[Word]) -> frozenset[str]:
+    """Variables of a job that has GPUs which Slurm exports, so that what a script sets them to reaches its commands.
+
+    job: words of its header. Source: Slurm's gres.conf(5), gres/gpu; POSIX keeps a variable exported that is assigned anew.
+    """
+    return frozenset({"CUDA_VISIBLE_DEVICES"}) if any(_allotted(job, "", 1)) else frozenset()
+
+
 def _telling(words: Sequence[Word]) -> Iterator[Word]:
     """The options that say something, each with its last value: every command of a long script looks at all of them."""
     last: dict[str, Word] = {}

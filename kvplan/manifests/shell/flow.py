@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -136,6 +136,10 @@ class Flow:
         self.step = bool(inner) and program(inner[0]) in _PREPARING and _ASKING.isdisjoint(word.text for word in words)
         if self.blocks and self.blocks[-1].kind == "chain":
             self.blocks[-1].sure = self.blocks[-1].sure and self.step
+
+    def runs_of(self, name: str) -> Iterator[int]:
+        """Numbers of the commands of a function; of none where there is no such function."""
+        yield from (number for what, _, _, number in self.functions.get(name, ()) if what == "run")
 
     def _call(self, name: str) -> None:
         """A function runs: everything in it, once more."""

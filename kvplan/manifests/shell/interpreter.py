@@ -40,7 +40,7 @@ class Shape:
     function_next: the name of the function whose block opens next. closed: variables that the block sets
     which ended last, in the command that is being read. commands: simple ones. environments: what each of
     them finds in its own. heredocs: first lines and texts of here-documents. sure: numbers of the commands that no block
-    holds, and whether the script goes on beside them.
+    holds, and whether the script goes on beside them. handed: what the calls of a function give each of its commands.
     """
 
     variables: Variables
@@ -50,6 +50,7 @@ class Shape:
     environments: list[dict[str, str]] = field(default_factory=list)
     heredocs: list[tuple[int, str]] = field(default_factory=list)
     sure: dict[int, bool] = field(default_factory=dict)
+    handed: dict[int, dict[str, str]] = field(default_factory=dict)
 
     def operator(self, operator: str) -> None:
         """Blocks that an operator between two commands opens and closes; not `|`, which leaves them as they are."""
@@ -113,12 +114,23 @@ class Shape:
                 self.sure[len(self.commands)] = behind
             self.commands.append(words)
             self.environments.append(self._environment(assigned))
+            self._hand_on(words[0].text)
             return
         for word, match in assigned:
             if apart:
                 self.variables.doubt({match[1]})
             else:
                 self._assign(word, match)
+
+    def _hand_on(self, name: str) -> None:
+        """A function's commands find what is exported where it is called; what two calls differ in, nobody knows."""
+        here = self.environments[-1]
+        for number in self.variables.flow.runs_of(name):
+            known, before = self.environments[number], self.handed.get(number)
+            agreed = here if before is None else dict(here.items() & before.items())
+            own = known.keys() - (before or {}).keys()
+            self.environments[number] = agreed | {key: known[key] for key in own}
+            self.handed[number] = agreed
 
     def _paths(self, assigned: list[tuple[Word, re.Match[str]]]) -> None:
         """What a command sets PATH and PYTHONPATH to, whether for itself or from there on."""

@@ -279,14 +279,15 @@ def surrounded(
     given: tuple[Word, ...] | None = None,
     elsewhere: frozenset[str] = frozenset(),
     installed: Installed | None = None,
+    exported: frozenset[str] = frozenset(),
 ) -> Script:
     """The same, with what stands around them.
 
     given: what the script is started with, its name first, where that is known. elsewhere: variables that are set, to whatever.
-    installed: what is, before the first of them.
+    installed: what is, before the first of them. exported: variables that the script finds in its environment, set to whatever.
     """
     flow = Flow(installed or Installed())
-    shape = _read(script, line, variables or {}, given, elsewhere, flow)
+    shape = _read(script, line, variables or {}, given, elsewhere, flow, exported)
     found = zip(shape.commands, shape.environments, map(flow.at, range(len(shape.commands))), strict=True)
     return Script(list(found), shape.heredocs, flow.now, shape.sure)
 
@@ -298,9 +299,15 @@ def _read(
     given: tuple[Word, ...] | None = None,
     elsewhere: frozenset[str] = frozenset(),
     flow: Flow | None = None,
+    exported: frozenset[str] = frozenset(),
 ) -> Shape:
     known = Variables(
-        script, dict(variables), set(elsewhere), exported={*variables, *elsewhere}, given=given, flow=flow or Flow()
+        script,
+        dict(variables),
+        set(elsewhere),
+        exported={*variables, *elsewhere, *exported},
+        given=given,
+        flow=flow or Flow(),
     )
     shape = Shape(known)
     _Scanner(script, line, shape).run()

@@ -139,7 +139,14 @@ class Variables:
     def within(self, text: str) -> Variables:
         """What a part of the script starts with; what it sets stays inside it, what it puts in doubt doesn't."""
         return Variables(
-            text, dict(self.held), self.doubtful, self.anything, self.shared, given=self.given, blocks=self.blocks
+            text,
+            dict(self.held),
+            self.doubtful,
+            self.anything,
+            self.shared,
+            given=self.given,
+            blocks=self.blocks,
+            counted=self.settings,
         )
 
     def value(self, name: str) -> Held | None:
