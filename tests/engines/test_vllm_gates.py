@@ -225,3 +225,30 @@ def test_the_backend_of_the_library():
     made = replace(load_model("llama-3-8b"), architectures=("HeliumForCausalLM",))
     assert served.doubt(made, (0, 7, 1)) is None
     assert "Transformers library" in (served.doubt(made, (0, 7, 2)) or "")
+
+
+@pytest.mark.parametrize(
+    ("release", "drafted", "gib", "blocks"),
+    [
+        # 64 tokens x 78 layers x (656 + 132 B), a prediction layer more where tokens are drafted
+        ((0, 23, 0), 0, 28.74, 7_844), ((0, 23, 0), 5, 24.257, 6_537),  # printed as 24.26
+        # 57 of the layers have no indexer since
+        ((0, 24, 0), 0, 28.74, 8_939),
+    ],
+)  # fmt: skip
+def test_layers_that_take_an_earlier_choice_have_indexers_until_0_23(release, drafted, gib, blocks):
+    """GLM-5.2-FP8, of the same layers, on 8 H20s with 0.23.0 printed 502,016 tokens (7,844 blocks) of 28.74 GiB, and 418,368 (6,537) of 24.26 with drafts."""
+    glm = load_model("glm-5.3")
+    setup = Setup(
+        glm, load_gpu("h200"), Parallel(tp=8), parse_kv_format("fp8"), Options(speculative_tokens=drafted), 262_144
+    )
+    found = Vllm(release).start(setup).capacity(int(gib * 2**30))
+    assert (found.blocks, found.block_tokens) == (blocks, 64)
+
+
+def test_indexers_that_nobody_uses_are_loaded_until_0_23():
+    """57 on every rank: 32 x 128 queries of 2,048 numbers, a key of 128 and 32 weights of 6,144, and the key's norm, in 16 bit."""
+    glm = load_model("glm-5.3")
+    setup = Setup(glm, load_gpu("h200"), Parallel(tp=8), parse_kv_format("fp8"), Options(), 8192)
+    before, since = (Vllm(release).start(setup).budget().weights.bytes.likely for release in ((0, 23, 0), (0, 24, 0)))
+    assert before - since == pytest.approx(57 * 2 * (4096 * 2048 + 160 * 6144 + 2 * 128), rel=1e-3)

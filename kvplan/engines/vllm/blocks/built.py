@@ -40,7 +40,7 @@ def as_served(model: Model, rules: Rules, window: int | None) -> Model:
     Raises: MissingField for latents whose heads nobody states.
     """
     model = _undirected(_windows(model, rules, window))
-    streams, indexed = named(model, PAGED_STREAMS), _shared_indexer(model)
+    streams, indexed = named(model, PAGED_STREAMS), _shared_indexer(model, rules)
     extra, expanded = wider_window(model), named(model, EXPANDED_LATENT)
     shared = any(layer.shares_with is not None for layer in model.layers)
     if shared and not any(name.startswith(SHARES_CACHE) for name in classes(model)):
@@ -124,9 +124,10 @@ def _windows_of(model: Model) -> set[int | None]:
 INTERLEAVED = frozenset({"full_attention", "sliding_attention"})
 
 
-def _shared_indexer(model: Model) -> Indexer | None:
+def _shared_indexer(model: Model, rules: Rules) -> Indexer | None:
     """The indexer that every sparse latent has here though the config lets some reuse an earlier layer's choice."""
-    if LISTED_INDEXERS not in model.traits or named(model, LISTS_INDEXERS):
+    skipped = rules.indexers_skipped and LISTED_INDEXERS not in model.traits
+    if skipped or named(model, LISTS_INDEXERS):
         return None
     caches = (cache for cache, _ in model.distinct if isinstance(cache, Latent))
     return next((cache.indexer for cache in caches if cache.indexer is not None), None)

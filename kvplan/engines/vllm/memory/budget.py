@@ -12,6 +12,7 @@ from math import ceil
 
 from kvplan.arch.model import Model
 from kvplan.engines.base import Budget, Options, Range, Term
+from kvplan.engines.vllm.layout.indexers import with_unused
 from kvplan.engines.vllm.memory import runner
 from kvplan.engines.vllm.memory.buffers import with_buffers
 from kvplan.engines.vllm.memory.overhead import activation, runtime
@@ -36,7 +37,8 @@ def budget(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Op
         f"{total:,} B x {share:g}",
         GIVEN if options.utilization is not None else "gpu_memory_utilization's default: vLLM config/cache.py",
     )
-    held = weights(model, gpu, settings.parallel, options, rules.version)
+    loaded = model if rules.indexers_skipped else with_unused(model)
+    held = weights(loaded, gpu, settings.parallel, options, rules.version)
     if options.weights_per_gpu is None:
         held = with_buffers(held, model, settings, rules)
     peak, rest = _overhead(model, gpu, settings, rules, options)

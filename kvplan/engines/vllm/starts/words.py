@@ -1,7 +1,7 @@
 """What vLLM prints when it would not start for want of memory, word for word as each release does.
 
 Source: v1/core/kv_cache_utils.py (since 0.29 kv_cache_planning.py), before 0.8 worker/worker.py, of 0.6.4, 0.7.3, 0.8.5,
-0.9.0, 0.9.2, 0.10.0 and every later release. What stood in 0.8.0 to 0.8.4 is taken from 0.7.3.
+0.9.0, 0.9.1, 0.9.2, 0.10.0 and every later release. What stood in 0.8.0 to 0.8.4 is taken from 0.7.3.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ WORDINGS = (
             f"({{stored}}). {_TRY}"),
     Wording((0, 8, 0), f"{_NONE}.", _NEEDS.format(whose="models's", unit="GB") + f" {_TRY}"),
     Wording((0, 8, 5), f"{_NONE}.", _MODELS + "{estimate}  " + _TRY, " Based on the available memory,"),
-    Wording((0, 9, 2), f"{_NONE}.", _MODELS + " {estimate} " + _TRY, _ESTIMATE),
+    Wording((0, 9, 1), f"{_NONE}.", _MODELS + " {estimate} " + _TRY, _ESTIMATE),
     Wording((0, 13, 0), f"{_NONE}.{SEE}", _MODELS + " {estimate} " + _TRY + SEE, _ESTIMATE),
     Wording((0, 14, 0), f"{_NONE}.{SEE}", _MODELS + " {estimate}" + _TRY + SEE, f"{_ESTIMATE} ", rounded=True),
     Wording((0, 22, 0), f"{_NONE} (this flag also controls CPU memory reservation on the CPU backend, despite its name).{SEE}",

@@ -117,6 +117,8 @@ CHANGES: tuple[Change, ...] = (
            (("second_named", frozenset({"Qwen3ForCausalLM", "LlamaForCausalLM", "MistralForCausalLM"})),)),
     Change((0, 23, 0), "a block of packed pages has of each size as many as any group has, and no whole tuples",
            "v1/core/kv_cache_utils.py _bucket_layers_by_page_size", (("stride", "slots"),)),
+    Change((0, 24, 0), "layers that take an earlier layer's choice have no indexer", "models/deepseek_v2.py",
+           (("indexers_skipped", True),)),
     Change((0, 24, 0), "the second model runner serves six classes, in any format", "config/vllm.py",
            (("second_named", FIRST_SERVED | {"Qwen3ForCausalLM", "LlamaForCausalLM", "MistralForCausalLM"}), ("second_plain", False))),
     Change((0, 24, 0), "the second model runner drafts by DFlash", "config/vllm.py _get_v2_model_runner_unsupported_features",

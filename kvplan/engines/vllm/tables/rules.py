@@ -130,6 +130,8 @@ class Rules:
     """Whether `auto` means the cache format that a ModelOpt checkpoint states."""
     scheme_read: bool = False
     """The same of a compressed-tensors checkpoint's kv_cache_scheme."""
+    indexers_skipped: bool = False
+    """Whether a layer that takes an earlier layer's choice has no indexer."""
     latent_blocks: tuple[tuple[int, int], ...] = ()
     """By a GPU's major compute capability, what blocks of latents are multiples of."""
     latent_state_block: int = 64
