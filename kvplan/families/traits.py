@@ -42,6 +42,7 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (known.NOT_IN_16_BIT, numbers.is_wide(fields)),
         (known.TWO_ROPE_TYPES, any(map(_typed_twice, _scalings(fields)))),
         (known.NO_ROPE_TYPE, any(each.get("rope_type", each.get("type", "")) is None for each in _scalings(fields))),
+        (known.INDEXES_HEADS, fields.has("indexer_n_heads")),
         (known.ROPE_PARAMETERS, only_in_parameters(fields.node)),
         (known.OTHER_STATE, _sized_apart(fields)),
         (known.UNLISTED, _unlisted(fields)),
