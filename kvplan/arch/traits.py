@@ -80,6 +80,12 @@ TWO_ROPE_TYPES = "two_rope_types"
 NO_ROPE_TYPE = "no_rope_type"
 """A scaling of rotary positions states null for its type."""
 
+INDEXES_HEADS = "indexes_heads"
+"""Indexers choose which keys ordinary attention heads read; what they keep isn't described."""
+
+ROPE_PARAMETERS = "rope_parameters"
+"""Only rope_parameters says how the language model's rotary positions are scaled, or what their base is."""
+
 UNROTATED = "unrotated"
 """The type has no rotary positions, whatever the config says of them."""
 

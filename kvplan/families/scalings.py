@@ -40,3 +40,18 @@ def of_object(node: Mapping[str, Any]) -> Mapping[str, Scaling]:
         return {}
     nested = {str(layer): each for layer, each in stated.items() if isinstance(each, Mapping) and each}
     return nested or {EVERY_LAYER: stated}
+
+
+USUAL_BASE = 10_000
+"""The base that most classes take where none is stated."""
+
+
+def only_in_parameters(node: Mapping[str, Any]) -> bool:
+    """Whether rope_parameters alone scales the rotary positions of an object, or gives them a base of their own."""
+    if node.get("rope_scaling") or not node.get("rope_parameters"):
+        return False
+    base = node.get("rope_theta", USUAL_BASE)
+    return any(
+        (each.get("rope_type") or each.get("type") or "default") != "default" or each.get("rope_theta", base) != base
+        for each in of_object(node).values()
+    )

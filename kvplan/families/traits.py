@@ -11,7 +11,7 @@ from kvplan.families.counts import DRAFT_COUNTS, draft_count
 from kvplan.families.defaults import class_defaults, of_architecture
 from kvplan.families.fields import Fields, class_names
 from kvplan.families.nulls import nulled
-from kvplan.families.scalings import Scaling, of_object, scalings
+from kvplan.families.scalings import Scaling, of_object, only_in_parameters, scalings
 from kvplan.families.spellings import SERVED_BLOCKS
 from kvplan.families.weights.rotary_rules import rule_of
 
@@ -44,6 +44,8 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (known.NOT_IN_16_BIT, numbers.is_wide(fields)),
         (known.TWO_ROPE_TYPES, any(map(_typed_twice, _scalings(fields)))),
         (known.NO_ROPE_TYPE, any(each.get("rope_type", each.get("type", "")) is None for each in _scalings(fields))),
+        (known.INDEXES_HEADS, fields.has("indexer_n_heads")),
+        (known.ROPE_PARAMETERS, only_in_parameters(fields.node)),
         (known.OTHER_STATE, _sized_apart(fields)),
         (known.UNLISTED, _unlisted(fields)),
         (known.UNROTATED, not rule_of(fields.model_type).rotates),

@@ -8,8 +8,11 @@ import re
 import pytest
 
 from kvplan.arch.model import Context, Origin, Rope
+from kvplan.arch.parallel import Parallel
+from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.families import read
+from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
 
 LLAMA = {
@@ -47,6 +50,28 @@ def test_the_releases_that_changed_it():
     assert [Vllm((0, minor, 0)).default_context(yarn).tokens for minor in (29, 30)] == [65_536, 32_768]
     phi = load_model("phi-4-mini")
     assert [Vllm(release).default_context(phi).tokens for release in ((0, 11, 0), (0, 11, 1))] == [131_072, 4096]
+
+
+@pytest.mark.parametrize(
+    ("config", "old", "lost"),
+    [
+        ({"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 10_000.0}}, 32_768, True),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}, 32_768, True),
+        ({"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 4.0}}}, 32_768, True),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}, "rope_theta": 5e5}, 32_768, False),
+        ({"rope_scaling": {"rope_type": "linear", "factor": 4.0}, "rope_parameters": {"rope_type": "default"}}, 131_072, False),
+    ],
+)  # fmt: skip
+def test_rope_parameters_are_read_since_0_12(config, old, lost):
+    """Source: config/model.py of 0.11.2, getattr(hf_config, "rope_scaling", None); patch_rope_parameters of 0.12."""
+    found = model(**config)
+    before, since = Vllm((0, 11, 2)), Vllm((0, 12, 0))
+    scaled = "linear" in str(config)
+    assert (before.default_context(found).tokens, before.longest_context(found)) == (old, old)
+    assert since.default_context(found).tokens == (131_072 if scaled else 32_768)
+    for engine, said in ((before, lost), (since, False)):
+        setup = Setup(found, load_gpu("h100-sxm"), Parallel(), None, Options(), 1024)
+        assert any("rope_parameters" in each for each in engine.start(setup).cautions()) is said
 
 
 def test_longrope_starts_short_and_takes_more():

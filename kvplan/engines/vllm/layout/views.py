@@ -5,6 +5,8 @@ The inventory (arch/weights.py) is the checkpoint's; only the differences stand 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kvplan.arch.layers import Attention
 from kvplan.arch.model import Model
 from kvplan.arch.storage import (
@@ -21,20 +23,25 @@ from kvplan.arch.weight import CLOCKED
 from kvplan.arch.weights import CAUSAL_MASK, Component, View, Weight
 from kvplan.engines.vllm.blocks.specs import aligned
 from kvplan.engines.vllm.layout import packed
-from kvplan.engines.vllm.layout.experts import Kernels, multiples, swizzled
+from kvplan.engines.vllm.layout.experts import BLACKWELL, HOPPER, Kernels, multiples, swizzled
 from kvplan.engines.vllm.layout.rocm import apart, wasted
+from kvplan.engines.vllm.tables.built import (
+    EMBEDDING_EVERYWHERE,
+    HEAD_EVERYWHERE,
+    OWN_HEAD,
+    WIDE_ROUTERS,
+    WIDE_ROUTERS_ELSEWHERE,
+)
 from kvplan.engines.vllm.tables.library import by_library
+from kvplan.engines.vllm.tables.spans import holds
 from kvplan.engines.vllm.tables.versions import NEWEST, Version
 from kvplan.hardware.gpu import Gpu
 
 VOCABULARY_MULTIPLE = 64
 """Rows that vLLM pads embeddings and heads to. Source: vLLM 0.33 layers/vocab_parallel_embedding.py."""
 
-WIDE_ROUTERS = frozenset((
-    "afmoe", "bailing_moe", "bailing_hybrid", "ernie4_5_moe", "glm4_moe", "glm4v_moe_text", "hy_v3", "mimo_v2_flash", "minimax_m2",
-    "minimax_m3_vl_text", "minimax_m3", "step3p5", "step3p7",
-))  # fmt: skip
-"""Types whose router vLLM 0.33 keeps in fp32. Source: model_executor/models, GateLinear's params_dtype."""
+ROUTED = (None, HOPPER, BLACKWELL)
+"""Major compute capabilities with kernels for routers in 16 bit that give scores in 32; of a GPU that isn't known, Hopper's."""
 
 MAMBA_1, RATES = frozenset(("mamba", "falcon_mamba", "jamba")), "A_log"
 """Types of Mamba, whose mixers vLLM 0.33 doesn't quantize, with the rates in fp32. Source: layers/mamba/mamba_mixer.py."""
@@ -117,19 +124,24 @@ def vllm(
 
     def store(weight: Weight, shard: tuple[int, ...]) -> Storage:
         return (
-            _own_format(weight, family)
+            _own_format(weight, family, wide_routers=wide_routers)
             or _widened(weight, method)
             or swizzled(weight, shard, kernels)
             or packed.kept(weight, shard, ordered=ordered, marlin=not amd)
         )
 
-    ends: tuple[tuple[frozenset[str], Component], ...] = (
+    def does(built: Mapping[str, str]) -> bool:
+        return holds(built.get(family, ""), version)
+
+    ends: tuple[tuple[Mapping[str, str], Component], ...] = (
         (EMBEDDING_EVERYWHERE, "embedding"),
         (HEAD_EVERYWHERE, "head"),
     )
-    everywhere = frozenset(component for families, component in ends if family in families)
+    everywhere = frozenset(component for built, component in ends if does(built))
+    unrouted = amd or kernels.major not in ROUTED
+    wide_routers = does(WIDE_ROUTERS) or (unrouted and does(WIDE_ROUTERS_ELSEWHERE))
     return View(
-        VOCABULARY_MULTIPLE, everywhere=everywhere, ties=family not in OWN_HEAD, whole_towers=True, tables=lambda weight: (weight.name == CAUSAL_MASK) == library,
+        VOCABULARY_MULTIPLE, everywhere=everywhere, ties=not does(OWN_HEAD), whole_towers=True, tables=lambda weight: (weight.name == CAUSAL_MASK) == library,
         shape=shape, store=store, wasted=(lambda layers, parallel: wasted(layers, parallel, version)) if amd else None,
     )  # fmt: skip
 
@@ -141,7 +153,7 @@ def _longer(weight: Weight, version: Version) -> int:
     return 2 if weight.name.endswith(BOTH) else 0
 
 
-def _own_format(weight: Weight, family: str) -> Storage | None:
+def _own_format(weight: Weight, family: str, *, wide_routers: bool) -> Storage | None:
     """The format of parameters that vLLM doesn't keep in the checkpoint's; None for the others."""
     if weight.stored.source == MLX_SOURCE or _is_cast(weight) or weight.name.endswith(FUSED_KEYS):
         return BF16
@@ -149,7 +161,7 @@ def _own_format(weight: Weight, family: str) -> Storage | None:
         if weight.name.endswith(RATES):
             return FP32
         return weight.stored if weight.stored in (BF16, FP16, FP32) else BF16
-    wide = (family in WIDE_ROUTERS and weight.component == "router") or weight.name.startswith(HYPER)
+    wide = (wide_routers and weight.component == "router") or weight.name.startswith(HYPER)
     return FP32 if wide else None
 
 
@@ -170,32 +182,6 @@ def pads_blocks(family: str, weight: Weight) -> bool:
     """Whether vLLM rounds a rank's share of a matrix up to whole blocks of scales. Source: models/deepseek_v4/nvidia/model.py DeepseekV4MLP."""
     return family == "deepseek_v4" and weight.component == "shared_experts" and weight.stored.group_rows > 1
 
-
-HEAD_EVERYWHERE = frozenset((
-    "bloom", "chatglm", "dbrx", "falcon", "RefinedWeb", "gemma", "gemma3_text", "gemma4_text", "gemma4_unified_text", "gpt2", "gptj", "gpt_oss",
-    "granitemoe", "granitemoehybrid", "granitemoeshared", "hy_v3", "internlm2", "jamba", "mamba", "falcon_mamba", "mamba2",
-    "minicpm", "minicpm3", "mixtral", "molmo", "nemotron_h", "olmo_hybrid", "olmoe", "opt", "orion", "phimoe", "qwen2_moe", "qwen3_moe",
-    "qwen3_next", "qwen3_vl_moe_text", "qwen3_omni_moe_text", "stablelm", "zamba2",
-))  # fmt: skip
-"""Types whose head vLLM 0.33 builds on every pipeline stage. Source: model_executor/models, ParallelLMHead."""
-
-EMBEDDING_EVERYWHERE = HEAD_EVERYWHERE | frozenset((
-    "cohere", "cohere2", "cohere2_moe", "gemma2", "gemma3n_text", "lfm2", "lfm2_moe", "phi3_v", "qwen3_5_text",
-    "qwen3_5_moe_text",
-))  # fmt: skip
-"""Types whose embedding it builds on every stage. Source: model_executor/models, VocabParallelEmbedding."""
-
-OWN_HEAD = frozenset((
-    "afmoe", "aria_text", "axk1", "bailing_hybrid", "bailing_moe_linear", "deepseek_v2", "deepseek_v3", "deepseek_v32",
-    "deepseek_v4", "dory", "flint", "glm4_moe", "glm4_moe_lite", "glm4v_moe_text", "glm5_next_text", "glm_moe_dsa", "gpt_oss",
-    "inkling_text", "jamba", "kimi_k2", "kimi_linear", "longcat_flash", "mimo_v2_flash", "minimax_m2", "minimax_m3",
-    "minimax_m3_vl_text", "molmo2_text", "moondream3_text", "muse_glimmer_text", "nemotron_h", "olmoe", "phimoe", "qwen3_next",
-    "qwen4_exp_text", "step3_text", "step3p5",
-))  # fmt: skip
-"""Types whose head vLLM 0.33 builds beside the embedding though the config says they are one.
-
-Source: model_executor/models, classes with a ParallelLMHead that never look at tie_word_embeddings.
-"""
 
 WHOLE_EMBEDDING = frozenset(("whisper",))
 """Types whose embedding every tensor rank holds whole. Source: vLLM 0.33 model_executor/models/whisper.py, nn.Embedding."""

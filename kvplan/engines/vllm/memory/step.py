@@ -15,6 +15,7 @@ from kvplan.arch.traits import OTHER_ACTIVATION
 from kvplan.engines.base import Options
 from kvplan.engines.vllm.memory.dimensions import Dimensions, dimensions
 from kvplan.engines.vllm.memory.encoder import NOTHING, encoded
+from kvplan.engines.vllm.memory.mixers import mixing
 from kvplan.engines.vllm.memory.runner import is_second
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.rules import Rules
@@ -113,7 +114,11 @@ def _step(sizes: Dimensions, model: Model, gpu: Gpu, settings: Settings, rules: 
     return Step(
         words=min(settings.sequences, tokens) * -(-sizes.vocabulary // ROW_PADDING) * ROW_PADDING,
         hidden=HALF * tokens * hidden,
-        layer=max(HALF * tokens * (3 * sizes.width + 3 * hidden), _attention(sizes, model, settings)),
+        layer=max(
+            HALF * tokens * (3 * sizes.width + 3 * hidden),
+            HALF * tokens * (mixing(model, settings.parallel) + 2 * hidden),
+            _attention(sizes, model, settings),
+        ),
         gathered=(rooms + copies if copies else gathered * (widest + experts.width)) + HALF * tokens * hidden,
         experts=gathered * (max(experts.width, experts.inputs) + widest),
         towers=images.kept,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import floor
 
 from kvplan.arch.model import Model
-from kvplan.arch.traits import TEXT_ALONE, UNDRAFTED
+from kvplan.arch.traits import ROPE_PARAMETERS, TEXT_ALONE, UNDRAFTED, UNROTATED
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks.drafts import has_drafts
 from kvplan.engines.vllm.memory.alone import alone
@@ -29,9 +29,20 @@ def cautions(setup: Setup, settings: Settings, rules: Rules) -> tuple[str, ...]:
         _uncached(model, setup.options, rules),
         _crowded(setup, settings, rules),
         _absent(model, settings),
+        _turned_otherwise(model, rules),
         _all_of_it(setup.options),
     )
     return tuple(f"{each}." for each in said if each is not None)
+
+
+def _turned_otherwise(model: Model, rules: Rules) -> str | None:
+    """Source: vLLM 0.11.2 models, which ask configs for rope_scaling and rope_theta; 0.12 patch_rope_parameters."""
+    if rules.rope_parameters_read or UNROTATED in model.traits or ROPE_PARAMETERS not in model.traits:
+        return None
+    return (
+        f"vLLM {text(rules.version)} doesn't read rope_parameters, where alone {model.origin.id} states its rotary positions: it starts "
+        "with its class's base, unscaled, and answers badly; write them as rope_theta and rope_scaling, or take vLLM 0.12 or later"
+    )
 
 
 ALL_OF_IT = 0.99

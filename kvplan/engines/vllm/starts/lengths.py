@@ -10,7 +10,8 @@ derive_max_model_len_and_key; config.py of 0.6.4, 0.7.3, 0.8.5 and 0.10.0 have t
 
 from __future__ import annotations
 
-from kvplan.arch.model import Context, Model
+from kvplan.arch.model import Context, Model, Rope
+from kvplan.arch.traits import ROPE_PARAMETERS
 from kvplan.engines.vllm.tables.architectures import draft_longest
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.versions import text
@@ -53,7 +54,7 @@ def default(model: Model, rules: Rules) -> Context:
     """What vLLM uses when --max-model-len isn't given, and why."""
     context = model.context
     found = _within_draft(derived(model, rules), model, rules)
-    if rules.longrope_original and context.original and any(rope.kind in LONGROPE for rope in context.ropes):
+    if rules.longrope_original and context.original and any(rope.kind in LONGROPE for rope in ropes(model, rules)):
         return Context(context.original, "original_max_position_embeddings, vLLM's default under longrope")
     return found
 
@@ -63,6 +64,11 @@ def _within_draft(found: Context, model: Model, rules: Rules) -> Context:
     if not rules.draft_limits or longest is None or (found.tokens or 0) <= longest:
         return found
     return Context(longest, "all that the draft model serves")
+
+
+def ropes(model: Model, rules: Rules) -> tuple[Rope, ...]:
+    """The scalings of rotary positions that the release reads."""
+    return model.context.ropes if rules.rope_parameters_read or ROPE_PARAMETERS not in model.traits else ()
 
 
 def check(model: Model, rules: Rules) -> None:
@@ -119,7 +125,7 @@ def _scaled(found: Context, model: Model, rules: Rules) -> Context:
     if any(name in model.family for name in SCALED_ALREADY):
         return Context(tokens, reason)
     factor = 1.0
-    for rope in model.context.ropes:
+    for rope in ropes(model, rules):
         if rope.kind in STRETCHED or (rope.kind in YARN and not rules.yarn_stretches):
             continue
         if rope.kind == "yarn" and rope.original:

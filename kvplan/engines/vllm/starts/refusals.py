@@ -32,6 +32,7 @@ from kvplan.engines.vllm.starts import (
     quantizers,
     ratios,
     rotations,
+    unlaid,
     unread,
     words,
 )
@@ -95,6 +96,7 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     demands.check(model, rules)
     padding.check(model, rules)
     unread.check(model, rules)
+    unlaid.check(model, rules)
     _experts(model, settings)
     _heads(model, settings)
     _one_rank(model, settings)

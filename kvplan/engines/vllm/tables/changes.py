@@ -69,6 +69,8 @@ CHANGES: tuple[Change, ...] = (
            "model_executor/models/config.py; vllm-project/vllm#26201", (("cached_states", "every block of Mamba"),)),
     Change((0, 12, 0), "rotary positions are refused that can't be built as the config says", "layers/rotary_embedding/__init__.py get_rope",
            (("rotations_checked", True),)),
+    Change((0, 12, 0), "rope_parameters is read where there is no rope_scaling", "transformers_utils/config.py patch_rope_parameters",
+           (("rope_parameters_read", True),)),
     Change((0, 12, 0), "groups take the larger kind's layers up to 1.25 times the smaller kind's",
            "v1/core/kv_cache_utils.py", (("unbalanced", 1.25),)),
     Change((0, 12, 0), "the start-up profile blows embeddings up to the tokens of the longest item",

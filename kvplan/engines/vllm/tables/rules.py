@@ -167,6 +167,8 @@ class Rules:
     """Whether yarn's factor multiplies the original length."""
     own_length: bool = False
     """Whether model_max_length replaces the other lengths that a config states."""
+    rope_parameters_read: bool = False
+    """Whether rope_parameters, as Transformers 5 writes configs, is read, and not rope_scaling and rope_theta alone."""
     zero_is_none: bool = False
     """Whether a window of 0 tokens is none."""
 
