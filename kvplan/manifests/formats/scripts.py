@@ -19,6 +19,7 @@ from kvplan.manifests.mentions import holders, mentions
 from kvplan.manifests.places import Place, Unread
 from kvplan.manifests.processes import apptainer, docker, slurm
 from kvplan.manifests.processes.container import Container, Served
+from kvplan.manifests.processes.folders import OWN, of_commands
 from kvplan.manifests.processes.same_gpu import remarked
 from kvplan.manifests.processes.serving import gathers, served_by
 from kvplan.manifests.shell.options import option
@@ -28,17 +29,20 @@ from kvplan.manifests.tree import Tree, beside, read_text
 _HELM = re.compile(r"\{\{-?\s*(?:[^}]*\.(?:Values|Release|Chart|Capabilities)\b|(?:include|define|template) \")")
 
 
-def served(text: str, file: str, tree: Tree, known: Mapping[str, str] | None = None) -> Served:
-    """What the script serves: one command a line, called by its line. known: variables that it starts with."""
+def served(
+    text: str, file: str, tree: Tree, known: Mapping[str, str] | None = None, folder: str | None = OWN
+) -> Served:
+    """What the script serves: one command a line, called by its line. known: variables that it starts with. folder: where it starts."""
     script = surrounded(text, 1, known)
     held = holders(text)
     nodes: int | None = 1
     found: list[Served] = []
     job, named, target = slurm.header(text), _named(script, file, tree), built_for(script.commands)
-    for words, variables, installed in script.commands:
+    where = of_commands(script, folder)
+    for (words, variables, installed), here in zip(script.commands, where, strict=True):
         if gathers(words):  # from here on
             nodes = None
-        process = _process(words, file, tree, {**(known or {}), **variables})
+        process = replace(_process(words, file, tree, {**(known or {}), **variables}), folder=here)
         process = slurm.batch(job, replace(process, nodes=nodes, installed=installed, named=named, built=target))
         each = served_by(process)
         if each == Served() and held and (source := _run(words)) is not None and _names(source) & held:
