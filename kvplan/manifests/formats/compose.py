@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from posixpath import join, normpath
 
 from kvplan.errors import BadFile
 from kvplan.manifests.devices.accelerators import AMD, AMD_DEVICE, Device, of_ids
 from kvplan.manifests.flags.command import Configured, FindConfig
+from kvplan.manifests.formats.scripts import image
 from kvplan.manifests.places import Given, Place, Placed, Unread
 from kvplan.manifests.processes.container import Container, Served, nothing
 from kvplan.manifests.processes.mounts import ANYWHERE, Mount, hidden, outside, volume
@@ -88,13 +90,12 @@ def _plain_value(text: str, known: Mapping[str, str]) -> str:
 def _container(name: str, service: Node, file: str, known: Mapping[str, str], document: Node, tree: Tree) -> Container:
     entrypoint, command = service.get("entrypoint"), service.get("command")
     words = [word for node in (entrypoint, command) if node is not None for word in _words(node, known)]
-    image = _interpolated(service.said("image") or "", known)[0]
-    return Container(
+    container = Container(
         name=name,
         file=file,
         line=service.key_line,
         words=tuple(words),
-        image=image,
+        image=_interpolated(service.said("image") or "", known)[0],
         entrypoint=entrypoint is not None and entrypoint.value not in ("", []),
         variables=_environment(service, known),
         find=_configs(service, document, file, tree, known),
@@ -103,6 +104,35 @@ def _container(name: str, service: Node, file: str, known: Mapping[str, str], do
         mounts=tuple(_mounts(service, known)),
         folder=service.said("working_dir"),
     )
+    build = service.get("build")
+    return container if build is None or not words else _built(container, build, known, tree)
+
+
+def _built(container: Container, build: Node, known: Mapping[str, str], tree: Tree) -> Container:
+    """A container with words of its own, of the image that `build` makes; it has that image's entry point, unless it replaces it."""
+    context = _interpolated(build.said("context") or build.text or ".", known)[0]
+    recipe = _interpolated(build.said("dockerfile") or "Dockerfile", known)[0]
+    container = replace(container, recipe=normpath(join(context, recipe)))
+    if "://" in context or build.get("dockerfile_inline") is not None:
+        return container
+    try:
+        text = read_text(tree, beside(container.file, join(context, recipe)))
+    except BadFile:
+        return container
+    found = image(text, _environment(build, known, "args"), build.said("target"))
+    if found is None:
+        return container
+    own = () if container.entrypoint else found.entrypoint
+    started = found.started(
+        replace(
+            container,
+            words=(*(replace(word, line=container.line) for word in own), *container.words),
+            entrypoint=True,
+            variables={**found.variables, **container.variables},
+        )
+    )
+    release = started.release and replace(started.release, line=container.line)
+    return replace(started, entrypoint=container.entrypoint or started.entrypoint, release=release)
 
 
 def _words(node: Node, known: Mapping[str, str]) -> list[Word]:
@@ -154,8 +184,8 @@ def _value(inside: str, source: str, known: Mapping[str, str]) -> tuple[str, str
     return (source, source) if held is None else (held, None)
 
 
-def _environment(service: Node, known: Mapping[str, str]) -> dict[str, str]:
-    found = service.get("environment")
+def _environment(service: Node, known: Mapping[str, str], key: str = "environment") -> dict[str, str]:
+    found = service.get(key)
     if found is None:
         return {}
     if found.keys:

@@ -33,7 +33,7 @@ class Container:
     have given names to, and images as files. mounts: what is mounted, and where. folder: where its relative paths begin: a
     folder of this machine seen from the file's own, or an absolute one of the container; None where that isn't known. away: whether it
     runs on another machine than the one whose files it may name, or in a container that nobody describes here.
-    built: what its vLLM was built for, where that is no GPU of NVIDIA's or AMD's.
+    built: what its vLLM was built for, where that is no GPU of NVIDIA's or AMD's. recipe: the Dockerfile that its image is built from.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Container:
     folder: str | None = None
     away: bool = False
     built: str | None = None
+    recipe: str | None = None
 
     @property
     def place(self) -> Place:

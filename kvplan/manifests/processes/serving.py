@@ -194,6 +194,8 @@ def _hidden(container: Container) -> Served:
     ):  # vllm bench, vllm chat
         return Served()
     why = f"it runs {container.words[0].text.split(chr(10))[0][:60]!r}, and what that serves doesn't stand here"
+    if container.recipe is not None and first.startswith("-"):
+        why = f"its image is built from {container.recipe}, and what serves there with these arguments isn't known here"
     return Served(unread=(Unread(container.name, why, container.place),))
 
 
