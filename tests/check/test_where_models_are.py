@@ -90,6 +90,8 @@ def test_a_container_that_is_started_over_ssh_in_one_word(model: Path):
         "vllm serve ./models/m", "vllm serve models/m", "cd models\nvllm serve ./m", "cd models; vllm serve m", "cd models && vllm serve ./m",
         "cd models/m\nvllm serve .", "cd models\ncd ..\nvllm serve ./models/m", 'cd "$(dirname "$0")"\nvllm serve ./models/m',
         'cd "$(dirname "${BASH_SOURCE[0]}")/models"\nvllm serve ./m', 'cd "$(cd "$(dirname "$0")" && pwd)"\nvllm serve models/m',
+        'HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"\ncd "$HERE"\nvllm serve ./models/m',
+        'export D=$(dirname "$0")\ncd "${D}/models"\nvllm serve ./m',
         "pushd models >/dev/null\nvllm serve ./m", "bash -c 'cd models && exec vllm serve ./m'", "cd {0}\nvllm serve m",
         "cd models || exit 1\nvllm serve ./m", f"cd models\ndocker run -v ./m:/x {IMAGE} --model /x",
         f"docker run -v {{0}}:/srv -w /srv {IMAGE} --model ./m", f"apptainer exec docker://{IMAGE} vllm serve ./models/m",
@@ -103,6 +105,7 @@ def test_a_relative_path_follows_cd(model: Path, script: str):
     "script",
     [
         "cd /opt/app\nvllm serve ./models/m", "cd /opt/app && vllm serve models/m", "pushd /srv >/dev/null\nvllm serve models/m",
+        'D=$(dirname "$0")\nD=/opt\ncd $D\nvllm serve ./models/m',
         "cd $APP\nvllm serve ./models/m", "cd\nvllm serve ./models/m", "if x; then cd y; fi\nvllm serve ./models/m",
         "serve() { vllm serve ./models/m; }\ncd /opt\nserve", "bash -c 'cd /opt && vllm serve ./models/m'", "cd -\nvllm serve ./models/m",
         "tmux new -d 'cd /opt && vllm serve ./models/m'", "ssh gpu1 vllm serve models/m", "su - me -c 'vllm serve ./models/m'",

@@ -38,7 +38,7 @@ def served(
     nodes: int | None = 1
     found: list[Served] = []
     job, named, target = slurm.header(text), _named(script, file, tree), built_for(script.commands)
-    where = of_commands(script, folder)
+    where = of_commands(script, folder, text)
     for (words, variables, installed), here in zip(script.commands, where, strict=True):
         if gathers(words):  # from here on
             nodes = None
