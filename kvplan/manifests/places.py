@@ -86,6 +86,10 @@ class Given(Placed):
 
 @dataclass(frozen=True, slots=True)
 class Inside(Given):
-    """A path in the container of a serve command, where nobody can look. where: that it is there, as the end of a sentence."""
+    """A path in the container of a serve command, where nobody can look. where: that it is there, as the end of a sentence.
+
+    sure: whether it certainly is a path, and no model's name on the Hub: `./models/a`, not `models/a`.
+    """
 
     where: str = "in its container"
+    sure: bool = True

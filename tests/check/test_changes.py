@@ -193,25 +193,18 @@ def test_a_damaged_lock_says_how_to_mend_it(budget: Path, folder: Path, text: st
 
 def test_base_reads_manifests_and_models_of_that_revision(folder: Path, repository: Path):
     (folder / "deploy").mkdir()
-    (folder / "deploy" / "pod.yaml").write_text("""\
-apiVersion: v1
-kind: Pod
-metadata: {name: web}
-spec:
-  containers:
-    - {name: vllm, image: 'vllm/vllm-openai:v0.33.0', args: [../models/ours, --max-model-len=4096]}
-""")
+    (folder / "deploy" / "run.sh").write_text("vllm serve ../models/ours --max-model-len 4096\n")
     (folder / "models" / "ours").mkdir(parents=True)
     config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 16, "hidden_size": 2048,
               "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 32000,
               "max_position_embeddings": 8192, "torch_dtype": "bfloat16"}  # fmt: skip
     (folder / "models" / "ours" / "config.json").write_text(json.dumps(config))
-    repository.write_text("kvplan-budget: 1\ndeployments:\n  web: {from: deploy/pod.yaml, gpu: l4}\n")
+    repository.write_text("kvplan-budget: 1\ndeployments:\n  web: {from: deploy/run.sh, gpu: l4}\n")
     git("add", "-A")
     git("commit", "-q", "-m", "second")
     assert check("--base", "HEAD", "--json").document["results"][0]["change"] == "same"
     (folder / "models" / "ours" / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 8}))
-    edited(folder / "deploy" / "pod.yaml", lambda text: text.replace("4096", "8192"))
+    edited(folder / "deploy" / "run.sh", lambda text: text.replace("4096", "8192"))
     (result,) = check("--base", "HEAD", "--json").document["results"]
     moved = {entry["name"]: (entry["before"], entry["after"]) for entry in result["moved"]}
     assert moved["context"] == (4096, 8192)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from check.checking import check
+from check.test_serving import read
 
 from kvplan.manifests.processes.slurm import header
 
@@ -103,3 +104,35 @@ def test_a_header_is_its_options_last_values():
     """However long it is: each command of the script looks at all of it."""
     script = "#SBATCH --comment=x\n#SBATCH -N1 --gres=gpu:1\n#SBATCH --nodes 2\n" * 1000
     assert [word.text for word in header(script)] == ["-N", "1", "--gres", "gpu:1", "--nodes", "2"]
+
+
+@pytest.mark.parametrize(
+    ("command", "given"),
+    [
+        ("sbatch -N 1 --gpus-per-node=2 --wrap='source a; {}'", "2"),
+        ("sbatch --gres=gpu:h100:2 --wrap '{}'", "2"),
+        ("sbatch -n2 --gpus-per-task=1 --wrap='srun {}'", "2"),
+        ("salloc -N1 --gres=gpu:2 {}", "2"),
+        ("salloc -G 3 bash -c '{}'", "3"),
+        ("salloc -G 3 srun {}", "3"),
+    ],
+)
+def test_what_a_launcher_asks_for_itself(command: str, given: str):
+    found = read(command.format("vllm serve m -tp 4") + "\n", "run.sh")
+    said = [remark.text for each in found.commands for remark in each.remarks if remark.rule == "gpu-count"]
+    assert said == [f"tensor parallel size 4 needs 4 GPUs, and its job asks for {given}"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sbatch --gres=gpu:4 --wrap='{}'",
+        "sbatch -N 2 -G 2 --wrap='{}'",
+        "salloc -G 4 {}",
+        "sbatch --wrap='{}'",
+        "ssh a {}",
+    ],
+)
+def test_a_launcher_that_asks_for_enough_or_nothing(command: str):
+    (found,) = read("#SBATCH --gpus=1\n" + command.format("vllm serve m -tp 4") + "\n", "run.sh").commands
+    assert "gpu-count" not in [remark.rule for remark in found.remarks]

@@ -182,7 +182,7 @@ def _model(placed: Placed, tree: Tree) -> str:
     name = str(placed.value)
     if name == "-":
         raise fault(placed.place, "a budget can't read its model from standard input", hint="name a file")
-    if isinstance(placed, Inside):
+    if isinstance(placed, Inside) and (placed.sure or _there(name, placed.place, tree)):
         told = f"say which model that is, in a budget beside it: `models: {{{name}: llama-3-70b}}`"
         raise fault(placed.place, f"its model is {name}, a path {placed.where}", cause=told)
     return _file(name, placed.place, tree)
@@ -196,10 +196,14 @@ def _gpu(placed: Placed, tree: Tree) -> str:
 def _file(name: str, place: Place, tree: Tree) -> str:
     if not nameable(name):
         raise fault(place, f"{name[:60]!r} can't be the name of anything", cause="it is too long, or has a zero byte")
-    found = tree.path(beside(place.file, name))
-    if found.exists() or name.startswith((".", "/")) or name.endswith(_PATHS):
-        return str(found.absolute())
+    if _there(name, place, tree) or name.startswith((".", "/")) or name.endswith(_PATHS):
+        return str(tree.path(beside(place.file, name)).absolute())
     return name
+
+
+def _there(name: str, place: Place, tree: Tree) -> bool:
+    """Whether something by that name is beside the file that names it."""
+    return nameable(name) and tree.path(beside(place.file, name)).exists()
 
 
 def _limits(layer: Mapping[Key, Placed]) -> tuple[Limit, ...]:

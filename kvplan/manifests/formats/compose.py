@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from posixpath import join, normpath
 
 from kvplan.errors import BadFile
 from kvplan.manifests.devices.accelerators import AMD, AMD_DEVICE, Device, of_ids
 from kvplan.manifests.flags.command import Configured, FindConfig
+from kvplan.manifests.formats.scripts import image
 from kvplan.manifests.places import Given, Place, Placed, Unread
 from kvplan.manifests.processes.container import Container, Served, nothing
-from kvplan.manifests.processes.mounts import Mount, below
+from kvplan.manifests.processes.mounts import ANYWHERE, Mount, hidden, outside, volume
 from kvplan.manifests.processes.serving import served_by
 from kvplan.manifests.shell.brackets import closing
 from kvplan.manifests.shell.parser import Word, commands
@@ -88,20 +90,49 @@ def _plain_value(text: str, known: Mapping[str, str]) -> str:
 def _container(name: str, service: Node, file: str, known: Mapping[str, str], document: Node, tree: Tree) -> Container:
     entrypoint, command = service.get("entrypoint"), service.get("command")
     words = [word for node in (entrypoint, command) if node is not None for word in _words(node, known)]
-    image = _interpolated(service.said("image") or "", known)[0]
-    return Container(
+    container = Container(
         name=name,
         file=file,
         line=service.key_line,
         words=tuple(words),
-        image=image,
+        image=_interpolated(service.said("image") or "", known)[0],
         entrypoint=entrypoint is not None and entrypoint.value not in ("", []),
         variables=_environment(service, known),
-        find=_configs(service, document, file, tree),
+        find=_configs(service, document, file, tree, known),
         gpus=_gpus(service, file),
         devices=tuple(_devices(service)),
-        mounts=tuple(_mounts(service)),
+        mounts=tuple(_mounts(service, known)),
+        folder=service.said("working_dir"),
     )
+    build = service.get("build")
+    return container if build is None or not words else _built(container, build, known, tree)
+
+
+def _built(container: Container, build: Node, known: Mapping[str, str], tree: Tree) -> Container:
+    """A container with words of its own, of the image that `build` makes; it has that image's entry point, unless it replaces it."""
+    context = _interpolated(build.said("context") or build.text or ".", known)[0]
+    recipe = _interpolated(build.said("dockerfile") or "Dockerfile", known)[0]
+    container = replace(container, recipe=normpath(join(context, recipe)))
+    if "://" in context or build.get("dockerfile_inline") is not None:
+        return container
+    try:
+        text = read_text(tree, beside(container.file, join(context, recipe)))
+    except BadFile:
+        return container
+    found = image(text, _environment(build, known, "args"), build.said("target"))
+    if found is None:
+        return container
+    own = () if container.entrypoint else found.entrypoint
+    started = found.started(
+        replace(
+            container,
+            words=(*(replace(word, line=container.line) for word in own), *container.words),
+            entrypoint=True,
+            variables={**found.variables, **container.variables},
+        )
+    )
+    release = started.release and replace(started.release, line=container.line)
+    return replace(started, entrypoint=container.entrypoint or started.entrypoint, release=release)
 
 
 def _words(node: Node, known: Mapping[str, str]) -> list[Word]:
@@ -153,8 +184,8 @@ def _value(inside: str, source: str, known: Mapping[str, str]) -> tuple[str, str
     return (source, source) if held is None else (held, None)
 
 
-def _environment(service: Node, known: Mapping[str, str]) -> dict[str, str]:
-    found = service.get("environment")
+def _environment(service: Node, known: Mapping[str, str], key: str = "environment") -> dict[str, str]:
+    found = service.get(key)
     if found is None:
         return {}
     if found.keys:
@@ -163,9 +194,9 @@ def _environment(service: Node, known: Mapping[str, str]) -> dict[str, str]:
     return {name: _interpolated(value, known)[0] for name, equals, value in pairs if equals}
 
 
-def _configs(service: Node, document: Node, file: str, tree: Tree) -> FindConfig:
+def _configs(service: Node, document: Node, file: str, tree: Tree, known: Mapping[str, str]) -> FindConfig:
     """Finds files that `volumes` or `configs` bring into the container."""
-    mounts = list(_mounts(service))
+    mounts = list(_mounts(service, known))
     for item in _items(service, "configs"):
         source = item.said("source") or item.text or ""
         origin = document.said("configs", source, "file")
@@ -175,31 +206,34 @@ def _configs(service: Node, document: Node, file: str, tree: Tree) -> FindConfig
         return nothing
 
     def find(path: str) -> Configured | None:
-        for source, target in mounts:
-            host = below(path, target, source)
-            if host is None or not source.startswith((".", "/", "~")):
-                continue
-            name = beside(file, host)
-            try:
-                return Configured(name, read_text(tree, name))
-            except BadFile:
-                continue
-        return None
+        host = outside(path, mounts)
+        if host is None or not host.startswith((".", "/", "~")):
+            return None
+        name = beside(file, host)
+        try:
+            return Configured(name, read_text(tree, name))
+        except BadFile:
+            return None
 
     return find
 
 
-def _mounts(service: Node) -> Iterator[Mount]:
-    """What `volumes` mounts, and where."""
-    yield from (mount for item in _items(service, "volumes") if (mount := _volume(item)) is not None)
+def _mounts(service: Node, known: Mapping[str, str]) -> Iterator[Mount]:
+    """What `volumes` and `tmpfs` mount, and where. known: variables."""
+    yield from (_volume(item, known) for item in _items(service, "volumes"))
+    tmpfs = service.get("tmpfs")
+    for text in (tmpfs.text, *(item.text for item in tmpfs.items)) if tmpfs is not None else ():
+        yield from [(None, text.partition(":")[0])] if text else []
+    if _items(service, "volumes_from"):
+        yield ANYWHERE
 
 
-def _volume(item: Node) -> Mount | None:
+def _volume(item: Node, known: Mapping[str, str]) -> Mount:
     if item.text is not None:
-        host, colon, rest = item.text.partition(":")
-        return (host, rest.partition(":")[0]) if colon else None
-    source, target = item.said("source"), item.said("target")
-    return (source, target) if source and target else None
+        return volume(_interpolated(item.text, known)[0])
+    source, target = (_interpolated(item.said(key) or "", known)[0] for key in ("source", "target"))
+    bind = item.said("type") in {None, "bind"}
+    return volume(f"{source if bind else hidden('$it')}:{target}")
 
 
 def _items(node: Node, key: str) -> Sequence[Node]:

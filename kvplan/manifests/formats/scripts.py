@@ -19,6 +19,7 @@ from kvplan.manifests.mentions import holders, mentions
 from kvplan.manifests.places import Place, Unread
 from kvplan.manifests.processes import apptainer, docker, slurm
 from kvplan.manifests.processes.container import Container, Served
+from kvplan.manifests.processes.folders import OWN, of_commands
 from kvplan.manifests.processes.same_gpu import remarked
 from kvplan.manifests.processes.serving import gathers, served_by
 from kvplan.manifests.shell.options import option
@@ -28,18 +29,21 @@ from kvplan.manifests.tree import Tree, beside, read_text
 _HELM = re.compile(r"\{\{-?\s*(?:[^}]*\.(?:Values|Release|Chart|Capabilities)\b|(?:include|define|template) \")")
 
 
-def served(text: str, file: str, tree: Tree, known: Mapping[str, str] | None = None) -> Served:
-    """What the script serves: one command a line, called by its line. known: variables that it starts with."""
+def served(
+    text: str, file: str, tree: Tree, known: Mapping[str, str] | None = None, folder: str | None = OWN
+) -> Served:
+    """What the script serves: one command a line, called by its line. known: variables that it starts with. folder: where it starts."""
     job = slurm.header(text)
     script = surrounded(text, 1, known, exported=slurm.exported(job))
     held = holders(text)
     nodes: int | None = 1
     found: list[Served] = []
     named, target = _named(script, file, tree), built_for(script.commands)
-    for words, variables, installed in script.commands:
+    where = of_commands(script, folder, text)
+    for (words, variables, installed), here in zip(script.commands, where, strict=True):
         if gathers(words):  # from here on
             nodes = None
-        process = _process(words, file, tree, {**(known or {}), **variables})
+        process = replace(_process(words, file, tree, {**(known or {}), **variables}), folder=here)
         process = slurm.batch(job, replace(process, nodes=nodes, installed=installed, named=named, built=target))
         each = served_by(process)
         if each == Served() and held and (source := _run(words)) is not None and _names(source) & held:
@@ -182,6 +186,50 @@ def _layered(rest: str) -> str:
 
 def built(text: str, file: str, tree: Tree) -> Served:
     """What a Dockerfile's image serves: its last entry point and command, over the image it is built from."""
+    found = image(text)
+    # Nothing of its own: none was written, or the image's was taken away by `ENTRYPOINT []`.
+    if found is None or not (found.entrypoint or found.command):
+        return Served()
+    container = _process([*found.entrypoint, *found.command], file, tree, found.variables)
+    return served_by(replace(found.started(container), name=file.rpartition("/")[2], line=found.line))
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What a Dockerfile makes.
+
+    base: the image that it is built from. own: whether that one's entry point is replaced. line: where the last of its entry point and command stands. target: what its vLLM was built for, where that is no GPU of NVIDIA's or AMD's.
+    """
+
+    base: str
+    entrypoint: tuple[Word, ...]
+    command: tuple[Word, ...]
+    own: bool
+    line: int
+    variables: Mapping[str, str]
+    installed: Installed
+    target: str | None
+
+    def started(self, container: Container) -> Container:
+        """A container of it, which runs its words."""
+        return replace(
+            container,
+            image=self.base,
+            entrypoint=container.entrypoint and self.own,
+            built=self.target,
+            installed=self.installed,
+            release=self.installed.running(container.words),
+        )
+
+
+def _argued(rest: str, given: Mapping[str, str]) -> str:
+    """The words of an ARG, with what the build is given in the place of its own values."""
+    names = ((word, word.partition("=")[0]) for word in rest.split())
+    return " ".join(f"{name}={shlex.quote(given[name])}" if name in given else word for word, name in names)
+
+
+def image(text: str, given: Mapping[str, str] | None = None, target: str | None = None) -> Image | None:
+    """What a Dockerfile builds; None for nothing. given: arguments of the build. target: the stage that is asked for, the last one for None."""
     arguments: dict[str, str] = {}
     stages: dict[str, _Stage] = {}
     every: list[_Stage] = []
@@ -191,6 +239,8 @@ def built(text: str, file: str, tree: Tree) -> Served:
         if match is None:
             continue
         name, rest = match[1].upper(), match[2]
+        if name == "ARG" and given:
+            rest = _argued(rest, given)
         if name == "FROM":
             stage = _from(rest, arguments, stages)
             every.append(stage)
@@ -201,26 +251,13 @@ def built(text: str, file: str, tree: Tree) -> Served:
                 stage.installed = _copied(rest, first, stage.installed, stages)
         elif stage is not None:
             stage.take(name, rest, first, arguments)
+    stage = stages.get(target.lower()) if target is not None else stage
     if stage is None:
-        return Served()
-    last, line = stage.last, stage.line
-    words = [*last.get("ENTRYPOINT", []), *last.get("CMD", [])]
-    if not words:  # nothing of its own: none was written, or the image's was taken away by `ENTRYPOINT []`
-        return Served()
-    container = _process(words, file, tree, stage.variables)
-    installed = stage.installed.image
-    return served_by(
-        replace(
-            container,
-            name=file.rpartition("/")[2],
-            line=line,
-            image=stage.image,
-            entrypoint="ENTRYPOINT" in last,
-            built=built_for(ran for each in every for ran in each.ran),
-            installed=installed,
-            release=installed.running(words),
-        )
-    )
+        return None
+    entrypoint, command = (tuple(stage.last.get(name, [])) for name in ("ENTRYPOINT", "CMD"))
+    built_on = built_for(ran for each in every for ran in each.ran)
+    own = "ENTRYPOINT" in stage.last
+    return Image(stage.image, entrypoint, command, own, stage.line, stage.variables, stage.installed.image, built_on)
 
 
 def _copied(rest: str, line: int, before: Installed, stages: Mapping[str, _Stage]) -> Installed:

@@ -1,6 +1,7 @@
 """systemd units: what they execute, as a script, and the environment that it finds.
 
-Source: https://www.freedesktop.org/software/systemd/man/latest/systemd.exec.html, Environment= and EnvironmentFile=.
+Source: https://www.freedesktop.org/software/systemd/man/latest/systemd.exec.html, Environment=, EnvironmentFile= and
+WorkingDirectory=.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from kvplan.manifests.tree import Tree, beside, read_text
 
 _STARTED = re.compile(r"\s*ExecStart(?:Pre|Post)?\s*=\s*[-@:+!|]*")
 _ENVIRONMENT = re.compile(r"\s*Environment\s*=\s*(.*)")
+_FOLDER = re.compile(r"\s*WorkingDirectory\s*=\s*-?(.*?)\s*")
 _FILE = re.compile(r"\s*EnvironmentFile\s*=\s*-?(.*)")
 
 
@@ -34,7 +36,8 @@ def served(unit: str, file: str, tree: Tree) -> Served:
         else:
             known |= found
     sourced = "".join(f"source {shlex.quote(name)}; " for name in hidden)
-    return script_served(sourced + started(unit), file, tree, known)
+    folder = next((match[1] for line in unit.split("\n") if (match := _FOLDER.fullmatch(line))), "/")
+    return script_served(sourced + started(unit), file, tree, known, folder if folder.startswith("/") else None)
 
 
 def started(unit: str) -> str:

@@ -72,6 +72,7 @@ def started(words: Sequence[Word], outer: Container) -> Container | None:
         variables={**({} if _clean(start) else outer.variables), **dict(_variables(start))},
         devices=(*outer.devices, *_devices(start.options)),
         mounts=tuple(_mounts(start)),
+        folder=outer.folder if _stays(start) else None,
         line=words[0].line,
     )
 
@@ -176,6 +177,13 @@ def _mounts(start: _Start) -> Iterator[Mount]:
         yield home, home
 
 
+def _stays(start: _Start) -> bool:
+    """Whether it runs in the folder outside, which Apptainer and Shifter share with it unless they are told not to."""
+    texts = {word.text.partition("=")[0] for word in start.options}
+    return start.program != "enroot" and texts.isdisjoint(_ALONE - {"--no-home", "-H", "--home"} | _MOVING)
+
+
+_MOVING = frozenset({"--pwd", "--cwd", "-W", "--workdir"})
 _MOUNTING = ("-B", "--bind", "--volume", "-V", "--mount", "-m")
 _ALONE = frozenset({"--no-home", "-H", "--home", "-c", "--contain", "-C", "--containall", "--no-mount"})
 """Options of Apptainer that leave the home folder outside, or put another one there."""

@@ -12,7 +12,8 @@ from kvplan.manifests.installed.installs import Installed
 from kvplan.manifests.installed.pins import Pin
 from kvplan.manifests.installed.touching import shadows
 from kvplan.manifests.places import Inside, Place, Placed, Unread
-from kvplan.manifests.processes.mounts import Mount, below
+from kvplan.manifests.processes.folders import OWN, joined
+from kvplan.manifests.processes.mounts import Mount, outside
 from kvplan.manifests.shell.parser import Word
 
 
@@ -29,9 +30,10 @@ class Container:
     like it serve together, None where that isn't known. devices: what else is said of its accelerator. device: what it asks for that is no GPU of NVIDIA's or AMD's.
     inner: its own name beside others of the same object. installed: what is before the command, in which environments. release: the vLLM
     that it runs of these; None where it is the image's. named: containers that commands before it
-    have given names to, and images as files. mounts: what is mounted, and where. away: whether it
+    have given names to, and images as files. mounts: what is mounted, and where. folder: where its relative paths begin: a
+    folder of this machine seen from the file's own, or an absolute one of the container; None where that isn't known. away: whether it
     runs on another machine than the one whose files it may name, or in a container that nobody describes here.
-    built: what its vLLM was built for, where that is no GPU of NVIDIA's or AMD's.
+    built: what its vLLM was built for, where that is no GPU of NVIDIA's or AMD's. recipe: the Dockerfile that its image is built from.
     """
 
     name: str
@@ -54,8 +56,10 @@ class Container:
     release: Pin | None = None
     named: Mapping[str, Container] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
+    folder: str | None = None
     away: bool = False
     built: str | None = None
+    recipe: str | None = None
 
     @property
     def place(self) -> Place:
@@ -89,17 +93,34 @@ class Container:
     def outside(self, path: Placed) -> Placed:
         """A model as the command names it, by where it lies outside of the container, if that stands in the file."""
         name = str(path.value)
-        if self.away and name.startswith(("/", ".", "~")):
-            return Inside(name, path.place, where="where it runs, which isn't here")
-        if self.image is None or not name.startswith("/"):
+        sure = name.startswith(("/", ".", "~")) or name.endswith(_FILES)
+        if self.away:
+            return Inside(name, path.place, where=_AWAY, sure=sure)
+        own = self.folder is not None and not self.folder.startswith("/")  # where this machine's files are
+        if (self.image is None and name.startswith("/")) or (own and self.folder == OWN and not name.startswith("/")):
             return path
-        host = self._mounted(name) if path.place.file == self.file else None
-        return Inside(name, path.place) if host is None else replace(path, value=host)
+        whole = name if name.startswith(("/", "~")) else joined(self.folder, name)
+        host = self._outside(whole, own=own, sure=sure) if whole is not None and path.place.file == self.file else None
+        if host is not None:
+            return replace(path, value=host)
+        return Inside(name, path.place, where=self._where, sure=sure)
+
+    def _outside(self, path: str, *, own: bool, sure: bool) -> str | None:
+        """Where a path lies on this machine; None where that can't be told. own: whether relative ones do. sure: whether it is one."""
+        if path.startswith("/") and self.image is not None:
+            return self._mounted(path)
+        return path if (own and sure) or self.find(f"{path}/config.json") is not None else None
+
+    @property
+    def _where(self) -> str:
+        """Where its relative paths are, as the end of a sentence."""
+        if self.image is not None:
+            return "in its container"
+        return "where it runs, which isn't known" if self.folder is None else f"in {self.folder}, where it runs"
 
     def _mounted(self, path: str) -> str | None:
         """Where a path lies that is mounted from the file's own folder, or from one with a model that can be looked at."""
-        found = ((len(target), below(path, target, source)) for source, target in self.mounts)
-        _, host = max(((length, host) for length, host in found if host is not None), default=(0, ""))
+        host = outside(path, self.mounts) or ""
         looked = host.startswith("/") and any(self.find(f"{each}/config.json") for each in (host, path))
         return host if host.startswith(".") or looked else None
 
@@ -115,6 +136,27 @@ class Container:
         if pin.kind == "touched":  # an image that says no release leaves nothing to doubt
             return replace(pin, kind="unclear") if image_version(image) is not None else None
         return replace(pin, kind="unclear") if pin.kind == "newest" and is_vllm_image(image) else pin
+
+
+_FILES = (".gguf", ".json")
+"""What a model's file is called."""
+_AWAY = "where it runs, which isn't here"
+
+
+def away(outer: Container) -> Container:
+    """A process on another machine: it has nothing of the shell's environment, of the job's GPUs, and of this machine's files."""
+    return replace(
+        outer,
+        away=True,
+        variables={},
+        gpu=None,
+        unclear=(),
+        gpus=None,
+        devices=(),
+        find=nothing,
+        built=None,
+        installed=outer.installed.elsewhere,
+    )
 
 
 @dataclass(frozen=True, slots=True)

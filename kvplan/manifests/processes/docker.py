@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from kvplan.manifests.devices.accelerators import AMD, AMD_DEVICE, Device, of_ids
 from kvplan.manifests.installed.images import is_vllm_image
 from kvplan.manifests.installed.installs import Installed
 from kvplan.manifests.places import Given, Place, Placed
-from kvplan.manifests.processes.container import Container, nothing
-from kvplan.manifests.processes.mounts import Mount, described
+from kvplan.manifests.processes.container import Container, away, nothing
+from kvplan.manifests.processes.environment import DAEMONS
+from kvplan.manifests.processes.folders import joined
+from kvplan.manifests.processes.mounts import ANYWHERE, Mount, described, volume
 from kvplan.manifests.shell.options import operands, option, options, program
 from kvplan.manifests.shell.parser import Word
 
@@ -48,9 +52,13 @@ _VALUED = frozenset({"-H", "--host", "-c", "--context", "-l", "--log-level", "--
 """Options before the subcommand that take a value."""
 
 
+_BEFORE = frozenset({"sudo", "ssh", "autossh", "mosh"})
+"""Programs that run docker with the words behind their own options."""
+
+
 def _asked(words: Sequence[Word]) -> int | None:
     """Where the word stands that says what docker is to do: `run` of `docker --context x container run`; None for other programs."""
-    if not words or program(words[0]) not in _RUNNERS | {"sudo"}:
+    if not words or program(words[0]) not in _RUNNERS | _BEFORE:
         return None
     start = next((at for at, word in enumerate(words) if program(word) in _RUNNERS), len(words))
     before = ""
@@ -91,6 +99,7 @@ def entered(words: Sequence[Word], outer: Container) -> Container | None:
         name=outer.name,
         words=tuple(rest[index + 1 :]),
         entrypoint=True,
+        folder=_workdir(rest[:index]) or found.folder,
         variables={**found.variables, **dict(_given_variables(rest[:index], outer.variables))},
         line=words[0].line,
     )
@@ -104,6 +113,8 @@ def docker(words: Sequence[Word], outer: Container) -> Container | None:
     """The container that `docker run ... IMAGE ARGS` starts, for a vLLM image."""
     if not runs_image(words):
         return None
+    if _remote(words, outer.variables):
+        outer = away(outer)
     for index, word in enumerate(words):
         if is_vllm_image(word.text) and not word.text.startswith("-") and not _is_value(words, index):
             before = words[:index]
@@ -118,7 +129,8 @@ def docker(words: Sequence[Word], outer: Container) -> Container | None:
                 line=words[0].line,
                 gpus=_gpu_count(gpus, outer.file) if gpus is not None else _handed(before, outer.file),
                 devices=(*outer.devices, *_devices(before)),
-                mounts=(*_volumes(before), *described(before)),
+                mounts=tuple(_seen(_mounts(before), outer.folder)),
+                folder=_workdir(before),
                 nodes=1,
                 installed=Installed(),
                 built=None,
@@ -138,12 +150,55 @@ def _is_value(words: Sequence[Word], index: int) -> bool:
     return index > 0 and words[index - 1].text in _NAMING
 
 
-def _volumes(words: Sequence[Word]) -> Iterator[Mount]:
-    """What `-v SOURCE:TARGET:ro` mounts, and where."""
-    for word in options(words, "-v", "--volume"):
-        source, colon, rest = word.text.partition(":")
-        if colon and word.unknown is None:
-            yield source, rest.partition(":")[0]
+def _mounts(words: Sequence[Word]) -> Iterator[Mount]:
+    """What the options of `docker run` mount, and where. words: all before the image."""
+    yield from (volume(word.text) for word in options(words, "-v", "--volume"))
+    yield from described(words)
+    yield from ((None, word.text.partition(":")[0]) for word in options(words, "--tmpfs"))
+    if option(words, "--volumes-from") is not None or any(_hides_options(words)):
+        yield ANYWHERE
+
+
+_SWITCHES = re.compile(
+    r"-[ditPq]+|--(?:rm|detach|interactive|tty|init|privileged|read-only|publish-all|quiet|oom-kill-disable|no-healthcheck)",
+    re.ASCII,
+)
+"""Options of `docker run` that take no value."""
+
+
+def _hides_options(words: Sequence[Word]) -> Iterator[bool]:
+    """Of each word whether it may be any options: `$EXTRA_MOUNTS`, which isn't the value of the one before it."""
+    for before, word in pairwise(words):
+        valued = before.text.startswith("-") and "=" not in before.text and not _SWITCHES.fullmatch(before.text)
+        yield word.unknown is not None and not word.text.startswith("-") and not valued
+
+
+def _seen(mounts: Iterable[Mount], folder: str | None) -> Iterator[Mount]:
+    """Mounts whose relative sources are seen from the file's own folder. folder: where the command runs."""
+    for source, target in mounts:
+        yield joined(folder, source) if source is not None and source.startswith(".") else source, target
+
+
+def _workdir(words: Sequence[Word]) -> str | None:
+    """The folder that `-w FOLDER` lets the container begin in; None where that is the image's own, or isn't known."""
+    said = option(words, "-w", "--workdir")
+    return said.text if said is not None and said.unknown is None and said.text.startswith("/") else None
+
+
+_HOSTS = ("-H", "--host", "-c", "--context", "--url", "--connection")
+"""Options before the subcommand that choose the daemon; those of `docker run` by the same names stand behind it."""
+_LOCAL = re.compile(r"|default|desktop-linux|rootless|(?:unix|npipe|fd):.*|podman-machine.*", re.ASCII)
+"""Daemons of this machine."""
+
+
+def _remote(words: Sequence[Word], variables: Mapping[str, str]) -> bool:
+    """Whether the daemon runs on another machine: `docker -H ssh://gpu1`, `podman --remote`, DOCKER_HOST."""
+    before = words[: _asked(words)]
+    said = [word.text for word in options(before, *_HOSTS)] or [variables.get(name, "") for name in DAEMONS]
+    joined_on = (word.text[2:] for word in before if word.text.startswith("-H") and len(word.text) > len("-H"))
+    return any(word.text in {"--remote", "-r"} for word in before) or not all(
+        _LOCAL.fullmatch(each) for each in (*said, *joined_on)
+    )
 
 
 def named(words: Sequence[Word], outer: Container) -> Iterator[tuple[str, Container]]:
@@ -199,6 +254,7 @@ def kubectl(words: Sequence[Word], outer: Container) -> Container | None:
         words=tuple(words[end + 1 :]),
         image=image.text,
         entrypoint=any(text in {"--command", "--command=true"} for text in texts[:end]),
+        folder=None,
         line=words[0].line,
         installed=Installed(),
         built=None,

@@ -52,7 +52,10 @@ _OTHERS: Mapping[str, str] = {
 }  # fmt: skip
 """Variables that only servers on other devices look at, and which these are."""
 
-WATCHED = frozenset({LONGER, TARGET, *UNCOUNTED, *VISIBLE, *_OTHERS})
+DAEMONS = ("DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST", "CONTAINER_CONNECTION")
+"""Variables that choose the machine whose daemon starts a container."""
+
+WATCHED = frozenset({LONGER, TARGET, *UNCOUNTED, *VISIBLE, *_OTHERS, *DAEMONS})
 
 
 def uncounted(variables: Mapping[str, str], version: str | None) -> Iterator[str]:

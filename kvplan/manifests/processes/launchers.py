@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, takewhile
 
-from kvplan.manifests.processes.container import Container, nothing
+from kvplan.manifests.processes.container import Container, away
 from kvplan.manifests.processes.docker import runs_image
 from kvplan.manifests.shell.options import program
 from kvplan.manifests.shell.word import Word
@@ -43,28 +43,12 @@ def process(words: Sequence[Word], outer: Container) -> Container:
     for at, word in enumerate(before):
         name = program(word) if "=" not in word.text else ""
         if name in _AWAY or (name in _COMPOSED and any(other.text == "compose" for other in before[at + 1 :])):
-            outer = _away(outer)
+            outer = away(outer)
         elif name in _LOGGING_IN and not _LOGIN.isdisjoint(other.text for other in before[at + 1 :]):
-            outer = replace(outer, variables={})
+            outer = replace(outer, variables={}, folder=None)
         elif name in _SETTING:
             outer = replace(outer, variables=dict(_set(name, before[at + 1 :], outer.variables)))
     return outer
-
-
-def _away(outer: Container) -> Container:
-    """A process that has nothing of the shell's environment, of the job's GPUs, and of this machine's files."""
-    return replace(
-        outer,
-        away=True,
-        variables={},
-        gpu=None,
-        unclear=(),
-        gpus=None,
-        devices=(),
-        find=nothing,
-        built=None,
-        installed=outer.installed.elsewhere,
-    )
 
 
 def _set(name: str, words: Sequence[Word], outer: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -19,6 +19,8 @@ from kvplan.manifests.shell.parser import Script
 
 _STARTING = frozenset({"vllm", "python", "python3", "env", "numactl", "taskset", "setsid", "uv"})
 """Programs that run a server here, and as long as that runs."""
+_PASSING = frozenset({"nohup", "exec", "command"})
+"""Words before one of these that leave it as it is."""
 _HARMLESS = frozenset(
     {"sleep", "echo", "printf", "curl", "mkdir", "date", "nvidia-smi", "[", "[[", "test", "tail", "cat", "cd"}
 )
@@ -42,7 +44,8 @@ def remarked(script: Script, text: str, found: Sequence[Served]) -> Iterator[Ser
     """What each command of a script serves, with a remark for one that finds another on its GPU. text: the script."""
     running: dict[str, Command] = {}
     for number, ((words, variables, _), served) in enumerate(zip(script.commands, found, strict=True)):
-        sure = number in script.sure and program(words[0]) in _STARTING and len(served.commands) == 1
+        started = next((word for word in words if program(word) not in _PASSING), words[0])
+        sure = number in script.sure and program(started) in _STARTING and len(served.commands) == 1
         if not served.commands and program(words[0]) not in _HARMLESS:
             running.clear()
         if not sure:

@@ -29,7 +29,8 @@ from kvplan.manifests.processes.docker import (
     runs_image,
     starts_unknown,
 )
-from kvplan.manifests.processes.slurm import srun
+from kvplan.manifests.processes.folders import of_commands
+from kvplan.manifests.processes.slurm import srun, submitted
 from kvplan.manifests.shell.options import program
 from kvplan.manifests.shell.parser import Word, surrounded
 
@@ -57,14 +58,15 @@ def _by_words(container: Container, depth: int) -> Served:
     container = launchers.process(container.words, container)
     job = srun(container.words, container)
     script = _simple(list(container.words), job)
-    if any(gathers(words) for words, _, _ in script):
+    if any(gathers(words) for words, *_ in script):
         container, job = replace(container, nodes=None), replace(job, nodes=None)
-    for words, variables, installed in script:
+    for words, variables, installed, folder in script:
         known = {**container.variables, **variables}
-        ready = replace(job, variables=known, installed=installed, release=installed.running(words) or job.release)
-        around_it = replace(container, variables=known, installed=installed)
+        release = installed.running(words) or job.release
+        ready = replace(job, variables=known, installed=installed, release=release, folder=folder)
+        around_it = replace(container, variables=known, installed=installed, folder=folder)
         here, outer = (launchers.process(words, each) for each in (ready, around_it))
-        found += _command(words, srun(words, here), outer, depth)
+        found += _command(words, srun(words, here), submitted(words, outer), depth)
     return _twice(found, container)
 
 
@@ -148,6 +150,9 @@ _QUOTING = frozenset({
 
 _COMMAND = re.compile(r"\bvllm\s+serve\s+\S|-m\s+vllm\.entrypoints\.\S*(?:api_server|cli\.main\s+serve)")
 
+_STARTED = re.compile(r"\b(?:docker|podman|nerdctl)\s(?:.*\s)?(?:run|create)\s.*vllm", re.DOTALL)
+"""A container that is started there, with vLLM somewhere in its words."""
+
 _OPTION = re.compile(r"^--[a-z-]+=", re.ASCII)
 """An option whose value is a command: `--wrap="vllm serve ..."`."""
 
@@ -159,13 +164,15 @@ def _inside(words: Sequence[Word], container: Container, depth: int) -> Served:
     found = Served()
     installed = container.installed.seen(words, quoted=True)
     for word in words[1:]:
-        if _COMMAND.search(word.text) and any(map(str.isspace, word.text)):
+        starts = _COMMAND.search(word.text) or (container.away and _STARTED.search(word.text))
+        if starts and any(map(str.isspace, word.text)):
             text, line = _OPTION.sub("", word.script or word.text, count=1), word.script_line or word.line
             script = surrounded(text, line, container.variables, elsewhere=container.elsewhere, installed=installed)
-            for inner, variables, before in script.commands:
+            where = of_commands(script, container.folder)
+            for (inner, variables, before), folder in zip(script.commands, where, strict=True):
                 known = {**container.variables, **variables}
                 process = replace(container, words=tuple(inner), entrypoint=True, image=None, variables=known)
-                found += served_by(replace(process, installed=before), depth + 1)
+                found += served_by(replace(process, installed=before, folder=folder), depth + 1)
     return found
 
 
@@ -187,6 +194,8 @@ def _hidden(container: Container) -> Served:
     ):  # vllm bench, vllm chat
         return Served()
     why = f"it runs {container.words[0].text.split(chr(10))[0][:60]!r}, and what that serves doesn't stand here"
+    if container.recipe is not None and first.startswith("-"):
+        why = f"its image is built from {container.recipe}, and what serves there with these arguments isn't known here"
     return Served(unread=(Unread(container.name, why, container.place),))
 
 
@@ -206,8 +215,8 @@ def gathers(words: Sequence[Word]) -> bool:
     )
 
 
-_Simple: TypeAlias = tuple[list[Word], Mapping[str, str], Installed]
-"""A command, what its environment adds, and what is installed before it."""
+_Simple: TypeAlias = tuple[list[Word], Mapping[str, str], Installed, str | None]
+"""A command, what its environment adds, what is installed before it, and the folder that it runs in."""
 
 
 def _simple(words: list[Word], container: Container, depth: int = 0) -> list[_Simple]:
@@ -220,12 +229,15 @@ def _simple(words: list[Word], container: Container, depth: int = 0) -> list[_Si
             text, line = script.script or script.text, script.script_line or script.line
             before = container.installed.seen(words)
             inner = surrounded(text, line, container.variables, given, container.elsewhere, before)
+            where = of_commands(inner, container.folder)
             return [
-                (simple, {**around, **more}, before)
-                for command, around, installed in inner.commands
-                for simple, more, before in _simple(command, replace(container, installed=installed), depth + 1)
+                (simple, {**around, **more}, before, there)
+                for (command, around, installed), folder in zip(inner.commands, where, strict=True)
+                for simple, more, before, there in _simple(
+                    command, replace(container, installed=installed, folder=folder), depth + 1
+                )
             ]
-    return [(words, {}, container.installed)] if words else []
+    return [(words, {}, container.installed, container.folder)] if words else []
 
 
 _Started = tuple[Word, tuple[Word, ...] | None]

@@ -154,21 +154,34 @@ def batch(words: Sequence[Word], process: Container) -> Container:
     """A command of a batch script, with what the job has. words: of its header."""
     if not words:
         return process
-    said = (_last(words, *names) for names in (_TASKS, ("--ntasks-per-node",)))
-    tasks = max((int(word.text) for word in said if word is not None and word.text.isdigit()), default=1)
     if (image := next(options(words, _IMAGE), None)) is not None:
         process = replace(process, named={**process.named, JOBS: contained(image, process)})
-    return _given(words, process, tasks)
+    return _given(words, process, _tasks(words))
+
+
+def _tasks(words: Sequence[Word]) -> int:
+    """How many tasks share a node of a job, as far as its options say so."""
+    said = (_last(words, *names) for names in (_TASKS, ("--ntasks-per-node",)))
+    return max((int(word.text) for word in said if word is not None and word.text.isdigit()), default=1)
+
+
+def submitted(words: Sequence[Word], outer: Container) -> Container:
+    """The process with what `sbatch --gpus=1 --wrap=COMMAND` or `salloc --gpus=1 COMMAND` gives its job; as it is for another command."""
+    if not words or program(words[0]) not in {"sbatch", "salloc"}:
+        return outer
+    words = _own(list(_apart(words)))
+    return _given(words, outer, _tasks(words))
 
 
 def srun(words: Sequence[Word], outer: Container) -> Container:
-    """The process with what `srun --gpus=1 COMMAND` gives it; as it is for another command."""
+    """The process with what `srun --gpus=1 COMMAND` gives it, or a job of its own; as it is for another command."""
     if not words or program(words[0]) != "srun":
-        return outer
+        return submitted(words, outer)
     words = _own(list(_apart(words)))
     image = next(options(words, "--container-image"), None)
     if image is not None:
-        outer = replace(contained(image, outer), mounts=tuple(bound(words, "--container-mounts")))
+        mounts = tuple(bound(words, "--container-mounts"))
+        outer = replace(contained(image, outer), mounts=mounts, folder=None)
     return _given(words, outer)
 
 
