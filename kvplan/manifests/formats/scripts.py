@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from kvplan.errors import BadFile
 from kvplan.manifests.flags.command import Configured
@@ -31,7 +32,8 @@ _HELM = re.compile(r"\{\{-?\s*(?:[^}]*\.(?:Values|Release|Chart|Capabilities)\b|
 def served(text: str, file: str, tree: Tree, known: Mapping[str, str] | None = None) -> Served:
     """What the script serves: one command a line, called by its line. known: variables that it starts with."""
     job = slurm.header(text)
-    script = surrounded(text, 1, known, exported=slurm.exported(job))
+    here = Installed(find=partial(_requirements, file, tree))
+    script = surrounded(text, 1, known, installed=here, exported=slurm.exported(job))
     held = holders(text)
     nodes: int | None = 1
     found: list[Served] = []
@@ -56,6 +58,16 @@ def served(text: str, file: str, tree: Tree, known: Mapping[str, str] | None = N
         tuple(command for each in found for command in each.commands),
         tuple(unread for each in found for unread in each.unread),
     )
+
+
+def _requirements(file: str, tree: Tree, path: str, folder: str) -> str | None:
+    """The text of a file of requirements that stands beside a script, which it names from its own folder."""
+    if folder or path.startswith(("/", "~")):
+        return None
+    try:
+        return read_text(tree, beside(file, path))
+    except BadFile:
+        return None
 
 
 def _named(script: Script, file: str, tree: Tree) -> dict[str, Container]:
@@ -198,7 +210,7 @@ def built(text: str, file: str, tree: Tree) -> Served:
             arguments |= dict(pairs(listed(rest, first, arguments)))
         elif name in {"COPY", "ADD"}:
             if stage is not None:
-                stage.installed = _copied(rest, first, stage.installed, stages)
+                stage.installed = _copied(rest, first, stage, stages)
         elif stage is not None:
             stage.take(name, rest, first, arguments)
     if stage is None:
@@ -223,16 +235,19 @@ def built(text: str, file: str, tree: Tree) -> Served:
     )
 
 
-def _copied(rest: str, line: int, before: Installed, stages: Mapping[str, _Stage]) -> Installed:
+def _copied(rest: str, line: int, over: _Stage, stages: Mapping[str, _Stage]) -> Installed:
     """What is installed after `COPY --from=STAGE`, which may be the environment of that stage or image, and after files of packages."""
-    words = listed(rest, line)
+    words, before = listed(rest, line), over.installed
+    source = option(words, "--from")
+    stage = _Stage() if source is None else stages.get(source.text.lower(), _Stage(source.text))
+    places = [word.text.rstrip("/") for word in words if not word.text.startswith("--")]
+    if len(places) == 2 and places[0] == places[1] and not before.held and "vllm" not in over.image + stage.image:
+        carried = stage.installed.within(places[0], stage.variables.get("PATH", ""))
+        if carried:
+            return replace(before, held=carried)
     if any("-packages" in word.text for word in words[1:]):
         return before.doubted(Pin(f"COPY {rest}"[:100], line, "touched"))
-    source = option(words, "--from")
-    if source is None:
-        return before
-    stage = stages.get(source.text.lower(), _Stage(source.text))
-    if not stage.installed.held and "vllm" not in stage.image:
+    if source is None or (not stage.installed.held and "vllm" not in stage.image):
         return before
     return before.doubted(Pin(f"COPY {rest}"[:100], line, "unclear"))
 

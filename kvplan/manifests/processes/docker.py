@@ -82,7 +82,7 @@ def entered(words: Sequence[Word], outer: Container) -> Container | None:
     rest = words[at + 1 :]
     index = next(operands(rest, _ENTERING), len(rest))
     into = outer.named.get(rest[index].text) if index < len(rest) else None
-    installed = outer.installed.elsewhere
+    installed = outer.installed.moved(words)
     found = into or replace(
         outer, away=True, variables={}, gpus=None, find=nothing, installed=installed, built=None, release=None
     )

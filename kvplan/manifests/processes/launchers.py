@@ -43,7 +43,7 @@ def process(words: Sequence[Word], outer: Container) -> Container:
     for at, word in enumerate(before):
         name = program(word) if "=" not in word.text else ""
         if name in _AWAY or (name in _COMPOSED and any(other.text == "compose" for other in before[at + 1 :])):
-            outer = _away(outer)
+            outer = _away(outer, before[at:])
         elif name in _LOGGING_IN and not _LOGIN.isdisjoint(other.text for other in before[at + 1 :]):
             outer = replace(outer, variables={})
         elif name in _SETTING:
@@ -51,8 +51,8 @@ def process(words: Sequence[Word], outer: Container) -> Container:
     return outer
 
 
-def _away(outer: Container) -> Container:
-    """A process that has nothing of the shell's environment, of the job's GPUs, and of this machine's files."""
+def _away(outer: Container, words: Sequence[Word]) -> Container:
+    """A process that has nothing of the shell's environment, of the job's GPUs, and of this machine's files, by what starts it."""
     return replace(
         outer,
         away=True,
@@ -63,7 +63,7 @@ def _away(outer: Container) -> Container:
         devices=(),
         find=nothing,
         built=None,
-        installed=outer.installed.elsewhere,
+        installed=outer.installed.moved(words),
     )
 
 
