@@ -125,7 +125,7 @@ class _Stage:
 
     last: its ENTRYPOINT and CMD. line: where the last of them stands. own: whether its CMD is its own, which no ENTRYPOINT
     takes away. installed: what is in it. ran: its commands. variables: what ENV sets. arguments: what ARG sets, for instructions alone: what the
-    image runs doesn't find them.
+    image runs doesn't find them. path: PATH, as ENV writes it.
     """
 
     image: str = ""
@@ -136,6 +136,7 @@ class _Stage:
     own: bool = False
     installed: Installed = field(default_factory=Installed)
     ran: list[Ran] = field(default_factory=list)
+    path: str = ""
 
     @property
     def known(self) -> dict[str, str]:
@@ -152,6 +153,8 @@ class _Stage:
             old = len(words) > 1 and "=" not in words[0].text  # ENV NAME value
             self.variables |= {words[0].text: words[1].text} if old else dict(pairs(words))
             for setting in [Word(f"{words[0].text}={words[1].text}", first)] if old else words:
+                if setting.text.startswith("PATH="):
+                    self.path = setting.text.partition("=")[2]
                 if setting.text.startswith(("PATH=", "PYTHONPATH=")):
                     self.installed = self.installed.in_image(setting)
         elif name == "RUN":
@@ -242,7 +245,7 @@ def _copied(rest: str, line: int, over: _Stage, stages: Mapping[str, _Stage]) ->
     stage = _Stage() if source is None else stages.get(source.text.lower(), _Stage(source.text))
     places = [word.text.rstrip("/") for word in words if not word.text.startswith("--")]
     if len(places) == 2 and places[0] == places[1] and not before.held and "vllm" not in over.image + stage.image:
-        carried = stage.installed.within(places[0], stage.variables.get("PATH", ""))
+        carried = stage.installed.within(places[0], stage.path)
         if carried:
             return replace(before, held=carried)
     if any("-packages" in word.text for word in words[1:]):
@@ -267,6 +270,7 @@ def _from(rest: str, arguments: Mapping[str, str], stages: dict[str, _Stage]) ->
             {**under.last},
             under.line,
             installed=under.installed,
+            path=under.path,
         )
     )
     if len(words) == 3 and words[1].lower() == "as":
