@@ -134,6 +134,60 @@ def test_an_environment_that_is_carried_over(made: str, copied: str, found: tupl
     assert said(read(text, "Dockerfile").commands) == [found]
 
 
+@pytest.mark.parametrize(
+    ("dockerfile", "build", "found"),
+    [
+        ("FROM python:3.12\nRUN pip3 install vllm==0.10.0\n", "./d", CERTAIN),
+        ("FROM python:3.12\nRUN pip3 install vllm==0.10.0\n", "{context: d}", CERTAIN),
+        ("FROM python:3.12\nRUN pip3 install vllm==0.10.0\n", "{context: d, args: {A: b}}", DOUBTED),
+        ("FROM vllm/vllm-openai:v0.10.0\n", "d", CERTAIN),
+        (
+            "FROM vllm/vllm-openai:v0.10.0 AS a\nFROM a AS b\nRUN pip install vllm==0.9.2\n",
+            "{context: d, target: a}",
+            CERTAIN,
+        ),
+        ("FROM vllm/vllm-openai:v0.10.0\nCOPY x.sh /\nRUN /x.sh\n", "d", DOUBTED),
+        (
+            "FROM vllm/vllm-openai:v0.10.0\nCOPY requirements.txt /app/\nRUN pip install -r /app/requirements.txt\n",
+            "d",
+            CERTAIN,
+        ),
+        ("FROM vllm/vllm-openai:v0.10.0\nRUN pip install -r /app/requirements.txt\n", "d", DOUBTED),
+        ("FROM x/base:1\n", "d", UNCLEAR),
+        ("ARG BASE\nFROM $BASE\n", "d", UNCLEAR),
+        ("", "d", UNCLEAR),
+        ("FROM vllm/vllm-openai\n", "d", (None, False)),
+        ("FROM vllm/vllm-openai:v0.10.0\n", "elsewhere", UNCLEAR),
+        ("FROM vllm/vllm-openai:v0.10.0\n", "https://github.com/x/y.git", UNCLEAR),
+    ],
+)
+def test_images_that_a_compose_file_builds(tmp_path: Path, dockerfile: str, build: str, found: tuple[str | None, bool]):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "Dockerfile").write_text(dockerfile)
+    (tmp_path / "d" / "requirements.txt").write_text("numpy\n")
+    for image in ("", "    image: mine\n"):
+        text = f"services:\n  v:\n{image}    build: {build}\n    command: vllm serve m\n"
+        (command,) = read(text, str(tmp_path / "compose.yaml")).commands
+        assert said([command]) == [found]
+        assert {remark.place.line for remark in command.remarks} <= {3, 4}
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("my-vllm", UNCLEAR),
+        ("my-vllm:latest", UNCLEAR),
+        ("vllm/vllm-openai", (None, False)),
+        ("ghcr.io/x/vllm-openai:v0.10.0-cu128-nixl-v0.4.1-lmcache-0.3.2", DOUBTED),
+        ("ghcr.io/x/vllm-openai:v0.10.0", DOUBTED),
+        ("lmcache/vllm-openai:v0.3.7", UNCLEAR),
+        ("x/vllm:v0.10.0-a", UNCLEAR),
+    ],
+)
+def test_images_that_leave_their_release_open(name: str, found: tuple[str | None, bool]):
+    assert of(f"docker build -t my-vllm .\ndocker run --gpus all {name} --model m") == found
+
+
 def test_an_environment_of_another_stage():
     text = f"FROM python:3.12 AS b\nRUN {PIP}\nFROM {IMAGE}\nCOPY --from=b /usr/local /usr/local\nENTRYPOINT vllm serve m\n"
     assert said(read(text, "Dockerfile").commands) == [UNCLEAR]

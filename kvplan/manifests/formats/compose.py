@@ -9,6 +9,9 @@ from dataclasses import replace
 from kvplan.errors import BadFile
 from kvplan.manifests.devices.accelerators import AMD, AMD_DEVICE, Device, of_ids
 from kvplan.manifests.flags.command import Configured, FindConfig
+from kvplan.manifests.formats import scripts
+from kvplan.manifests.installed.images import image_version
+from kvplan.manifests.installed.pins import Pin
 from kvplan.manifests.places import Given, Place, Placed, Unread
 from kvplan.manifests.processes.container import Container, Served, nothing
 from kvplan.manifests.processes.mounts import Mount, below
@@ -101,7 +104,28 @@ def _container(name: str, service: Node, file: str, known: Mapping[str, str], do
         gpus=_gpus(service, file),
         devices=tuple(_devices(service)),
         mounts=tuple(_mounts(service)),
+        release=_built(service, image, file, known, tree),
     )
+
+
+def _built(service: Node, image: str, file: str, known: Mapping[str, str], tree: Tree) -> Pin | None:
+    """The vLLM of an image that is built here, by its Dockerfile; None for one that isn't built, or whose name says it."""
+    build = service.get("build")
+    if build is None or image_version(image) is not None:
+        return None
+    line = build.key_line
+    context = _interpolated(build.text or build.said("context") or ".", known)[0]
+    name = _interpolated(build.said("dockerfile") or "Dockerfile", known)[0]
+    dockerfile = beside(file, f"{context.rstrip('/')}/{name}")
+    inline = build.said("dockerfile_inline")
+    try:
+        text = inline if inline is not None else read_text(tree, dockerfile)
+    except BadFile:
+        return Pin(context, line, "unclear", why=f"what is built from {context[:100]} doesn't say which vLLM it holds")
+    pin = scripts.held(text, dockerfile, tree, line, build.said("target"))
+    if pin.release is None or build.get("args") is None:
+        return pin
+    return replace(pin, said="args of its build").doubting(pin.release)
 
 
 def _words(node: Node, known: Mapping[str, str]) -> list[Word]:

@@ -125,7 +125,7 @@ class _Stage:
 
     last: its ENTRYPOINT and CMD. line: where the last of them stands. own: whether its CMD is its own, which no ENTRYPOINT
     takes away. installed: what is in it. ran: its commands. variables: what ENV sets. arguments: what ARG sets, for instructions alone: what the
-    image runs doesn't find them. path: PATH, as ENV writes it.
+    image runs doesn't find them. path: PATH, as ENV writes it. sources: what was copied into it.
     """
 
     image: str = ""
@@ -137,6 +137,7 @@ class _Stage:
     installed: Installed = field(default_factory=Installed)
     ran: list[Ran] = field(default_factory=list)
     path: str = ""
+    sources: list[str] = field(default_factory=list)
 
     @property
     def known(self) -> dict[str, str]:
@@ -195,8 +196,8 @@ def _layered(rest: str) -> str:
     return shlex.join(map(str, words)) if isinstance(words, list) else plain
 
 
-def built(text: str, file: str, tree: Tree) -> Served:
-    """What a Dockerfile's image serves: its last entry point and command, over the image it is built from."""
+def _stages(text: str, file: str, tree: Tree) -> tuple[list[_Stage], Mapping[str, _Stage]]:
+    """The stages of a Dockerfile in their order, and those that have names by these."""
     arguments: dict[str, str] = {}
     stages: dict[str, _Stage] = {}
     every: list[_Stage] = []
@@ -208,16 +209,57 @@ def built(text: str, file: str, tree: Tree) -> Served:
         name, rest = match[1].upper(), match[2]
         if name == "FROM":
             stage = _from(rest, arguments, stages)
+            stage.installed = replace(stage.installed, find=partial(_copied_in, file, tree, stage.sources))
             every.append(stage)
         elif name == "ARG" and stage is None:
             arguments |= dict(pairs(listed(rest, first, arguments)))
         elif name in {"COPY", "ADD"}:
             if stage is not None:
                 stage.installed = _copied(rest, first, stage, stages)
+                stage.sources += _sources(rest, first)
         elif stage is not None:
             stage.take(name, rest, first, arguments)
-    if stage is None:
+    return every, stages
+
+
+def _sources(rest: str, line: int) -> list[str]:
+    """What `COPY SOURCE... TARGET` copies that lies beside the Dockerfile."""
+    words = listed(rest, line)
+    places = [word.text for word in words if not word.text.startswith("--")]
+    return places[:-1] if option(words, "--from") is None else []
+
+
+def _copied_in(file: str, tree: Tree, sources: Sequence[str], path: str, _folder: str) -> str | None:
+    """The text of a file that an image has by being copied from beside its Dockerfile; None for one that is ambiguous or isn't here."""
+    whole = path.removeprefix("./")
+    found = {source for source in sources if last(source) == last(path)}
+    if not found and not path.startswith(("/", "~", "..")) and not {".", "./"}.isdisjoint(sources):
+        found = {whole}
+    return _requirements(file, tree, found.pop(), "") if len(found) == 1 else None
+
+
+def held(text: str, file: str, tree: Tree, line: int, target: str | None) -> Pin:
+    """What an image holds that a Dockerfile describes, for whoever names that on a line.
+
+    target: the stage that is built, None for the last one.
+    """
+    every, named = _stages(text, file, tree)
+    if not every:
+        return Pin(file, line, "unclear")
+    stage = named.get((target or "").lower(), every[-1])
+    box = Container(file, file, line, (), image=stage.image, release=stage.installed.image.held.get(""))
+    why = box.unsaid[0] if box.unsaid is not None else ""
+    if box.version is not None:
+        return Pin(file, line, "doubted" if why else "exact", box.version, why)
+    return Pin(file, line, "unclear" if why else "newest", why=why)
+
+
+def built(text: str, file: str, tree: Tree) -> Served:
+    """What a Dockerfile's image serves: its last entry point and command, over the image it is built from."""
+    every, _ = _stages(text, file, tree)
+    if not every:
         return Served()
+    stage = every[-1]
     last, line = stage.last, stage.line
     words = [*last.get("ENTRYPOINT", []), *last.get("CMD", [])]
     if not words:  # nothing of its own: none was written, or the image's was taken away by `ENTRYPOINT []`
@@ -271,6 +313,7 @@ def _from(rest: str, arguments: Mapping[str, str], stages: dict[str, _Stage]) ->
             under.line,
             installed=under.installed,
             path=under.path,
+            sources=[*under.sources],
         )
     )
     if len(words) == 3 and words[1].lower() == "as":

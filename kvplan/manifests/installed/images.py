@@ -81,6 +81,8 @@ def unsaid(image: str) -> str | None:
     name, tag = split(image)
     if "@" not in image and tag in {"", "latest"} and image != "vllm" and _LOCAL.fullmatch(name):
         return "its name"
+    if name.startswith("$"):
+        return "a variable"
     if image_version(image) is not None or tag == "latest":
         return None
     return tag or ("its digest" if "@" in image else None)
