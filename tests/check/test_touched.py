@@ -207,6 +207,24 @@ def test_a_path_of_pythons_in_an_environment(path: str, found: tuple[str | None,
     assert said(read(pod, "pod.yaml").commands) == [found]
 
 
+def test_a_path_of_pythons_over_what_is_installed():
+    assert image(f"RUN {PIP}\nENV PYTHONPATH=/src/vllm") == DOUBTED
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        (f"{PIP}; if [ $X ]; then echo; else ./x.sh; fi", DOUBTED),
+        (f"if [ $X ]; then {PIP}; ./x.sh; else pip install vllm==0.9.2; fi", UNCLEAR),
+        (f"if [ $X ]; then pip install vllm; else {PIP}; ./x.sh; fi", UNCLEAR),
+        (f"{PIP}; ./x.sh; pip install 'vllm>=0.9'", UNCLEAR),
+        (f"{PIP}; ./x.sh; pip install vllm==0.10.0", CERTAIN),
+    ],
+)
+def test_a_doubt_on_one_of_several_ways(script: str, found: tuple[str | None, bool]):
+    assert of(f"{script}\nvllm serve m") == found
+
+
 # scripts, and those of pods and compose files
 
 
@@ -263,14 +281,14 @@ def test_a_doubt_names_the_command_and_its_line():
         (f"{PIP}\nPATH=/opt/x/bin:$PATH\nvllm serve m", "it runs in /opt/x, and `vllm==0.10.0`", 3),
         (
             f'source v/bin/activate\n{PIP}\nssh n "vllm serve m"',
-            "`ssh n vllm serve m` may run another vLLM than `vllm==0.10.0`",
+            "`ssh` may run another vLLM than `vllm==0.10.0`",
             3,
         ),
-        (f'{PIP}\nsbatch --wrap="vllm serve m" --gres=gpu:1', "`sbatch ", 2),
+        (f'{PIP}\nsbatch --wrap="vllm serve m" --gres=gpu:1', "`sbatch` may run another", 2),
         (f"{PIP}\npip uninstall -y vllm\nvllm serve m", "`pip uninstall -y vllm` takes", 2),
         (
             "conda create -n a vllm=0.8.5\nvllm serve m",
-            "it runs in the Python that is on the path, and `vllm=0.8.5`",
+            "it runs in the default Python, and `vllm=0.8.5`",
             2,
         ),
     ],
@@ -299,6 +317,8 @@ def test_an_environment_that_is_called_by_a_release():
         ("trl[vllm]\n", PIP, DOUBTED),
         ("trl[vllm]\n", "", UNCLEAR),
         ("-e .\n", PIP, DOUBTED),
+        ("vllm\n", PIP, CERTAIN),
+        ("vllm\n", "", (None, False)),
         ("-r base.txt\n", PIP, DOUBTED),
         ("vllm<0.12\n", PIP, UNCLEAR),
         ("vllm==0.9.2 \\\n    --hash=sha256:00\n", "", ("0.9.2", False)),

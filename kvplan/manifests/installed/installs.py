@@ -216,7 +216,7 @@ def _over(before: Pin | None, pin: Pin) -> Pin:
         return before if before.release is None else pin.doubting(before.release)
     if before is None or pin.kind != "any":
         return pin
-    if pin.said.strip().isalnum() or before.kind != "exact":
+    if pin.said.strip().isalnum() or before.kind not in {"exact", "doubted"}:
         return before
     return before.lost(f"`{pin.said[:100]}` may have replaced `{before.said[:100]}`", pin.line)
 
@@ -239,7 +239,7 @@ def merged(states: Iterable[Installed]) -> Installed:
 
 def _unsure(several: Sequence[Pin]) -> Pin:
     """One of several: what nobody can tell, if any of them is more than the newest."""
-    return next((pin.unclear for pin in several if pin.kind in {"exact", "unclear"}), several[0])
+    return next((pin.unclear for pin in several if pin.kind in {"exact", "doubted", "unclear"}), several[0])
 
 
 def _agreed(several: Sequence[Pin | None]) -> Pin | None:
@@ -253,7 +253,7 @@ def _agreed(several: Sequence[Pin | None]) -> Pin | None:
 
 def _moved(pin: Pin, words: Sequence[Word]) -> Pin:
     """The same for a command that another one may run elsewhere."""
-    return pin.lost(f"`{_text(words)[:60]}` may run another vLLM than `{pin.said[:100]}`", words[0].line)
+    return pin.lost(f"`{program(words[0])}` may run another vLLM than `{pin.said[:100]}`", words[0].line)
 
 
 def _missed(pin: Pin, place: str, env: str, words: Sequence[Word]) -> Pin:
@@ -265,7 +265,7 @@ def _missed(pin: Pin, place: str, env: str, words: Sequence[Word]) -> Pin:
 
 def _called(env: str) -> str:
     """An environment in a sentence."""
-    return env.replace("|", " or ")[:100] or "the Python that is on the path"
+    return env.replace("|", " or ")[:100] or "the default Python"
 
 
 def _merged(held: Sequence[Mapping[str, Pin]]) -> dict[str, Pin]:

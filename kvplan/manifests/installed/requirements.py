@@ -38,7 +38,7 @@ def said(path: Word, asking: Pin, find: Callable[[str], str | None], depth: int 
             name = f"{folder}/{nested[1]}" if folder else nested[1]
             found = said(replace(path, text=name), asking, find, depth + 1) or found
         elif (pin := pins.requirement(Word(line, asking.line))) is not None:
-            found = replace(pin, said=f"{pin.said} of {path.text}", line=asking.line)
+            found = pin if pin.kind == "any" else replace(pin, said=f"{pin.said} of {path.text}")
         elif not _OPTION.match(line) and _BRINGS.search(line) and (found is None or found.kind == "any"):
             found = asking
     return found

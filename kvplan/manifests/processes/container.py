@@ -112,7 +112,8 @@ class Container:
         """What is installed over what the image holds."""
         pin, path = self.release, self.variables.get("PYTHONPATH", "")
         if shadows(path):
-            pin = Pin(f"PYTHONPATH={path}", self.line, "touched" if pin is None or pin.release is None else "unclear")
+            shadowing, before = Pin(f"PYTHONPATH={path}", self.line, "touched"), pin
+            pin = shadowing if before is None or before.release is None else shadowing.doubting(before.release)
         if pin is None or pin.kind == "any":
             return None
         image = self.image or ""
