@@ -1,6 +1,8 @@
-"""What may have changed the vLLM that a command runs, and isn't read: the release is unclear then, never the one before it."""
+"""What may have changed the vLLM that a command runs, and isn't read: the release before is planned with a warning, or none."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 from check.test_installs import IMAGE, of, said
@@ -10,6 +12,7 @@ NEW = "0.10.0"
 PIP = f"pip install vllm=={NEW}"
 CLONE = "git clone https://github.com/vllm-project/vllm; cd vllm; git checkout v0.10.0"
 UNCLEAR = (None, True)
+DOUBTED = (NEW, True)
 CERTAIN = (NEW, False)
 
 
@@ -63,28 +66,36 @@ def test_layers_whose_release_is_certain(lines: str):
 @pytest.mark.parametrize(
     "lines",
     [
-        "RUN pip install -r requirements.txt",
-        "RUN uv pip install --system --requirement=requirements.txt",
         "RUN uv pip sync requirements.txt",
-        "RUN conda env update -f environment.yml",
         "WORKDIR /opt/vllm\nCOPY . .\nRUN pip install -e .",
-        "COPY . /app\nWORKDIR /app\nRUN pip install .",
         "RUN pip install /tmp/*.whl",
         "RUN --mount=type=bind,from=build,src=/dist,target=/dist pip install /dist/vllm*.whl",
-        "ARG SPEC\nRUN pip install $SPEC",
-        "COPY install.sh /\nRUN /install.sh",
-        "RUN bash /setup.sh",
         f"RUN python3 - <<EOF\nrun('{PIP}')\nEOF",
         f'RUN retry 3 "{PIP}"',
         "COPY --from=vllm/vllm-openai:v0.8.5 /usr/local /usr/local",
-        "ENV PATH=/opt/new/bin:$PATH",
-        "ENV PYTHONPATH=/src/vllm",
-        "COPY vllm /usr/local/lib/python3.12/dist-packages/vllm",
-        f"RUN {PIP}\nENV PATH /opt/new/bin:$PATH",
     ],
 )
 def test_layers_that_are_not_read(lines: str):
     assert image(lines) == UNCLEAR
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "RUN pip install -r requirements.txt",
+        "RUN uv pip install --system --requirement=requirements.txt",
+        "RUN conda env update -f environment.yml",
+        "COPY . /app\nWORKDIR /app\nRUN pip install .",
+        "ARG SPEC\nRUN pip install $SPEC",
+        "COPY install.sh /\nRUN /install.sh",
+        "RUN bash /setup.sh",
+        "ENV PATH=/opt/new/bin:$PATH",
+        "ENV PYTHONPATH=/src/vllm",
+        "COPY vllm /usr/local/lib/python3.12/dist-packages/vllm",
+    ],
+)
+def test_layers_that_may_have_changed_the_images_release(lines: str):
+    assert image(lines) == ("0.9.1", True)
 
 
 @pytest.mark.parametrize(
@@ -106,12 +117,84 @@ def test_a_here_document_holds_no_instructions():
     assert image(f'RUN <<EOF\n{PIP}\nCMD ["vllm", "serve", "x"]\nRUN pip install vllm==0.8.5 || true\nEOF') == UNCLEAR
 
 
+@pytest.mark.parametrize(
+    ("made", "copied", "found"),
+    [
+        ("RUN python -m venv /opt/venv\nENV PATH=/opt/venv/bin:$PATH", "/opt/venv /opt/venv", CERTAIN),
+        ("RUN python -m venv /opt/venv\nENV PATH=/opt/venv/bin:$PATH", "/opt /opt", CERTAIN),
+        ("", "/usr/local /usr/local", CERTAIN),
+        ("", "/usr/local/lib/python3.11/site-packages /usr/local/lib/python3.11/site-packages", CERTAIN),
+        ("RUN python -m venv /opt/venv\nENV PATH=/opt/venv/bin:$PATH", "/opt/venv /app/venv", UNCLEAR),
+        ("RUN python -m venv /opt/venv\nENV PATH=/opt/venv/bin:$PATH", "/opt/other /opt/other", UNCLEAR),
+    ],
+)
+def test_an_environment_that_is_carried_over(made: str, copied: str, found: tuple[str | None, bool]):
+    text = f"FROM python:3.11 AS b\n{made}\nRUN {PIP}\nFROM python:3.11-slim\nCOPY --from=b {copied}\n"
+    text += f'{made.rpartition(chr(10))[2]}\nCMD ["vllm", "serve", "m"]\n'
+    assert said(read(text, "Dockerfile").commands) == [found]
+
+
+@pytest.mark.parametrize(
+    ("dockerfile", "build", "found"),
+    [
+        ("FROM python:3.12\nRUN pip3 install vllm==0.10.0\n", "./d", CERTAIN),
+        ("FROM python:3.12\nRUN pip3 install vllm==0.10.0\n", "{context: d}", CERTAIN),
+        ("FROM python:3.12\nRUN pip3 install vllm==0.10.0\n", "{context: d, args: {A: b}}", CERTAIN),
+        ("FROM vllm/vllm-openai:v0.10.0\n", "d", CERTAIN),
+        (
+            "FROM vllm/vllm-openai:v0.10.0 AS a\nFROM a AS b\nRUN pip install vllm==0.9.2\n",
+            "{context: d, target: a}",
+            CERTAIN,
+        ),
+        ("FROM vllm/vllm-openai:v0.10.0\nCOPY x.sh /\nRUN /x.sh\n", "d", DOUBTED),
+        (
+            "FROM vllm/vllm-openai:v0.10.0\nCOPY requirements.txt /app/\nRUN pip install -r /app/requirements.txt\n",
+            "d",
+            CERTAIN,
+        ),
+        ("FROM vllm/vllm-openai:v0.10.0\nRUN pip install -r /app/requirements.txt\n", "d", DOUBTED),
+        ("FROM x/base:1\n", "d", UNCLEAR),
+        ("ARG BASE\nFROM $BASE\n", "d", UNCLEAR),
+        ("", "d", UNCLEAR),
+        ("FROM vllm/vllm-openai\n", "d", (None, False)),
+        ("FROM vllm/vllm-openai:v0.10.0\n", "elsewhere", UNCLEAR),
+        ("FROM vllm/vllm-openai:v0.10.0\n", "https://github.com/x/y.git", UNCLEAR),
+    ],
+)
+def test_images_that_a_compose_file_builds(tmp_path: Path, dockerfile: str, build: str, found: tuple[str | None, bool]):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "Dockerfile").write_text(dockerfile)
+    (tmp_path / "d" / "requirements.txt").write_text("numpy\n")
+    for image in ("", "    image: mine\n"):
+        text = f"services:\n  v:\n{image}    build: {build}\n    command: vllm serve m\n"
+        (command,) = read(text, str(tmp_path / "compose.yaml")).commands
+        assert said([command]) == [found]
+        # `vllm serve` over an image that starts the server itself is remarked where it stands
+        assert {each.place.line for each in command.remarks if each.rule != "bad-argument"} <= {2, 3, 4}
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("my-vllm", UNCLEAR),
+        ("my-vllm:latest", UNCLEAR),
+        ("vllm/vllm-openai", (None, False)),
+        ("ghcr.io/x/vllm-openai:v0.10.0-cu128-nixl-v0.4.1-lmcache-0.3.2", DOUBTED),
+        ("ghcr.io/x/vllm-openai:v0.10.0", DOUBTED),
+        ("lmcache/vllm-openai:v0.3.7", UNCLEAR),
+        ("x/vllm:v0.10.0-a", UNCLEAR),
+    ],
+)
+def test_images_that_leave_their_release_open(name: str, found: tuple[str | None, bool]):
+    assert of(f"docker build -t my-vllm .\ndocker run --gpus all {name} --model m") == found
+
+
 def test_an_environment_of_another_stage():
     text = f"FROM python:3.12 AS b\nRUN {PIP}\nFROM {IMAGE}\nCOPY --from=b /usr/local /usr/local\nENTRYPOINT vllm serve m\n"
     assert said(read(text, "Dockerfile").commands) == [UNCLEAR]
 
 
-@pytest.mark.parametrize(("path", "found"), [("/src/vllm", UNCLEAR), ("/src/plugins", ("0.9.1", False))])
+@pytest.mark.parametrize(("path", "found"), [("/src/vllm", ("0.9.1", True)), ("/src/plugins", ("0.9.1", False))])
 def test_a_path_of_pythons_in_an_environment(path: str, found: tuple[str | None, bool]):
     service = (
         "services:\n  v:\n    image: vllm/vllm-openai:v0.9.1\n    command: [--model, m]\n"
@@ -125,7 +208,40 @@ def test_a_path_of_pythons_in_an_environment(path: str, found: tuple[str | None,
     assert said(read(pod, "pod.yaml").commands) == [found]
 
 
+def test_a_path_of_pythons_over_what_is_installed():
+    assert image(f"RUN {PIP}\nENV PYTHONPATH=/src/vllm") == DOUBTED
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        (f"{PIP}; if [ $X ]; then echo; else ./x.sh; fi", DOUBTED),
+        (f"if [ $X ]; then {PIP}; ./x.sh; else pip install vllm==0.9.2; fi", UNCLEAR),
+        (f"if [ $X ]; then pip install vllm; else {PIP}; ./x.sh; fi", UNCLEAR),
+        (f"{PIP}; ./x.sh; pip install 'vllm>=0.9'", UNCLEAR),
+        (f"{PIP}; ./x.sh; pip install vllm==0.10.0", CERTAIN),
+    ],
+)
+def test_a_doubt_on_one_of_several_ways(script: str, found: tuple[str | None, bool]):
+    assert of(f"{script}\nvllm serve m") == found
+
+
 # scripts, and those of pods and compose files
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "retry pip install vllm==0.8.5", "bash <<EOF\npip install vllm==0.8.5\nEOF",
+        "ls /x && pip install vllm==0.8.5", "sudo test -f /x && pip install vllm==0.8.5", "uv --version && pip install vllm==0.8.5",
+        "module load vllm/0.11.0", "pip install git+https://github.com/x/vllm-fork", "pip install https://x/vllm_custom.tar.gz",
+        "uv pip sync --system requirements.txt",
+    ],
+)  # fmt: skip
+def test_what_surely_changed_the_release(between: str):
+    assert of(f"{PIP}\n{between}\nvllm serve m") == UNCLEAR
+    if "module" not in between:
+        assert pod(f"{between}\nvllm serve m") == UNCLEAR
 
 
 @pytest.mark.parametrize(
@@ -133,23 +249,93 @@ def test_a_path_of_pythons_in_an_environment(path: str, found: tuple[str | None,
     [
         "pip install -r requirements.txt", "pip install -rrequirements.txt", "pip install -e .", "conda env update -f environment.yml",
         "source ./env.sh", ". /opt/x/setup.sh", "./install.sh", "bash upgrade.sh", "bash -e ./upgrade.sh", "sudo ./install.sh",
-        "retry pip install vllm==0.8.5", "bash <<EOF\npip install vllm==0.8.5\nEOF", "pip install $SPEC", 'eval "$INSTALL"',
-        "ls /x && pip install vllm==0.8.5", "sudo test -f /x && pip install vllm==0.8.5", "uv --version && pip install vllm==0.8.5",
-        "module load vllm/0.11.0", "module load python/3.12",
-        "spack load py-vllm", "workon other", "python setup.py install", "make install",
-        "pip install git+https://github.com/x/vllm-fork", "pip install https://x/vllm_custom.tar.gz", "export PYTHONPATH=/src/vllm:$PYTHONPATH",
+        "pip install $SPEC", 'eval "$INSTALL"', "module load python/3.12", "pip install .",
+        "spack load py-vllm", "workon other", "python setup.py install", "make install", "export PYTHONPATH=/src/vllm:$PYTHONPATH",
         "alias vllm=/x/vllm", "curl -sSf https://x/install | bash", "sudo bash -c './install.sh'", "bash install-server.sh", "f() { ./install.sh; }; f",
+        "if [ -f x ]; then ./install.sh; fi", "bash prepare_database_update.sh", "poetry install",
     ],
 )  # fmt: skip
 def test_what_may_have_changed_the_release(between: str):
-    assert of(f"{PIP}\n{between}\nvllm serve m") == UNCLEAR
+    assert of(f"{PIP}\n{between}\nvllm serve m") == DOUBTED
     if "module" not in between:
-        assert pod(f"{between}\nvllm serve m") == UNCLEAR
+        assert pod(f"{between}\nvllm serve m") == ("0.9.1", True)
+
+
+@pytest.mark.parametrize("name", ["token", "hf_token", "secret", "api-key", "prepare_data", "monitor", "data"])
+def test_scripts_that_do_other_things_than_install(name: str):
+    assert of(f"{PIP}\nsource ./{name}.sh\nbash {name}.sh\nvllm serve m") == CERTAIN
+
+
+def test_a_doubt_names_the_command_and_its_line():
+    (command,) = read(f"{PIP}\npip install -r requirements.txt\nvllm serve m\n", "run.sh").commands
+    (remark,) = command.remarks
+    assert remark.text.startswith(
+        "vLLM 0.10.0 may have been changed by `pip install -r requirements.txt`: planned as 0.10.0"
+    )
+    assert remark.place.line == 2
+
+
+@pytest.mark.parametrize(
+    ("script", "cause", "line"),
+    [
+        (f"{PIP}\nPATH=/opt/x/bin:$PATH vllm serve m", "it runs in /opt/x, and `vllm==0.10.0`", 2),
+        (f"{PIP}\nPATH=/opt/x/bin:$PATH\nvllm serve m", "it runs in /opt/x, and `vllm==0.10.0`", 3),
+        (
+            f'source v/bin/activate\n{PIP}\nssh n "vllm serve m"',
+            "`ssh` may run another vLLM than `vllm==0.10.0`",
+            3,
+        ),
+        (f'{PIP}\nsbatch --wrap="vllm serve m" --gres=gpu:1', "`sbatch` may run another", 2),
+        (f"{PIP}\npip uninstall -y vllm\nvllm serve m", "`pip uninstall -y vllm` takes", 2),
+        (
+            "conda create -n a vllm=0.8.5\nvllm serve m",
+            "it runs in the default Python, and `vllm=0.8.5`",
+            2,
+        ),
+    ],
+)
+def test_what_makes_a_release_uncertain_is_named(script: str, cause: str, line: int):
+    (command,) = read(f"{script}\n", "run.sh").commands
+    (remark,) = [each for each in command.remarks if each.rule == "engine-version"]
+    assert remark.text.startswith(cause)
+    assert remark.place.line == line
+
+
+def test_an_environment_that_is_called_by_a_release():
+    for script in ("source /opt/vllm-0.9.2/bin/activate\nvllm serve m", "/opt/vllm-0.9.2/bin/vllm serve m",
+                   "conda activate vllm-0.9.2\nsource ./x.sh\nvllm serve m"):  # fmt: skip
+        assert of(script) == ("0.9.2", True)
+    assert of("source /opt/vllm-0.9.2/bin/activate\npip install vllm==0.10.0\nvllm serve m") == CERTAIN
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "found"),
+    [
+        ("vllm==0.9.2\n", "", ("0.9.2", False)),
+        ("vllm==0.9.2  # ours\n", PIP, ("0.9.2", False)),
+        ("torch\nnumpy>=1 # for vllm\n--extra-index-url https://x/y\n", PIP, CERTAIN),
+        ("torch\n", "", (None, False)),
+        ("trl[vllm]\n", PIP, DOUBTED),
+        ("trl[vllm]\n", "", UNCLEAR),
+        ("-e .\n", PIP, DOUBTED),
+        ("vllm\n", PIP, CERTAIN),
+        ("vllm\n", "", (None, False)),
+        ("-r base.txt\n", PIP, DOUBTED),
+        ("vllm<0.12\n", PIP, UNCLEAR),
+        ("vllm==0.9.2 \\\n    --hash=sha256:00\n", "", ("0.9.2", False)),
+    ],
+)
+def test_requirements_beside_a_script(tmp_path: Path, text: str, before: str, found: tuple[str | None, bool]):
+    (tmp_path / "requirements.txt").write_text(text)
+    (command,) = read(f"{before}\npip install -r requirements.txt\nvllm serve m\n", str(tmp_path / "run.sh")).commands
+    assert said([command]) == [found]
+    elsewhere = f"{before}\ncd sub\npip install -r requirements.txt\nvllm serve m\n"
+    assert said(read(elsewhere, str(tmp_path / "run.sh")).commands) == [DOUBTED if before else UNCLEAR]
 
 
 @pytest.mark.parametrize("between", ["pip install -r requirements.txt", "source /x/env.sh", "/scripts/install.sh"])
 def test_what_may_have_changed_the_release_of_a_service(between: str):
-    assert compose(between) == UNCLEAR
+    assert compose(between) == ("0.9.1", True)
 
 
 @pytest.mark.parametrize(

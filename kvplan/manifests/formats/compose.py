@@ -11,6 +11,7 @@ from kvplan.errors import BadFile
 from kvplan.manifests.devices.accelerators import AMD, AMD_DEVICE, Device, of_ids
 from kvplan.manifests.flags.command import Configured, FindConfig
 from kvplan.manifests.formats.scripts import image
+from kvplan.manifests.installed.pins import Pin
 from kvplan.manifests.places import Given, Place, Placed, Unread
 from kvplan.manifests.processes.container import Container, Served, nothing
 from kvplan.manifests.processes.mounts import ANYWHERE, Mount, hidden, outside, volume
@@ -112,14 +113,18 @@ def _built(container: Container, build: Node, known: Mapping[str, str], tree: Tr
     """A container with words of its own, of the image that `build` makes; it has that image's entry point, unless it replaces it."""
     context = _interpolated(build.said("context") or build.text or ".", known)[0]
     recipe = _interpolated(build.said("dockerfile") or "Dockerfile", known)[0]
-    container = replace(container, recipe=normpath(join(context, recipe)))
-    if "://" in context or build.get("dockerfile_inline") is not None:
+    why = f"what is built from {context[:100]} doesn't say which vLLM it holds"
+    container = replace(
+        container, recipe=normpath(join(context, recipe)), release=Pin(context, build.key_line, "unclear", why=why)
+    )
+    file, inline = beside(container.file, join(context, recipe)), build.said("dockerfile_inline")
+    if "://" in context:
         return container
     try:
-        text = read_text(tree, beside(container.file, join(context, recipe)))
+        text = inline if inline is not None else read_text(tree, file)
     except BadFile:
         return container
-    found = image(text, _environment(build, known, "args"), build.said("target"))
+    found = image(text, file, tree, _environment(build, known, "args"), build.said("target"))
     if found is None:
         return container
     own = () if container.entrypoint else found.entrypoint

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from kvplan.errors import BadFile
 from kvplan.manifests.flags.command import Configured
@@ -34,7 +35,8 @@ def served(
 ) -> Served:
     """What the script serves: one command a line, called by its line. known: variables that it starts with. folder: where it starts."""
     job = slurm.header(text)
-    script = surrounded(text, 1, known, exported=slurm.exported(job))
+    beside_it = Installed(find=partial(_requirements, file, tree))
+    script = surrounded(text, 1, known, installed=beside_it, exported=slurm.exported(job))
     held = holders(text)
     nodes: int | None = 1
     found: list[Served] = []
@@ -60,6 +62,16 @@ def served(
         tuple(command for each in found for command in each.commands),
         tuple(unread for each in found for unread in each.unread),
     )
+
+
+def _requirements(file: str, tree: Tree, path: str, folder: str) -> str | None:
+    """The text of a file of requirements that stands beside a script, which it names from its own folder."""
+    if folder or path.startswith(("/", "~")):
+        return None
+    try:
+        return read_text(tree, beside(file, path))
+    except BadFile:
+        return None
 
 
 def _named(script: Script, file: str, tree: Tree) -> dict[str, Container]:
@@ -117,7 +129,7 @@ class _Stage:
 
     last: its ENTRYPOINT and CMD. line: where the last of them stands. own: whether its CMD is its own, which no ENTRYPOINT
     takes away. installed: what is in it. ran: its commands. variables: what ENV sets. arguments: what ARG sets, for instructions alone: what the
-    image runs doesn't find them.
+    image runs doesn't find them. path: PATH, as ENV writes it. sources: what was copied into it.
     """
 
     image: str = ""
@@ -128,6 +140,8 @@ class _Stage:
     own: bool = False
     installed: Installed = field(default_factory=Installed)
     ran: list[Ran] = field(default_factory=list)
+    path: str = ""
+    sources: list[str] = field(default_factory=list)
 
     @property
     def known(self) -> dict[str, str]:
@@ -144,6 +158,8 @@ class _Stage:
             old = len(words) > 1 and "=" not in words[0].text  # ENV NAME value
             self.variables |= {words[0].text: words[1].text} if old else dict(pairs(words))
             for setting in [Word(f"{words[0].text}={words[1].text}", first)] if old else words:
+                if setting.text.startswith("PATH="):
+                    self.path = setting.text.partition("=")[2]
                 if setting.text.startswith(("PATH=", "PYTHONPATH=")):
                     self.installed = self.installed.in_image(setting)
         elif name == "RUN":
@@ -186,7 +202,7 @@ def _layered(rest: str) -> str:
 
 def built(text: str, file: str, tree: Tree) -> Served:
     """What a Dockerfile's image serves: its last entry point and command, over the image it is built from."""
-    found = image(text)
+    found = image(text, file, tree)
     # Nothing of its own: none was written, or the image's was taken away by `ENTRYPOINT []`.
     if found is None or not (found.entrypoint or found.command):
         return Served()
@@ -228,8 +244,8 @@ def _argued(rest: str, given: Mapping[str, str]) -> str:
     return " ".join(f"{name}={shlex.quote(given[name])}" if name in given else word for word, name in names)
 
 
-def image(text: str, given: Mapping[str, str] | None = None, target: str | None = None) -> Image | None:
-    """What a Dockerfile builds; None for nothing. given: arguments of the build. target: the stage that is asked for, the last one for None."""
+def _stages(text: str, file: str, tree: Tree, given: Mapping[str, str]) -> tuple[list[_Stage], Mapping[str, _Stage]]:
+    """The stages of a Dockerfile in their order, and those that have names by these. given: arguments of the build."""
     arguments: dict[str, str] = {}
     stages: dict[str, _Stage] = {}
     every: list[_Stage] = []
@@ -243,15 +259,41 @@ def image(text: str, given: Mapping[str, str] | None = None, target: str | None 
             rest = _argued(rest, given)
         if name == "FROM":
             stage = _from(rest, arguments, stages)
+            stage.installed = replace(stage.installed, find=partial(_copied_in, file, tree, stage.sources))
             every.append(stage)
         elif name == "ARG" and stage is None:
             arguments |= dict(pairs(listed(rest, first, arguments)))
         elif name in {"COPY", "ADD"}:
             if stage is not None:
-                stage.installed = _copied(rest, first, stage.installed, stages)
+                stage.installed = _copied(rest, first, stage, stages)
+                stage.sources += _sources(rest, first)
         elif stage is not None:
             stage.take(name, rest, first, arguments)
-    stage = stages.get(target.lower()) if target is not None else stage
+    return every, stages
+
+
+def _sources(rest: str, line: int) -> list[str]:
+    """What `COPY SOURCE... TARGET` copies that lies beside the Dockerfile."""
+    words = listed(rest, line)
+    places = [word.text for word in words if not word.text.startswith("--")]
+    return places[:-1] if option(words, "--from") is None else []
+
+
+def _copied_in(file: str, tree: Tree, sources: Sequence[str], path: str, _folder: str) -> str | None:
+    """The text of a file that an image has by being copied from beside its Dockerfile; None for one that is ambiguous or isn't here."""
+    whole = path.removeprefix("./")
+    found = {source for source in sources if last(source) == last(path)}
+    if not found and not path.startswith(("/", "~", "..")) and not {".", "./"}.isdisjoint(sources):
+        found = {whole}
+    return _requirements(file, tree, found.pop(), "") if len(found) == 1 else None
+
+
+def image(
+    text: str, file: str, tree: Tree, given: Mapping[str, str] | None = None, target: str | None = None
+) -> Image | None:
+    """What a Dockerfile builds; None for nothing. given: arguments of the build. target: the stage that is asked for, the last one for None."""
+    every, named = _stages(text, file, tree, given or {})
+    stage = named.get(target.lower()) if target is not None else next(reversed(every), None)
     if stage is None:
         return None
     entrypoint, command = (tuple(stage.last.get(name, [])) for name in ("ENTRYPOINT", "CMD"))
@@ -260,16 +302,19 @@ def image(text: str, given: Mapping[str, str] | None = None, target: str | None 
     return Image(stage.image, entrypoint, command, own, stage.line, stage.variables, stage.installed.image, built_on)
 
 
-def _copied(rest: str, line: int, before: Installed, stages: Mapping[str, _Stage]) -> Installed:
+def _copied(rest: str, line: int, over: _Stage, stages: Mapping[str, _Stage]) -> Installed:
     """What is installed after `COPY --from=STAGE`, which may be the environment of that stage or image, and after files of packages."""
-    words = listed(rest, line)
+    words, before = listed(rest, line), over.installed
+    source = option(words, "--from")
+    stage = _Stage() if source is None else stages.get(source.text.lower(), _Stage(source.text))
+    places = [word.text.rstrip("/") for word in words if not word.text.startswith("--")]
+    if len(places) == 2 and places[0] == places[1] and not before.held and "vllm" not in over.image + stage.image:
+        carried = stage.installed.within(places[0], stage.path)
+        if carried:
+            return replace(before, held=carried)
     if any("-packages" in word.text for word in words[1:]):
         return before.doubted(Pin(f"COPY {rest}"[:100], line, "touched"))
-    source = option(words, "--from")
-    if source is None:
-        return before
-    stage = stages.get(source.text.lower(), _Stage(source.text))
-    if not stage.installed.held and "vllm" not in stage.image:
+    if source is None or (not stage.installed.held and "vllm" not in stage.image):
         return before
     return before.doubted(Pin(f"COPY {rest}"[:100], line, "unclear"))
 
@@ -289,6 +334,8 @@ def _from(rest: str, arguments: Mapping[str, str], stages: dict[str, _Stage]) ->
             {**under.last},
             under.line,
             installed=under.installed,
+            path=under.path,
+            sources=[*under.sources],
         )
     )
     if len(words) == 3 and words[1].lower() == "as":

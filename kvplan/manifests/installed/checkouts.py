@@ -92,7 +92,9 @@ def installed(word: Word, folder: str, held: Mapping[str, Pin], *, editable: boo
     where = folder if text in {".", "./"} else last(text)
     if where in held:
         return held[where] if held[where].kind != "any" else None
-    return said if PROJECT in where else replace(said, kind="touched")
+    # A folder of unknown name, beside a checkout of a release, may be that one.
+    sure = PROJECT in where or any(pin.kind in {"exact", "unclear"} for pin in held.values())
+    return said if sure else replace(said, kind="touched")
 
 
 def last(path: str) -> str:

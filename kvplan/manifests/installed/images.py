@@ -6,6 +6,7 @@ import re
 
 _VERSION = r"(0\.\d+(?:\.\d+){0,2}(?:\.?(?:post|rc)\d+)?)"
 _TAGGED = re.compile(rf"(?:^|[^0-9.])v?{_VERSION}(?:$|[^0-9.])", re.ASCII)
+_LIKELY = re.compile(rf"v?{_VERSION}(?:$|[-_+])", re.ASCII)
 _SAID = re.compile(rf"vllm[-_]?v?{_VERSION}(?:$|[^0-9.])", re.ASCII)
 _OFFICIAL = re.compile(
     r"(?:^|/)vllm/vllm-openai(?:-[a-z0-9]+)*$|^public\.ecr\.aws/deep-learning-containers/vllm$"
@@ -14,6 +15,12 @@ _OFFICIAL = re.compile(
 """Images whose tags are vLLM's versions: vLLM's own, mirrors of them, and the AWS Deep Learning Containers.
 
 Others that are called vllm count in releases of their own: lmcache/vllm-openai, llm-d, ai-dynamo/vllm-runtime.
+"""
+
+_LOCAL = re.compile(r"[a-z0-9][a-z0-9._-]*", re.ASCII)
+"""Names of images that were built where they are run, or that Docker itself publishes, of which none holds vLLM.
+
+`vllm` alone stands for one that isn't named.
 """
 
 DEVICES = {
@@ -50,12 +57,32 @@ def image_version(image: str) -> str | None:
     return match[1] if match is not None else None
 
 
+def likely_version(image: str) -> str | None:
+    """The version that the tag of a mirror of vLLM's own image says, whoever built it: `ghcr.io/org/vllm-openai:v0.10.0-cu128`.
+
+    Only of releases since 0.8: LMCache's images are called so too, and count in releases of its own, 0.3 and 0.4 by now.
+    """
+    name, tag = split(image)
+    match = _LIKELY.match(tag) if re.search(r"(?:^|/)vllm-openai(?:-[a-z0-9]+)*$", name) else None
+    return match[1] if match is not None and int(match[1].split(".")[1]) >= 8 else None
+
+
+def said_release(name: str) -> str | None:
+    """The release of vLLM that something is called by: `/opt/vllm-0.9.2`."""
+    match = _SAID.search(name)
+    return match[1] if match is not None else None
+
+
 def unsaid(image: str) -> str | None:
-    """What an image says in place of vLLM's version: a tag of one's own, another product's number, a digest.
+    """What an image says in place of vLLM's version: a tag of one's own, another product's number, a digest, a name without a registry.
 
     None where it says the version, or nothing but that it is the newest.
     """
-    tag = split(image)[1]
+    name, tag = split(image)
+    if "@" not in image and tag in {"", "latest"} and image != "vllm" and _LOCAL.fullmatch(name):
+        return "its name"
+    if name.startswith("$"):
+        return "a variable"
     if image_version(image) is not None or tag == "latest":
         return None
     return tag or ("its digest" if "@" in image else None)

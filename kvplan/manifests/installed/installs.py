@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kvplan.manifests.installed import checkouts, pins, touching
+from kvplan.manifests.installed import checkouts, pins, requirements, touching
+from kvplan.manifests.installed.images import said_release
 from kvplan.manifests.installed.pins import Kind, Pin
 from kvplan.manifests.shell.options import operands, option, program
 from kvplan.manifests.shell.word import Word
@@ -25,8 +27,15 @@ _VALUED = frozenset({
 """Options of an installer that take a value. `-c` is conda's channel."""
 _UPGRADING = frozenset({"-U", "--upgrade", "--pre", "--force-reinstall", "--reinstall", "--prerelease", "--prerelease=allow"})  # fmt: skip
 _FILES = ("-r", "--requirement", "--requirements", "--file")
-"""Options that name a file of what is to be installed, which isn't read."""
+"""Options that name a file of what is to be installed."""
 MOST_BEFORE = 8
+_PACKAGES = re.compile(r"/lib/python[^/]*/(?:site|dist)-packages$", re.ASCII)
+Find = Callable[[str, str], str | None]
+"""From a file's name and the folder it is named in to its text; None for a file that isn't here."""
+
+
+def nothing(_path: str, _folder: str) -> None:
+    """A file that isn't here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +43,14 @@ class Installed:
     """What was installed so far.
 
     active: the environment that is active, "" for none. held: the vLLM of each. folder: the one that commands run in, by its last name.
-    checkouts: what repositories of vLLM's hold, by their folders.
+    checkouts: what repositories of vLLM's hold, by their folders. find: files of requirements.
     """
 
     active: str = ""
     held: Mapping[str, Pin] = field(default_factory=dict)
     folder: str = ""
     checkouts: Mapping[str, Pin] = field(default_factory=dict)
+    find: Find = field(default=nothing, compare=False)
 
     def after(self, words: Sequence[Word]) -> Installed:
         """The same after a command."""
@@ -55,13 +65,14 @@ class Installed:
         if first in {"cd", "pushd", "popd"}:
             return replace(self, folder=checkouts.last(second))
         if first == "git":
-            return self._checked_out(checkouts.after(words, self.folder, self.checkouts))
+            return self._checked_out(checkouts.after(words, self.folder, self.checkouts), words)
         return self._installed(words, env)
 
-    def _checked_out(self, after: Mapping[str, Pin]) -> Installed:
+    def _checked_out(self, after: Mapping[str, Pin], words: Sequence[Word]) -> Installed:
         """The same with other files in repositories, which may be what runs where they were installed from: `pip install -e .`."""
         gone = {pin for name, pin in self.checkouts.items() if after[name] != pin}
-        held = {name: pin.unclear if pin in gone else pin for name, pin in self.held.items()}
+        why = f"`{_text(words)}` may have changed what was installed from there"
+        held = {name: pin.lost(why, words[0].line) if pin in gone else pin for name, pin in self.held.items()}
         return replace(self, held=held, checkouts=after)
 
     def on_path(self, setting: Word) -> Installed:
@@ -97,11 +108,12 @@ class Installed:
         places = (into, _UVS_OWN) if tool == "uv" and into == "" else (into,)
         if verb == "uninstall":
             gone = [word for word in rest if pins.requirement(word) is not None]
-            lost = {place: self.held[place].unclear for place in places if gone and place in self.held}
+            why = f"`{_text(words)}` takes vLLM away, and nothing says what runs then"
+            lost = {place: self.held[place].lost(why, words[0].line) for place in places if gone and place in self.held}
             return replace(self, held={**self.held, **lost})
         pin = self._asked(rest)
         if pin is None or pin.kind == "touched":
-            pin = _from_file(tool, verb, words, rest) or pin
+            pin = self._from_file(tool, verb, words, rest) or pin
         if pin is None:
             return self
         found = {place: _over(self.held.get(place), pin) for place in places}
@@ -134,6 +146,18 @@ class Installed:
             return replace(found, said=f"{found.said} with {given.text}", kind="unclear")
         return source or (replace(found, kind="newest") if upgrading else found)
 
+    def _from_file(self, tool: str, verb: str, words: Sequence[Word], rest: Sequence[Word]) -> Pin | None:
+        """What an installation from files leaves: what those say that are here; None for one that says nothing of vLLM."""
+        if verb == "sync":
+            return _said(words, "unclear")
+        bare = tool in {"poetry", "pixi"} and next(operands(rest, _VALUED), None) is None
+        if bare or verb == "env":
+            return _said(words, "listed")
+        said = _said(words, "listed")
+        read = (requirements.said(path, said, lambda name: self.find(name, self.folder)) for path in _files(rest))
+        found = [pin for pin in read if pin is not None]
+        return found[0] if len(found) == 1 else said if found else None
+
     def running(self, words: Sequence[Word]) -> Pin | None:
         """The vLLM that a command runs; None where nothing is said of it."""
         own = [pin for word in _beside(words) if (pin := pins.requirement(word)) is not None]
@@ -141,24 +165,39 @@ class Installed:
             return own[-1]
         words, env = _own(words)
         if not touching.stays(words):
-            return _unsure(list(self.held.values())) if self.held else None
+            return _unsure([_moved(pin, words) for pin in self.held.values()]) if self.held else None
         used = next((word for word in words[:MOST_BEFORE] if touching.runs_python(word)), None)
         env = env or (_folder(used.text) if used is not None else "") or self.active
         if [program(word) for word in words[:1]] == ["uv"] and [word.text for word in words[1:2]] == ["run"]:
             env = _UVS_OWN
-        if env in self.held:
-            return self.held[env]
+        held = self.held.get(env)
+        if held is not None and held.kind not in {"touched", "listed"}:
+            return held
+        if (release := said_release(env)) is not None:
+            why = f"nothing but the name of {env[:100]} says which vLLM it runs"
+            return Pin(env, words[0].line, "doubted", release, why)
+        if held is not None:
+            return held
         # Installed into another environment: it may be the same one by another name.
-        return _unsure(list(self.held.values())[::-1]) if self.held else None
+        return (
+            _unsure([_missed(pin, place, env, words) for place, pin in self.held.items()][::-1]) if self.held else None
+        )
+
+    def within(self, folder: str, path: str) -> Mapping[str, Pin]:
+        """What environments of an image hold that lie in a folder; one of packages is its environment's. path: the image's PATH."""
+        place, own = _PACKAGES.sub("", folder), touching.environments(path)
+        own = own if own not in _SYSTEM else place if place in _SYSTEM else ""
+        held = {env or own: pin for env, pin in self.held.items()}
+        found = {env: pin for env, pin in held.items() if env and (env == place or env.startswith(f"{place}/"))}
+        return {"" if env in _SYSTEM else env: pin for env, pin in found.items()}
 
     def seen(self, words: Sequence[Word], *, quoted: bool = False) -> Installed:
         """What a shell finds that a command starts. quoted: whether its script is one of the words."""
-        return self if touching.stays(_own(words)[0], quoted=quoted) else self.elsewhere
+        return self if touching.stays(_own(words)[0], quoted=quoted) else self.moved(words)
 
-    @property
-    def elsewhere(self) -> Installed:
-        """The same for a command on another machine, which may have the same disk."""
-        return Installed(held={env: pin.unclear for env, pin in self.held.items()})
+    def moved(self, words: Sequence[Word]) -> Installed:
+        """The same for what a command runs on another machine, which may have the same disk."""
+        return Installed(held={env: _moved(pin, words) for env, pin in self.held.items()})
 
     @property
     def image(self) -> Installed:
@@ -166,16 +205,20 @@ class Installed:
         found = list(self.held.values())
         if not found:
             return Installed()
-        return Installed(held={"": found[0] if len({pin.release for pin in found}) == 1 else _unsure(found)})
+        return Installed(held={"": _agreed(found) or _unsure(found)})
 
 
 def _over(before: Pin | None, pin: Pin) -> Pin:
     """What an environment holds after another installation: `vllm` alone leaves what is there."""
     if before is not None and pin.kind == "touched":
-        return replace(pin, kind="unclear") if before.kind == "exact" else before
+        return pin.doubting(before.release) if before.kind == "exact" and before.release is not None else before
+    if pin.kind == "listed" and before is not None and before.kind in {"exact", "doubted", "unclear"}:
+        return before if before.release is None else pin.doubting(before.release)
     if before is None or pin.kind != "any":
         return pin
-    return before if pin.said.strip().isalnum() or before.kind != "exact" else before.unclear
+    if pin.said.strip().isalnum() or before.kind not in {"exact", "doubted"}:
+        return before
+    return before.lost(f"`{pin.said[:100]}` may have replaced `{before.said[:100]}`", pin.line)
 
 
 def merged(states: Iterable[Installed]) -> Installed:
@@ -190,21 +233,45 @@ def merged(states: Iterable[Installed]) -> Installed:
         held=_merged([state.held for state in every]),
         folder=first.folder if all(state.folder == first.folder for state in others) else "",
         checkouts=_merged([state.checkouts for state in every]),
+        find=first.find,
     )
 
 
 def _unsure(several: Sequence[Pin]) -> Pin:
     """One of several: what nobody can tell, if any of them is more than the newest."""
-    return next((pin.unclear for pin in several if pin.kind in {"exact", "unclear"}), several[0])
+    return next((pin.unclear for pin in several if pin.kind in {"exact", "doubted", "unclear"}), several[0])
+
+
+def _agreed(several: Sequence[Pin | None]) -> Pin | None:
+    """One of several that say the same, a doubtful one first; None where they differ."""
+    said = [pin for pin in several if pin is not None]
+    same = len(said) == len(several) and len({pin.release for pin in said}) == 1
+    if not same or not (said[0].release is not None or len(set(said)) == 1):
+        return None
+    return next((pin for pin in said if pin.kind == "doubted"), said[0])
+
+
+def _moved(pin: Pin, words: Sequence[Word]) -> Pin:
+    """The same for a command that another one may run elsewhere."""
+    return pin.lost(f"`{program(words[0])}` may run another vLLM than `{pin.said[:100]}`", words[0].line)
+
+
+def _missed(pin: Pin, place: str, env: str, words: Sequence[Word]) -> Pin:
+    """The same for a command in another environment than the one that it was installed in."""
+    return pin.lost(
+        f"it runs in {_called(env)}, and `{pin.said[:100]}` was installed in {_called(place)}", words[0].line
+    )
+
+
+def _called(env: str) -> str:
+    """An environment in a sentence."""
+    return env.replace("|", " or ")[:100] or "the default Python"
 
 
 def _merged(held: Sequence[Mapping[str, Pin]]) -> dict[str, Pin]:
     names = dict.fromkeys(name for each in held for name in each)
     found = {name: [each.get(name) for each in held] for name in names}
-    return {
-        name: said[0] if said[0] is not None and len(set(said)) == 1 else _unsure([pin for pin in said if pin])
-        for name, said in found.items()
-    }
+    return {name: _agreed(said) or _unsure([pin for pin in said if pin]) for name, said in found.items()}
 
 
 # what a command is
@@ -288,15 +355,22 @@ def _environment(name: str) -> str:
     return "" if name[:1].isdigit() else name.rpartition("/envs/")[2]
 
 
-def _from_file(tool: str, verb: str, words: Sequence[Word], rest: Sequence[Word]) -> Pin | None:
-    """What an installation from a file that isn't read leaves: a release that nobody can tell; None for one that names packages."""
-    bare = tool in {"poetry", "pixi"} and next(operands(rest, _VALUED), None) is None
-    named = next((word for word in rest if word.text.partition("=")[0] in _FILES or word.text.startswith("-r")), None)
-    return _said(words, "unclear") if bare or named is not None or verb in {"sync", "env"} else None
+def _files(words: Sequence[Word]) -> Iterator[Word]:
+    """Files of what is to be installed: `-r FILE`, `-rFILE`, `--requirement=FILE`."""
+    for at, word in enumerate(words):
+        name, equals, value = word.text.partition("=")
+        if name in _FILES:
+            yield replace(word, text=value) if equals else words[min(at + 1, len(words) - 1)]
+        elif word.text.startswith("-r"):
+            yield replace(word, text=word.text[2:])
 
 
 def _said(words: Sequence[Word], kind: Kind) -> Pin:
-    return Pin(" ".join(word.text for word in words)[:100], words[0].line, kind)
+    return Pin(_text(words), words[0].line, kind)
+
+
+def _text(words: Sequence[Word]) -> str:
+    return " ".join(word.text for word in words)[:100]
 
 
 def within(words: Sequence[Word]) -> Pin | None:

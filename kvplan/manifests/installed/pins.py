@@ -11,7 +11,7 @@ from typing import Literal
 
 from kvplan.manifests.shell.word import Word
 
-Kind = Literal["exact", "any", "newest", "touched", "unclear"]
+Kind = Literal["exact", "any", "newest", "touched", "listed", "doubted", "unclear"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +19,39 @@ class Pin:
     """What is said of the vLLM that is installed, on a line of the file.
 
     said: in which words. kind: `exact` is one release, `any` what is there already or else the newest, `newest` that in any
-    case, `unclear` one that nobody can tell from the words, `touched` the one before if nothing was done to it.
+    case, `unclear` one that nobody can tell from the words, `touched` the one before if nothing was done to it, `listed` that too, but
+    for what a file says that isn't read, `doubted` probably one release. why: what makes it uncertain, as the beginning of a
+    sentence; "" for the words themselves.
     """
 
     said: str
     line: int
     kind: Kind
     release: str | None = None
+    why: str = ""
+
+    @property
+    def reason(self) -> str:
+        """What makes it uncertain, as the beginning of a sentence."""
+        return self.why or f"`{self.said[:100]}` doesn't settle which vLLM it runs"
+
+    def doubting(self, release: str) -> Pin:
+        """That these words may have changed a release that was there."""
+        return replace(
+            self, kind="doubted", release=release, why=f"vLLM {release} may have been changed by `{self.said[:100]}`"
+        )
+
+    def lost(self, why: str, line: int | None = None) -> Pin:
+        """The same where something makes uncertain whether it is what runs, unless that was so before."""
+        after = self.unclear
+        return after if after.why or after == self else replace(after, why=why, line=line or self.line)
 
     @property
     def unclear(self) -> Pin:
         """The same where it isn't certain that it is what runs; no release was named by the others."""
-        return self if self.kind in {"any", "newest", "touched"} else replace(self, kind="unclear", release=None)
+        return (
+            self if self.kind in {"any", "newest", "touched", "listed"} else replace(self, kind="unclear", release=None)
+        )
 
 
 _NAMED = re.compile(r"vllm\s*(?:\[[^\]]*\])?\s*(?P<rest>(?:[=<>!~@;].*)?)", re.ASCII | re.IGNORECASE | re.DOTALL)

@@ -23,7 +23,10 @@ _SETTINGS = re.compile(
     r"(?:^|/)(?:\.\w*rc|\.\w*profile|profile|(?:conda|mamba|modules?|lmod|nvm)\.sh|[\w.-]*\.env|env)$"
 )
 """Files that are sourced for a shell's own settings, or for variables."""
-_OTHERWISE = re.compile(r"ray|serv[ei]|cluster|wait|download|health|detect|check", re.IGNORECASE)
+_OTHERWISE = re.compile(
+    r"ray|serv[ei]|cluster|wait|download|health|detect|check|monitor|token|secret|data|(?:^|[_.-])keys?(?:[_.-]|$)",
+    re.IGNORECASE,
+)
 """What scripts are called that do other things than install."""
 _PREPARES = re.compile(r"install|setup|build|update|upgrade|env", re.IGNORECASE)
 """What those are called that may do so all the same: `install-server.sh`."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kvplan.manifests.devices.accelerators import Device
 from kvplan.manifests.flags.command import Command, FindConfig
-from kvplan.manifests.installed.images import elsewhere, image_version, is_vllm_image, unsaid
+from kvplan.manifests.installed.images import elsewhere, image_version, is_vllm_image, likely_version, unsaid
 from kvplan.manifests.installed.installs import Installed
 from kvplan.manifests.installed.pins import Pin
 from kvplan.manifests.installed.touching import shadows
@@ -68,18 +68,22 @@ class Container:
 
     @property
     def version(self) -> str | None:
-        """The release of vLLM that it has, as written; None where that isn't known."""
+        """The release of vLLM that it has or probably has, as written; None where that isn't known."""
         if self._own is not None:
             return self._own.release
-        return image_version(self.image) if self.image else None
+        return (image_version(self.image) or likely_version(self.image)) if self.image else None
+
+    @property
+    def certain(self) -> str | None:
+        """The release that it certainly has."""
+        return None if self.anywhere else self.version
 
     @property
     def unsaid(self) -> tuple[str, Place] | None:
         """What doesn't say which vLLM it is, as the beginning of a sentence, and where that stands; None where nothing does so."""
         own = self._own
-        if own is not None and own.kind == "unclear":
-            said = f"`{own.said[:100]}` doesn't settle which vLLM it runs"
-            return said, Place(self.file, own.line)
+        if own is not None and own.kind in {"unclear", "doubted"}:
+            return own.reason, Place(self.file, own.line)
         if own is None and self.image and unsaid(self.image) is not None:
             return f"{self.image[:100]} doesn't say which vLLM it holds", self.place
         return None
@@ -88,7 +92,7 @@ class Container:
     def anywhere(self) -> bool:
         """Whether nobody can tell which vLLM it is, so that nothing of a release holds for it."""
         own = self._own
-        return elsewhere(self.image or "") if own is None else own.kind == "unclear"
+        return elsewhere(self.image or "") if own is None else own.kind in {"unclear", "doubted"}
 
     def outside(self, path: Placed) -> Placed:
         """A model as the command names it, by where it lies outside of the container, if that stands in the file."""
@@ -129,12 +133,16 @@ class Container:
         """What is installed over what the image holds."""
         pin, path = self.release, self.variables.get("PYTHONPATH", "")
         if shadows(path):
-            pin = Pin(f"PYTHONPATH={path}", self.line, "touched" if pin is None or pin.release is None else "unclear")
+            shadowing, before = Pin(f"PYTHONPATH={path}", self.line, "touched"), pin
+            pin = shadowing if before is None or before.release is None else shadowing.doubting(before.release)
         if pin is None or pin.kind == "any":
             return None
         image = self.image or ""
-        if pin.kind == "touched":  # an image that says no release leaves nothing to doubt
-            return replace(pin, kind="unclear") if image_version(image) is not None else None
+        if pin.kind in {"touched", "listed"}:
+            if (release := image_version(image)) is not None:
+                return pin.doubting(release)
+            # an image that says no release leaves nothing to doubt
+            return replace(pin, kind="unclear") if pin.kind == "listed" else None
         return replace(pin, kind="unclear") if pin.kind == "newest" and is_vllm_image(image) else pin
 
 
@@ -143,8 +151,8 @@ _FILES = (".gguf", ".json")
 _AWAY = "where it runs, which isn't here"
 
 
-def away(outer: Container) -> Container:
-    """A process on another machine: it has nothing of the shell's environment, of the job's GPUs, and of this machine's files."""
+def away(outer: Container, words: Sequence[Word]) -> Container:
+    """A process on another machine: it has nothing of the shell's environment, of the job's GPUs, and of this machine's files. words: what starts it."""
     return replace(
         outer,
         away=True,
@@ -155,7 +163,7 @@ def away(outer: Container) -> Container:
         devices=(),
         find=nothing,
         built=None,
-        installed=outer.installed.elsewhere,
+        installed=outer.installed.moved(words),
     )
 
 

@@ -90,7 +90,7 @@ def entered(words: Sequence[Word], outer: Container) -> Container | None:
     rest = words[at + 1 :]
     index = next(operands(rest, _ENTERING), len(rest))
     into = outer.named.get(rest[index].text) if index < len(rest) else None
-    installed = outer.installed.elsewhere
+    installed = outer.installed.moved(words)
     found = into or replace(
         outer, away=True, variables={}, gpus=None, find=nothing, installed=installed, built=None, release=None
     )
@@ -114,7 +114,7 @@ def docker(words: Sequence[Word], outer: Container) -> Container | None:
     if not runs_image(words):
         return None
     if _remote(words, outer.variables):
-        outer = away(outer)
+        outer = away(outer, words)
     for index, word in enumerate(words):
         if is_vllm_image(word.text) and not word.text.startswith("-") and not _is_value(words, index):
             before = words[:index]

@@ -43,7 +43,7 @@ def process(words: Sequence[Word], outer: Container) -> Container:
     for at, word in enumerate(before):
         name = program(word) if "=" not in word.text else ""
         if name in _AWAY or (name in _COMPOSED and any(other.text == "compose" for other in before[at + 1 :])):
-            outer = away(outer)
+            outer = away(outer, before[at:])
         elif name in _LOGGING_IN and not _LOGIN.isdisjoint(other.text for other in before[at + 1 :]):
             outer = replace(outer, variables={}, folder=None)
         elif name in _SETTING:

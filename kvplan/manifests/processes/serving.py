@@ -330,7 +330,7 @@ _MODELS = (("model",), ("draft",))
 
 def _read(container: Container, words: list[Word], *, positional: bool) -> Served:
     try:
-        release = known_release(container.version)
+        release = known_release(container.certain)
         found = read_arguments(words, container.file, container.find, positional=positional, release=release)
         layer = layer_of(found)
     except CantRead as error:
@@ -353,6 +353,6 @@ def _read(container: Container, words: list[Word], *, positional: bool) -> Serve
         tuple(found.remarks),
         found.given,
         container.anywhere,
-        container.version,
+        container.certain,
     )
     return Served((command,))

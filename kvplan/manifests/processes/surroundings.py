@@ -80,7 +80,11 @@ def _check_environment(container: Container, found: Arguments) -> None:
         found.remark("not-counted", text, container.place)
     if (unsaid := container.unsaid) is not None:
         said, place = unsaid
-        found.remark(UNSAID_VERSION, f"{said}: planned as the newest, unless --engine says otherwise", place)
+        found.remark(
+            UNSAID_VERSION,
+            f"{said}: planned as {container.version or 'the newest'}, unless --engine says otherwise",
+            place,
+        )
 
 
 _RANKS = {"tp": "tensor", "pp": "pipeline", "dp": "data"}

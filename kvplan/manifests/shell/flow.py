@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from kvplan.manifests.installed.installs import Installed, described, merged, own
@@ -95,7 +95,7 @@ class Flow:
             return
         self._note("close")
         if block.kind == "subshell":
-            self.now = Installed(block.before.active, after.held, block.before.folder, after.checkouts)
+            self.now = replace(block.before, held=after.held, checkouts=after.checkouts)
         elif block.doubtful or block.kind not in {"group", "chain"}:
             self.now = merged((block.before, *block.ways, after))
         self._chained(block.before)
