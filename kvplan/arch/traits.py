@@ -39,6 +39,9 @@ LISTED_INDEXERS = "listed_indexers"
 DENSE_UNLISTED = "dense_unlisted"
 """No list says which layers an indexer chooses for, and engines take none where the type's class takes all: layer_types of HY-4."""
 
+GGUF_FILES = "gguf_files"
+"""The files beside the config are llama.cpp's."""
+
 GPTQ_ORDER = "gptq_order"
 """GPTQ weights whose groups are in the order of activations: desc_act with groups shorter than a row."""
 

@@ -6,7 +6,10 @@ compressed_tensors.py, as each row says.
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from cli.running import run
@@ -21,8 +24,11 @@ from kvplan.engines.vllm.tables.versions import parse
 from kvplan.errors import CannotSplit, Unsupported
 from kvplan.families import read
 from kvplan.families.quantization.mixes import MIXES, kept_named
+from kvplan.sources.checkpoints.weighing import weigh
 from kvplan.sources.gpus import load_gpu
-from kvplan.sources.models import load_model
+from kvplan.sources.models import load_document, load_model
+
+HEADERS = Path(__file__).parents[1] / "data" / "headers"
 
 LLAMA = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "intermediate_size": 8192,
@@ -193,3 +199,20 @@ def test_no_checkpoint_is_suggested_that_the_gpu_doesnt_load(gpu, suggested):
     """70 is below what fp8 takes in 0.33, 75."""
     said = run("fit", "llama-3-70b", "--gpu", gpu, "--ctx", "2k", "--engine", "vllm")
     assert ("an fp8 checkpoint" in said.out) == suggested
+
+
+@pytest.mark.parametrize(("version", "loads"), [("0.23.0", True), ("0.24.0", False), ("0.33.0", False)])
+def test_files_of_llama_cpp_are_loaded_until_0_23(tmp_path, version, loads):
+    """Source: quantization/__init__.py of 0.23 and 0.24."""
+    (tmp_path / "config.json").write_text(json.dumps(load_document("qwen3-0.6b").config))
+    plain = weigh(load_model(str(tmp_path)))
+    assert plan(plain, "h100", version) is not None
+    shutil.copy(HEADERS / "q4.gguf", tmp_path / "model.gguf")
+    filed = weigh(load_model(str(tmp_path)))
+    if loads:
+        plan(filed, "h100", version)
+        return
+    with pytest.raises(Unsupported) as error:
+        plan(filed, "h100", version)
+    assert "gguf; vLLM had it until 0.23.0" in str(error.value.problem.cause)
+    assert "--engine vllm@0.23.0" in str(error.value.problem.hint)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from kvplan.arch.traits import GGUF_FILES
 from kvplan.errors import BadFile, KvplanError, Unsupported, UsageError
 from kvplan.sources.checkpoints.complete import HINT, lacking
 from kvplan.sources.checkpoints.contradictions import contradictions
@@ -66,6 +67,8 @@ def _weighed(model: Model, weights: Weights, progress: Progress | None, *, offli
         found = _beside(model.origin.source, progress)
     if found is None:
         return model
+    if not isinstance(found, str) and found.metadata:  # which GGUF files alone have
+        model = replace(model, traits=(*model.traits, GGUF_FILES))
     weighed = found if isinstance(found, str) else judged(weights, found)
     if isinstance(weighed, str):
         return replace(model, notes=(*model.notes, f"weights are those of the config's formula: {weighed}"))

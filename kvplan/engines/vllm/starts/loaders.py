@@ -28,6 +28,7 @@ from kvplan.arch.storage import (
     NF4,
     NVFP4,
 )
+from kvplan.arch.traits import GGUF_FILES
 from kvplan.arch.weights import Weights
 from kvplan.engines.vllm.tables.capabilities import METHODS, SCHEMES
 from kvplan.engines.vllm.tables.rules import Rules
@@ -151,6 +152,8 @@ def _needed(model: Model, release: Version) -> Iterator[tuple[Loader, ...]]:
         asked = ways(model.what_if)
         yield from (asked,) if asked else ()
         return
+    if GGUF_FILES in model.traits:
+        yield GGUF
     block = model.quantized
     method = None if block is None else _method(block, model, release)
     if method is None:
