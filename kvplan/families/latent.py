@@ -101,8 +101,18 @@ def _rope_dim(fields: Fields) -> int:
 def sliding_latent(fields: Fields, window: int) -> Latent:
     """A latent layer that keeps a window, without an indexer.
 
-    Raises: MissingField, BadField.
+    Raises: MissingField, BadField; also where windows have latents of their own sizes, whose weights aren't known.
     """
+    for name in ("kv_lora_rank", "qk_rope_head_dim", "q_lora_rank", "qk_nope_head_dim", "v_head_dim"):
+        own, all_layers = fields.whole(f"swa_{name}", least=0), fields.whole_or_default(name)
+        if own is not None and own != all_layers:
+            raise BadField(
+                f"{fields.path}swa_{name}",
+                own,
+                f"{all_layers} as {name}",
+                cause="kvplan doesn't know the weights of window layers whose latents have sizes of their own",
+                hint="describe the model in a kvplan YAML, layer group by layer group",
+            )
     return replace(latent_layer(fields, owns_indexer=False), topk=None, window=window)
 
 

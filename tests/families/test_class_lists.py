@@ -179,3 +179,16 @@ def test_hybrids_that_are_listed_otherwise():
     assert full(model(ZAMBA, num_hidden_layers=12, layers_block_type=listed, hybrid_layer_ids=[6])) == [6]
     with pytest.raises(BadField, match="hybrid_layer_ids"):
         model(ZAMBA, num_hidden_layers=12, layers_block_type=listed, hybrid_layer_ids=[5, 11])
+
+
+def test_latents_of_a_window_with_sizes_of_their_own_are_refused():
+    """vLLM 0.33 models/dots3_note/nvidia/model.py reads swa_kv_lora_rank and its like for layers with a window."""
+    config = {
+        **SMALL, "model_type": "dots3_note", "num_hidden_layers": 4, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128,
+        "v_head_dim": 128, "q_lora_rank": 256, "sliding_window": 128, "layer_types": ["sliding_attention", "full_attention"] * 2,
+    }  # fmt: skip
+    same = read({**config, "swa_kv_lora_rank": 512}, Origin("test", "test"))
+    assert [layer.caches[0].window for layer in same.layers] == [128, None] * 2
+    with pytest.raises(BadField) as caught:
+        read({**config, "swa_kv_lora_rank": 1024}, Origin("test", "test"))
+    assert caught.value.field == "swa_kv_lora_rank"
