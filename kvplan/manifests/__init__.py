@@ -40,14 +40,14 @@ def parse(text: str, name: str, tree: Tree) -> Served:
 
     Raises: BadFile.
     """
-    from kvplan.manifests.formats import scripts, systemd
+    from kvplan.manifests.formats import dockerfile, scripts, systemd
 
     match kind_of(name, text):
         case "yaml":
             template = tuple(scripts.templates(text, name))
             return Served(unread=template) if template else _on_lines(_of_yaml(text, name, tree))
         case "dockerfile":
-            return _on_lines(scripts.built(text, name, tree))
+            return _on_lines(dockerfile.built(text, name, tree))
         case "unit":
             return _on_lines(systemd.served(text, name, tree))
     return _on_lines(scripts.served(text, name, tree))

@@ -10,7 +10,7 @@ from posixpath import join, normpath
 from kvplan.errors import BadFile
 from kvplan.manifests.devices.accelerators import AMD, AMD_DEVICE, Device, of_ids
 from kvplan.manifests.flags.command import Configured, FindConfig
-from kvplan.manifests.formats.scripts import image
+from kvplan.manifests.formats.dockerfile import image
 from kvplan.manifests.installed.pins import Pin
 from kvplan.manifests.places import Given, Place, Placed, Unread
 from kvplan.manifests.processes.container import Container, Served, nothing

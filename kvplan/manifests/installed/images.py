@@ -73,13 +73,17 @@ def said_release(name: str) -> str | None:
     return match[1] if match is not None else None
 
 
+STAND_IN = "vllm"
+"""What stands for an image where a chart or an operator chooses it."""
+
+
 def unsaid(image: str) -> str | None:
     """What an image says in place of vLLM's version: a tag of one's own, another product's number, a digest, a name without a registry.
 
     None where it says the version, or nothing but that it is the newest.
     """
     name, tag = split(image)
-    if "@" not in image and tag in {"", "latest"} and image != "vllm" and _LOCAL.fullmatch(name):
+    if "@" not in image and tag in {"", "latest"} and image != STAND_IN and _LOCAL.fullmatch(name):
         return "its name"
     if name.startswith("$"):
         return "a variable"
