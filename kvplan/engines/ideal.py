@@ -107,6 +107,14 @@ class Formula:
     setup: Setup
     kv: KvFormat
 
+    def budget_at(self, tokens: int) -> Budget:
+        """The same for every length.
+
+        Raises: UsageError as budget.
+        """
+        del tokens
+        return self.budget()
+
     def budget(self) -> Budget:
         """Memory left for the cache on the fullest GPU, term by term.
 

@@ -60,6 +60,12 @@ class Started(Protocol):
         Raises: UsageError if the weights are needed and neither known nor given, or no GPU is named.
         """
 
+    def budget_at(self, tokens: int) -> Budget:
+        """The same of a longer or shorter setup, which isn't laid out for it.
+
+        Raises: as budget.
+        """
+
     def capacity(self, kv_bytes: int) -> Capacity | Refusal:
         """What `kv_bytes` of cache memory on each GPU admit."""
 

@@ -83,8 +83,16 @@ class Plan:
 
         The engine's own word, of the one budget that it started with, is in `own`.
         """
-        found = longest_alone(self.request, 0 if self._overfilled else self.own.max_context)
+        stated = 0 if self._overfilled else self.own.max_context
+        found = stated if self._settled(stated) else longest_alone(self.request, stated)
         return None if found >= LONGEST else found
+
+    def _settled(self, tokens: int) -> bool:
+        """Whether what the engine says of its one budget holds for that length's own: both leave the cache the same, or nothing."""
+        if not self.request.engine.allocates:
+            return False
+        left = self.request.decide(self.started.budget_at(max(tokens, 1)).kv)
+        return left == self.request.decide(self.budget.kv) if self.fits else not tokens and left <= 0
 
     @property
     def _overfilled(self) -> bool:

@@ -13,10 +13,12 @@ from kvplan.api import FitQuestion, given
 from kvplan.api.launch import share
 from kvplan.api.question import planned
 from kvplan.arch.parallel import Parallel
-from kvplan.engines.base import Options
+from kvplan.engines import registry
+from kvplan.engines.base import Options, Setup
 from kvplan.errors import KvplanError
 from kvplan.plan.fit import Plan, fit
-from kvplan.sources.models import model_names
+from kvplan.sources.gpus import load_gpu
+from kvplan.sources.models import load_model, model_names
 
 GPUS = ("h100", "h200", "b200", "a100-sxm-80", "l4", "rtx-4090", "mi300x", "a800-sxm-80")
 RELEASES = ("ideal", "vllm", "vllm@0.28.0", "vllm@0.19.0", "vllm@0.15.0", "vllm@0.10.0", "vllm@0.7.3")
@@ -105,3 +107,13 @@ def test_another_number_that_the_engine_states_has_its_own_place():
     assert report.max_context_name is None
     assert report.max_context is not None
     assert report.max_context < 20_000
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "engine"),
+    [("deepseek-v4-pro", "h200", "vllm"), ("llama-3.1-8b", "l4", "vllm@0.7.3"), ("gpt2", "h100", "ideal")],
+)
+def test_the_budget_of_the_own_length_is_the_budget(name, gpu, engine):
+    setup = Setup(load_model(name), load_gpu(gpu), Parallel(), None, Options(), 1024)
+    started = registry.engine(engine).start(setup)
+    assert started.budget_at(1024) == started.budget()

@@ -42,6 +42,9 @@ class Doubling:
     def budget(self) -> Budget:
         return self.plain.budget()
 
+    def budget_at(self, tokens: int) -> Budget:
+        return self.plain.budget_at(tokens)
+
     def capacity(self, kv_bytes: int) -> Capacity | Refusal:
         return self.plain.capacity(kv_bytes // 2)
 

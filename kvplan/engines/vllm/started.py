@@ -13,6 +13,7 @@ from kvplan.engines.vllm.blocks import allocate, states
 from kvplan.engines.vllm.blocks.reserve import difference, fullest, reasons, stage_bytes
 from kvplan.engines.vllm.memory import adapters
 from kvplan.engines.vllm.memory import budget as budgets
+from kvplan.engines.vllm.settings import settings
 from kvplan.engines.vllm.starts import lengths
 from kvplan.engines.vllm.starts.cautions import cautions
 from kvplan.engines.vllm.tables.variables import LONGER
@@ -45,6 +46,14 @@ class Started:
         rules = self.made.rules if self.verified else replace(self.made.rules, read=False)
         allocated = adapters.allocated(self.setup.options, model, self.release)
         return budgets.budget(model, gpu, self.made.settings, rules, allocated)
+
+    def budget_at(self, tokens: int) -> Budget:
+        """The same with another max_model_len.
+
+        Raises: UsageError as budget.
+        """
+        own = settings(replace(self.setup, context=tokens), self.made.rules)
+        return replace(self, made=replace(self.made, settings=own)).budget()
 
     def capacity(self, kv_bytes: int) -> Capacity | Refusal:
         """The pool that `kv_bytes` on each GPU become, as vLLM prints it for one replica; or its refusal.
