@@ -19,7 +19,6 @@ from bench.accuracy.overheads import Case, Rates, cases, fit, held_out, publishe
 from bench.accuracy.rows import KNOWN, Row, read_rows
 from bench.accuracy.weights import counted
 from kvplan.engines.vllm.memory import doubt
-from kvplan.engines.vllm.memory.budget import budget
 from kvplan.engines.vllm.memory.overhead import COSTS
 from kvplan.engines.vllm.tables.versions import text
 from kvplan.units import GIB, MIB
@@ -87,7 +86,7 @@ def _memory(rows: Sequence[Case]) -> None:
     print(_line("kvplan", [case.error(published()) for case in rows]))
     print(_line("rates from all other sources", [case.error(own) for case, own in zip(rows, by_source, strict=True)]))
     print(_line("rates from all other models", [case.error(own) for case, own in zip(rows, by_model, strict=True)]))
-    ends = [_low(case) for case in rows]
+    ends = [case.kv.low / GIB for case in rows]
     _safe(rows, ends)
     print("| row | model | GPU | version | printed GiB | low | likely | error |\n|---|---|---|---|---|---|---|---|")
     for case, low in zip(rows, ends, strict=True):
@@ -147,10 +146,6 @@ def _weights_of(rows: Sequence[Row]) -> None:
 
 def _weights(case: Case) -> float:
     return float(case.row.reported["weights_gib"])
-
-
-def _low(case: Case) -> float:
-    return budget(case.model, case.gpu, case.flags, case.held, case.row.options).kv.low / GIB
 
 
 def _line(name: str, errors: Sequence[float]) -> str:

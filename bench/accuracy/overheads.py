@@ -17,8 +17,9 @@ import numpy as np
 
 from bench.accuracy.rows import Row
 from kvplan.arch.model import Model
-from kvplan.engines.base import Setup
+from kvplan.engines.base import Range, Setup
 from kvplan.engines.vllm.memory import runner
+from kvplan.engines.vllm.memory.budget import budget, loaded
 from kvplan.engines.vllm.memory.overhead import COSTS, Peak, amounts, peak
 from kvplan.engines.vllm.memory.step import steps
 from kvplan.engines.vllm.settings import Settings, settings
@@ -56,6 +57,17 @@ class Case:
         """Every flag resolved."""
         row = self.row
         return settings(Setup(self.model, self.gpu, row.parallel, None, row.options, row.length or LENGTH), self.held)
+
+    @property
+    def kv(self) -> Range:
+        """Bytes that kvplan leaves for the cache."""
+        return self.kv_with(self.held)
+
+    def kv_with(self, held: Rules) -> Range:
+        """The same by other rules."""
+        options = self.row.options
+        weights = loaded(self.model, self.gpu, self.flags.parallel, options, held)
+        return budget(self.model, self.gpu, self.flags, held, options, weights).kv
 
     @cached_property
     def usable(self) -> float:

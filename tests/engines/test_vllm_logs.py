@@ -13,15 +13,10 @@ from bench.accuracy.margins import learned, safe_ends, width
 from bench.accuracy.overheads import cases, fit, held_out, published
 from bench.accuracy.rows import KNOWN, read_rows
 from kvplan.engines.vllm.memory import doubt
-from kvplan.engines.vllm.memory.budget import budget
 from kvplan.engines.vllm.memory.overhead import COSTS, MANY
 from kvplan.units import GIB
 
 SAMPLE = Path(__file__).parents[1] / "data" / "vllm-logs-sample.jsonl"
-
-
-def low_end(case) -> float:
-    return budget(case.model, case.gpu, case.flags, case.held, case.row.options).kv.low / GIB
 
 
 READ = {"logits second runner": 1, "logits copied to fp32": MANY, "logits as they are": MANY}
@@ -29,7 +24,7 @@ READ = {"logits second runner": 1, "logits copied to fp32": MANY, "logits as the
 
 
 def promised_too_much(rows) -> list[str]:
-    return [case.row.id for case in rows if low_end(case) > case.available + 0.01 * abs(case.available)]
+    return [case.row.id for case in rows if case.kv.low / GIB > case.available + 0.01 * abs(case.available)]
 
 
 def percentile(errors, share) -> float:
@@ -103,8 +98,7 @@ def test_the_safe_end_is_safe_where_nothing_of_it_saw_the_source(logs):
     found = cases(logs)
     ends = safe_ends(found)
     assert sum(end.promises_too_much for end in ends) <= 0.02 * len(ends)
-    likely = [budget(case.model, case.gpu, case.flags, case.held, case.row.options).kv for case in found]
-    gaps = [(kv.likely - kv.low) / GIB / abs(case.available) for kv, case in zip(likely, found, strict=True)]
+    gaps = [(case.kv.likely - case.kv.low) / GIB / abs(case.available) for case in found]
     assert median(gaps) <= 0.035
 
 
@@ -119,10 +113,9 @@ def test_margins_know_what_the_logs_show(logs):
 
 def test_what_was_never_seen_is_less_sure(sample):
     case = cases(sample)[0]
-    kv = budget(case.model, case.gpu, case.flags, case.held, case.row.options).kv
-    unread = budget(case.model, case.gpu, case.flags, replace(case.held, read=False), case.row.options).kv
-    unknown = replace(case.gpu, compute_capability=(99, 0))
-    elsewhere = budget(case.model, unknown, case.flags, case.held, case.row.options).kv
+    kv = case.kv
+    unread = case.kv_with(replace(case.held, read=False))
+    elsewhere = replace(case, gpu=replace(case.gpu, compute_capability=(99, 0))).kv
     for less in (unread, elsewhere):
         assert less.likely == kv.likely
         assert kv.low - less.low == pytest.approx(doubt.WIDTH * doubt.UNSEEN * case.gpu.memory.value, rel=1e-3)

@@ -17,7 +17,6 @@ from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.layout.gaps import ends
 from kvplan.engines.vllm.layout.merged import ends_of
-from kvplan.engines.vllm.memory.budget import budget
 from kvplan.engines.vllm.memory.doubt import WIDTH
 from kvplan.engines.vllm.memory.graphs import captured, least, most
 from kvplan.engines.vllm.memory.overhead import amounts
@@ -348,7 +347,7 @@ def test_guesses_may_take_the_first_runner_s_room():
     started = own.start(Setup(model, gpu, ONE, None, options, 8192))
     found, made = started.budget(), started.made
     first = replace(made.rules, second_others="none", second_named=frozenset())
-    fallen = budget(model, gpu, made.settings, first, options)
+    fallen = replace(started, made=replace(made, rules=first)).budget()
     assert found.activation.bytes.likely < fallen.activation.bytes.likely
     assert found.kv.low <= fallen.kv.low
     assert found.activation.bytes.high == fallen.activation.bytes.high

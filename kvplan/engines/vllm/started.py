@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from kvplan.arch.curve import LONGEST
 from kvplan.arch.formats import KvFormat
-from kvplan.engines.base import Binding, Budget, Capacity, Excess, Refusal, Setup
+from kvplan.engines.base import Binding, Budget, Capacity, Excess, Options, Refusal, Setup, Term
 from kvplan.engines.vllm.blocks import allocate, states
 from kvplan.engines.vllm.blocks.reserve import difference, fullest, reasons, stage_bytes
 from kvplan.engines.vllm.memory import adapters
 from kvplan.engines.vllm.memory import budget as budgets
-from kvplan.engines.vllm.settings import settings
+from kvplan.engines.vllm.settings import Settings, settings
 from kvplan.engines.vllm.starts import lengths
 from kvplan.engines.vllm.starts.cautions import cautions
 from kvplan.engines.vllm.tables.variables import LONGER
@@ -42,18 +42,14 @@ class Started:
 
         Raises: UsageError if the weights are needed and neither known nor given, or no GPU is named.
         """
-        model, gpu = self.setup.model, self.setup.named_gpu
-        rules = self.made.rules if self.verified else replace(self.made.rules, read=False)
-        allocated = adapters.allocated(self.setup.options, model, self.release)
-        return budgets.budget(model, gpu, self.made.settings, rules, allocated)
+        return self._budget(self.made.settings)
 
     def budget_at(self, tokens: int) -> Budget:
         """The same with another max_model_len.
 
         Raises: UsageError as budget.
         """
-        own = settings(replace(self.setup, context=tokens), self.made.rules)
-        return replace(self, made=replace(self.made, settings=own)).budget()
+        return self._budget(settings(replace(self.setup, context=tokens), self.made.rules))
 
     def capacity(self, kv_bytes: int) -> Capacity | Refusal:
         """The pool that `kv_bytes` on each GPU become, as vLLM prints it for one replica; or its refusal.
@@ -112,6 +108,21 @@ class Started:
         from kvplan.engines.vllm.emit import Launcher
 
         return Launcher(self)
+
+    def _budget(self, own: Settings) -> Budget:
+        rules = self.made.rules if self.verified else replace(self.made.rules, read=False)
+        setup = self.setup
+        return budgets.budget(setup.model, setup.named_gpu, own, rules, self._allocated, self._loaded)
+
+    @cached_property
+    def _allocated(self) -> Options:
+        return adapters.allocated(self.setup.options, self.setup.model, self.release)
+
+    @cached_property
+    def _loaded(self) -> Term:
+        """The weights: the same at every length."""
+        setup, made = self.setup, self.made
+        return budgets.loaded(setup.model, setup.named_gpu, made.settings.parallel, self._allocated, made.rules)
 
     def _difference(self) -> tuple[tuple[str, int], ...]:
         """Why the longest request takes more than the formula says, and where vLLM keeps less."""

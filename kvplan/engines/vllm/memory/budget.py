@@ -11,6 +11,7 @@ from dataclasses import replace
 from math import ceil
 
 from kvplan.arch.model import Model
+from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Budget, Options, Range, Term
 from kvplan.engines.vllm.layout.indexers import with_unused
 from kvplan.engines.vllm.memory import runner
@@ -24,11 +25,17 @@ from kvplan.hardware.gpu import Gpu
 GIVEN = "given on the command line"
 
 
-def budget(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Options) -> Budget:
-    """Memory of the fullest GPU, term by term.
+def loaded(model: Model, gpu: Gpu, parallel: Parallel, options: Options, rules: Rules) -> Term:
+    """Weights of the fullest GPU, with the modules that a release builds and doesn't use.
 
     Raises: UsageError if the weights are needed and neither known nor given.
     """
+    built = model if rules.indexers_skipped else with_unused(model)
+    return weights(built, gpu, parallel, options, rules.version)
+
+
+def budget(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Options, held: Term) -> Budget:
+    """Memory of the fullest GPU, term by term. held: the weights that are loaded."""
     share = rules.utilization if options.utilization is None else options.utilization
     total = gpu.memory.value
     usable = Term(
@@ -37,8 +44,6 @@ def budget(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Op
         f"{total:,} B x {share:g}",
         GIVEN if options.utilization is not None else "gpu_memory_utilization's default: vLLM config/cache.py",
     )
-    loaded = model if rules.indexers_skipped else with_unused(model)
-    held = weights(loaded, gpu, settings.parallel, options, rules.version)
     if options.weights_per_gpu is None:
         held = with_buffers(held, model, settings, rules)
     peak, rest = _overhead(model, gpu, settings, rules, options)
