@@ -71,7 +71,7 @@ class Context:
     """Longest sequence the config justifies, in tokens; None with the reason when it justifies none.
 
     ropes, original, lengths: what engines derive lengths of their own from: every scaling of rotary positions,
-    original_max_position_embeddings where it stands beside them, and every length that the config or its class states,
+    original_max_position_embeddings where the model's class has one of its own, and every length that the config or its class states,
     by the field's name; None where no config was read.
     """
 
