@@ -188,17 +188,37 @@ def global_heads(fields: Fields, ordinary: Heads) -> Heads:
 
 
 def block_sparse(fields: Fields, layer: int) -> tuple[Indexer, int] | None:
-    """Index keys of block-sparse attention and the tokens it reads, for layers that have them (sparse_attention_config).
+    """Index keys of block-sparse attention and the tokens it reads, for layers that have them.
 
-    Keys are kept in the model's own 16 bit. Source: vLLM 0.33 MiniMax-M3 sparse indexer cache, 2 B an element.
+    sparse_attention_freq of sparse_attention_config says which; without it none has, and use_sparse_attention isn't asked. Where
+    the object isn't there, layer_types says it. Keys are kept in the model's own 16 bit.
 
-    Raises: BadField, MissingField.
+    Source: vLLM 0.33 models/minimax_m3/nvidia/model.py _sparse_attention_layer_ids, whose indexer cache has 2 B an element;
+    transformers 5.23 models/minimax_m3_vl/configuration_minimax_m3_vl.py.
+
+    Raises: BadField; MissingField, also where nothing says which layers have them, and servers differ in what they take.
     """
     sparse = fields.child("sparse_attention_config")
-    if sparse is None or sparse.flag("use_sparse_attention") is False:
-        return None
-    owners = sparse.wholes("sparse_attention_freq")
-    if owners is not None and (layer >= len(owners) or not owners[layer]):
-        return None
+    if sparse is None:
+        return _listed_sparse(fields, layer)
     index = Indexer(sparse.need("sparse_index_dim"), FORMATS["bf16"])
-    return index, sparse.need("sparse_topk_blocks") * sparse.need("sparse_block_size")
+    tokens = sparse.need("sparse_topk_blocks") * sparse.need("sparse_block_size")
+    owners = sparse.wholes("sparse_attention_freq") or ()
+    return (index, tokens) if layer < len(owners) and owners[layer] else None
+
+
+BLOCK_SPARSE = "minimax_m3_sparse"
+"""What a list of layers calls those with block-sparse attention."""
+
+
+def _listed_sparse(fields: Fields, layer: int) -> tuple[Indexer, int] | None:
+    types = fields.items("layer_types")
+    if types is None and "index_topk_blocks" in fields.defaults.values:
+        raise MissingField(
+            f"{fields.path}sparse_attention_config",
+            cause="nothing says which layers have indexers: the Transformers library takes none, and vLLM all but the first three",
+        )
+    if types is None or layer >= len(types) or types[layer] != BLOCK_SPARSE:
+        return None
+    index = Indexer(fields.need("index_head_dim"), FORMATS["bf16"])
+    return index, fields.need("index_topk_blocks") * fields.need("index_block_size")

@@ -58,12 +58,11 @@ class _Builder:
     own_heads: tuple[int, ...] = ()
     embedded: tuple[int, ...] = ()
     differ: bool = False
-    sparse: bool = False
 
     def __post_init__(self) -> None:
         self.own_heads = _own_heads(self.fields, self.count)
         self.embedded = self.fields.wholes("ple_layer_ids", least=1) or ()  # counted from 1
-        self.differ, self.sparse = self.fields.has("per_layer_config"), self.fields.has("sparse_attention_config")
+        self.differ = self.fields.has("per_layer_config")
         if latent.is_latent(self.fields):
             self.owners = latent.indexer_owners(self.fields, self.count)
             self.rotating = latent.rotating_layers(self.fields, self.count)
@@ -71,7 +70,7 @@ class _Builder:
     def layer(self, index: int, kind: str) -> Layer:
         """Layer number `index`, of that kind."""
         own = self.fields.of_layer(index) if self.differ else self.fields
-        sparse = attention.block_sparse(own, index) if self.sparse else None
+        sparse = attention.block_sparse(own, index)
         heads = self.own_heads[index] if self.own_heads else None
         switches = self.owners[index : index + 1], self.rotating[index : index + 1]
         key = (kind, *switches, heads, sparse, index + 1 in self.embedded, index if self.differ else None)

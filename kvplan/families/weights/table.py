@@ -304,9 +304,9 @@ FAMILIES: dict[str, Family] = {
     )),
     **dict.fromkeys(("minimax_m3_vl_text", "minimax_m3"), Family(
         attention=attention("", "", norm=(
-            f"{HEAD_NORM} indexer: self_attn.indexer.q_proj[~sparse_attention_config.sparse_num_index_heads*sparse_attention_config.sparse_index_dim,H]?indexer"
-            " self_attn.indexer.k_proj[sparse_attention_config.sparse_index_dim,H]?indexer self_attn.indexer.q_norm[sparse_attention_config.sparse_index_dim]?indexer"
-            " self_attn.indexer.k_norm[sparse_attention_config.sparse_index_dim]?indexer"
+            f"{HEAD_NORM} indexer: self_attn.indexer.q_proj[~index_heads*index_dim,H]?indexer"
+            " self_attn.indexer.k_proj[index_dim,H]?indexer self_attn.indexer.q_norm[index_dim]?indexer"
+            " self_attn.indexer.k_norm[index_dim]?indexer"
         )),
         dense=gated("", width="dense_intermediate_size"), moe=f"{experts()} {shared()}",
     )),
