@@ -32,7 +32,7 @@ class Part:
 _ATTENTION = "K and V of every KV head: GQA, arXiv:2305.13245"
 _MLA = "latent and rotary key, shared by all heads: DeepSeek-V2, arXiv:2405.04434 section 2.1"
 _INDEXER = "lightning indexer keys: DeepSeek-V3.2 reference inference code (fp8 key, one fp32 scale per 128 elements)"
-_POOLED = "pooled indexer keys: vLLM 0.33 models/glm5next/common/attention.py, a ring of one pool"
+_POOLED = "pooled indexer keys: vLLM 0.33 models/glm5next/common/attention.py and qwen4_exp/common/qsa_cache.py, a ring of one pool"
 _COMPRESSED = "compressed sparse attention: DeepSeek-V4 reference inference code; compressor state in fp32"
 
 
@@ -41,12 +41,13 @@ class Indexer:
     """Keys that choose which tokens sparse attention reads; one per token (or per compressed entry), not split by TP.
 
     dim: elements of a key. stored: its format, whatever the cache format is. pool: tokens whose keys are pooled into one;
-    the unfinished pool keeps its raw 16-bit keys and gates.
+    the unfinished pool keeps its raw 16-bit keys, and gates beside them where it is gated.
     """
 
     dim: int
     stored: Format
     pool: int = 1
+    gated: bool = True
 
     def parts(self, stride: int, shard: Shard) -> tuple[Part, ...]:
         """Growth of the keys, one per `stride` x pool tokens, and the unfinished pool."""
@@ -55,9 +56,10 @@ class Indexer:
         keys = Part("indexer", StateGroup(size, stride * self.pool, spread=shard.dcp), formula, _INDEXER)
         if self.pool == 1:
             return (keys,)
-        tail = self.pool * 2 * self.dim * 2
+        kept = 2 if self.gated else 1
+        tail = self.pool * kept * self.dim * 2
         return keys, Part(
-            "indexer tail", StateGroup(fixed=tail), f"{self.pool} x 2 x {self.dim} x 2 B = {tail} B", _POOLED
+            "indexer tail", StateGroup(fixed=tail), f"{self.pool} x {kept} x {self.dim} x 2 B = {tail} B", _POOLED
         )
 
 

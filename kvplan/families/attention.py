@@ -222,3 +222,21 @@ def _listed_sparse(fields: Fields, layer: int) -> tuple[Indexer, int] | None:
         return None
     index = Indexer(fields.need("index_head_dim"), FORMATS["bf16"])
     return index, fields.need("index_topk_blocks") * fields.need("index_block_size")
+
+
+def grouped_indexer(fields: Fields) -> tuple[Indexer, int] | None:
+    """Index keys of groups of tokens beside ordinary heads, and the tokens that are read; indexer_n_heads switches them on.
+
+    A key for each indexer_compress_ratio tokens, and the raw ones of the group that isn't full, in the model's own 16 bit; the
+    positions that images need beside these are left out, 24 B a token. The Transformers library keeps the raw keys of all tokens.
+    Source: vLLM 0.33 models/qwen4_exp/common/qsa_cache.py, nvidia/indexer_qsa.py.
+
+    Raises: BadField, MissingField.
+    """
+    if not fields.has("indexer_n_heads"):
+        return None
+    heads = fields.need("indexer_kv_heads")
+    if heads != 1:
+        raise BadField(f"{fields.path}indexer_kv_heads", heads, "1, as all that choose tokens so")
+    group = fields.need("indexer_compress_ratio")
+    return Indexer(fields.need("indexer_head_dim"), FORMATS["bf16"], group, gated=False), fields.need("indexer_budget")

@@ -82,7 +82,7 @@ class _Builder:
         if self.owners:
             return (latent.latent_layer(fields, owns_indexer=self.owners[index], rotates=self.rotating[index]),)
         ordinary = attention.global_heads(fields, self.heads(fields, index)).attention()
-        sparse = attention.block_sparse(fields, index)
+        sparse = attention.block_sparse(fields, index) or attention.grouped_indexer(fields)
         return (ordinary if sparse is None else replace(ordinary, indexer=sparse[0], topk=sparse[1]),)
 
     def sliding(self, fields: Fields, index: int) -> tuple[Cache, ...]:

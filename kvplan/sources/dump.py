@@ -119,6 +119,7 @@ def _indexer(indexer: Indexer | None) -> Fields | None:
     if indexer is None:
         return None
     pool = {"pool": indexer.pool} if indexer.pool > 1 else {}
+    pool |= {} if indexer.gated else {"gates": False}
     return {"dim": indexer.dim} | pool | ({} if indexer.stored == FP8_INDEX else _dtype(indexer.stored))
 
 

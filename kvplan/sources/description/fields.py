@@ -22,7 +22,7 @@ TOP = frozenset({
     "kvplan", "name", "source", "layers", "pattern", "draft_layers", "kind", "hidden_size", "intermediate_size", "vocab_size",
     "parameters", "max_context", "dtype", "kv_dtype", "weight_dtype",
 })  # fmt: skip
-INDEXER = frozenset({"dim", "dtype", "pool"})
+INDEXER = frozenset({"dim", "dtype", "pool", "gates"})
 TENSOR = frozenset({"role", "rows", "widths", "dtype", "usual_dtype"})
 DOCUMENTED = "docs/model-files.md"
 

@@ -197,4 +197,5 @@ def _indexer(node: Node) -> Indexer | None:
         return None
     own = node.child(path, value)
     own.only(INDEXER, "an indexer")
-    return Indexer(own.whole("dim"), own.format("dtype") or FP8_INDEX, own.optional_whole("pool") or 1)
+    stored, pool = own.format("dtype") or FP8_INDEX, own.optional_whole("pool") or 1
+    return Indexer(own.whole("dim"), stored, pool, gated=own.switch("gates", default=True))

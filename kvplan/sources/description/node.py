@@ -112,6 +112,15 @@ class Node:
         except KvplanError as error:
             raise self.bad(self.find(key)[0], self.find(key)[1], "a number format", error.problem.hint) from None
 
+    def switch(self, key: str, *, default: bool) -> bool:
+        """True or false; `default` where it isn't given."""
+        path, value = self.find(key)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise self.bad(path, value, "true or false")
+        return value
+
     def children(self, key: str) -> Iterator[tuple[Path, object]]:
         """Items of a list that must be given."""
         path, value = self.find(key)
