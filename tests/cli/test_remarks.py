@@ -91,7 +91,7 @@ def test_env_tells_of_settings_that_are_broken(tmp_path: Path):
 
 def test_terms_of_a_plan_are_made_of_numbers():
     page = " ".join(run("fit", "llama-3-8b", "--gpu", "h100", "--ctx", "8k", "--batch", "8", "--explain").out.split())
-    assert "1 x 322 MiB libraries, larger + 32 x 13.6 MiB graphs, second runner" in page
+    assert "1 x 322 MiB libraries, larger + 32 x 9.4 MiB graphs, second runner" in page
     assert "300 us a step + 32 layers x 55 us" in page
     assert "8 sequences x " in page
 

@@ -5,7 +5,7 @@
 How large one is follows from driver and GPU more than from the model, or from max_num_seqs: where the first model runner estimates all
 of them so, logs of 0.18 to 0.26 print 1 to 67 MiB a layer, of 2 to 102 graphs. Of DeepSeek-V4 the second graph isn't small: four
 sources leave 1.0 to 1.6 MiB a layer for each of 8 to 102 graphs. The second runner captures most of them to estimate, and its logs
-leave 12 to 22 MiB a layer, 30 of DeepSeek-V4.
+leave 8 to 14 MiB a layer, 30 of DeepSeek-V4.
 
 Source: vLLM 0.20 v1/worker/gpu_model_runner.py and 0.33 gpu/cudagraph_utils.py: profile_cudagraph_memory; config/vllm.py
 _set_cudagraph_sizes.
@@ -42,7 +42,7 @@ LEAST = MIB
 
 MOST: Mapping[str, Seen] = {
     PLAIN: Seen(67 * MIB, 86),  # Qwen3-8B on an A100 with 256 sequences: 2.35 GiB; GLM-5.2 on GB200 has 64 MiB
-    PLAIN + SECOND: Seen(22.3 * MIB, 102),  # Qwen3-14B-AWQ on an L40S with 512 sequences, by what is left
+    PLAIN + SECOND: Seen(14.4 * MIB, 102),  # Qwen3-14B-AWQ on an L40S with 512 sequences, by what is left
 }
 """By the cost that they are fitted as."""
 MOST_COMPRESSED = 1.6 * MIB

@@ -65,7 +65,7 @@ COSTS: dict[str, Cost] = {
     "ranks of a whole node, AMD": Cost(1840 * MIB, 1),
     "fused sums": Cost(1455 * MIB, 1),
     graphs.PLAIN: Cost(13.9 * MIB, 6),
-    graphs.PLAIN + graphs.SECOND: Cost(13.6 * MIB, 4),
+    graphs.PLAIN + graphs.SECOND: Cost(9.4 * MIB, 4),
     graphs.COMPRESSED: Cost(1.1 * MIB, 2),
     graphs.COMPRESSED + graphs.SECOND: Cost(30 * MIB, 1),
     SHARED: Cost(3000 * MIB, 2),
@@ -127,6 +127,8 @@ def activation(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options
         formula += f" + {found.held:,} B of that copy's room, which the allocator holds"
     if found.encoder:
         formula = f"max({formula}, {found.encoder:,} B of the encoder before)"
+    if any(found.made):
+        formula += f" + {sum(found.made):,} B of the runner's own buffers"
     if (low.towers, low.encoder) != (high.towers, high.encoder):
         formula += (
             f"; the high end allows for images of {UNKNOWN.tokens:,} tokens, as nobody states how long they may be"
@@ -144,10 +146,17 @@ def peak(found: Step, cost: Cost, gpu: Gpu, rules: Rules) -> Peak:
 
 
 def _moments(found: Step, gpu: Gpu, rules: Rules) -> tuple[Peak, ...]:
-    """What may be the peak: logits or the widest layer beside what stays, or images' encoder, which runs before text is read."""
-    widest = max(widest_layer(found, gpu, rules), found.table)
-    stays = found.hidden + found.towers + found.held + kept_rooms(found, gpu, rules)
-    return Peak(found.words, stays), Peak(0, widest + stays, found.copied), Peak(0, found.encoder + found.held)
+    """What may be the peak: logits, the widest layer or the embedding's copy beside what stays, or images' encoder before all text.
+
+    With pipeline stages the embedding and images are on the first, and logits on the last.
+    """
+    sampling, embedding = found.made.sampling, found.held + found.towers
+    stays = found.made.everywhere + found.hidden + kept_rooms(found, gpu, rules)
+    last = stays + sampling + (0 if found.staged else embedding)
+    first = stays + embedding + (0 if found.staged else sampling)
+    layer = Peak(0, widest_layer(found, gpu, rules) + max(first, last), found.copied)
+    before = found.made.everywhere + found.held + (0 if found.staged else sampling)
+    return Peak(found.words, last), layer, Peak(0, found.table + first), Peak(0, before + found.encoder)
 
 
 def _around_peak(found: Step, cost: Cost, gpu: Gpu, rules: Rules) -> Range:

@@ -15,6 +15,7 @@ from kvplan.arch.traits import OTHER_ACTIVATION
 from kvplan.engines.base import Options
 from kvplan.engines.vllm.memory.dimensions import Dimensions, dimensions
 from kvplan.engines.vllm.memory.encoder import NOTHING, encoded
+from kvplan.engines.vllm.memory.made import NONE_MADE, Made, made
 from kvplan.engines.vllm.memory.mixers import mixing
 from kvplan.engines.vllm.memory.runner import is_second
 from kvplan.engines.vllm.settings import Settings
@@ -75,6 +76,10 @@ class Step:
     """Of that copy of the embedding, what the allocator keeps and counts as taken beside all that."""
     copied: int = 0
     """Of `gathered`, what a kernel copies that may or may not be the one that runs."""
+    made: Made = NONE_MADE
+    """Buffers that are there before it."""
+    staged: bool = False
+    """Whether one rank embeds and another samples."""
 
 
 class Steps(NamedTuple):
@@ -127,6 +132,8 @@ def _step(sizes: Dimensions, model: Model, gpu: Gpu, settings: Settings, rules: 
         expert_bits=experts.bits,
         keys=_keys(model, settings, rules),
         copied=copies if kernel == "possibly" else 0,
+        made=made(model, sizes, settings, rules, second=second),
+        staged=settings.parallel.pp > 1,
     )
 
 

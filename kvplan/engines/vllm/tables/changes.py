@@ -152,6 +152,8 @@ CHANGES: tuple[Change, ...] = (
            "config/model.py _supports_multimodal_for_mm_prefix", (("prefix_cleared", True),)),
     Change((0, 27, 0), "what the allocator holds of a step counts as taken, and the step's peak once more", "utils/mem_utils.py memory_profiling",
            (("copies_held", True),)),
+    Change((0, 27, 0), "buffers that the model runner makes before the start-up profile count", "utils/mem_utils.py memory_profiling",
+           (("made_counted", True),)),
     Change((0, 27, 0), "the cache has a window only where all listed layers have one", "engine/arg_utils.py",
            (("cache_window", "all listed"),)),
     Change((0, 27, 0), "the second model runner serves Kimi-K3, runs encoders in its profile, and copies logits to fp32",

@@ -58,6 +58,8 @@ class Rules:
     40 below."""
     copies_held: bool = False
     """Whether what the allocator holds of that copy counts as taken beside it."""
+    made_counted: bool = False
+    """Whether buffers count that the model runner makes before the start-up profile."""
     gelu_rooms: bool = False
     """Whether FlashInfer's kernels for NVFP4 experts have GELU, so that vLLM's own, which copies more, is no longer the first."""
     streams_kept: bool = True
