@@ -32,7 +32,10 @@ SIZED: Version = (0, 33, 0)
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What one kind of layer asks of a backend."""
+    """What one kind of layer asks of a backend.
+
+    mixed_dims: whether the model's heads differ in size. heads: queries' on one rank, None where nobody states them.
+    """
 
     dim: int
     format: str
@@ -43,6 +46,8 @@ class Need:
     plain: bool = True
     even: bool = True
     sinks: bool = False
+    mixed_dims: bool = False
+    heads: int | None = None
     release: Version = NEWEST
 
 
@@ -70,7 +75,7 @@ def pick(table: str, need: Need, gpu: Capability, block: int | None, runs_on: Pl
     Raises: UsageError when none can; WontStart for blocks that no platform's kernels take.
     """
     for backend in runs_on.backends[table]:
-        if _allows(backend, need, gpu) and (block is None or backend.takes(block)):
+        if _allows(backend, need, gpu) and backend.runs(block):
             return _runs(backend, need, gpu)
     asked = f" and blocks of {block}" if block else ""
     surely = table == "attention" and block is not None and block % DEFAULT_BLOCK and block not in BLOCKS_OF_V0
@@ -113,7 +118,9 @@ def _allows(backend: Backend, need: Need, gpu: Capability) -> bool:
         backend.plain and not need.plain,
         backend.even and not need.even,
         backend.bare and need.sinks,
-        need.release < backend.since,
+        backend.one_dim and need.mixed_dims,
+        backend.most_heads and (need.heads is None or need.heads > backend.most_heads),
+        not backend.since <= need.release < backend.until,
         need.release >= SIZED and (need.dim < backend.least_dim or need.dim % backend.step),
     )
     return not any(refused)

@@ -113,7 +113,9 @@ def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
         table = "latent" if cache.topk is None else "sparse latent"
         yield pick(
             table,
-            Need(dim, name, nope_dim=cache.nope_dim, dcp=dcp, release=place.rules.version),
+            Need(
+                dim, name, nope_dim=cache.nope_dim, dcp=dcp, heads=_queries(cache, place), release=place.rules.version
+            ),
             place.gpu,
             asked,
             place.platform,
@@ -138,8 +140,14 @@ def need_of(cache: Attention | CrossAttention, model: Model, place: Place, dim: 
         plain=plain,
         even=cache.k_dim == cache.v_dim,
         sinks=named(model, LEARNED_SINKS),
+        mixed_dims=len(_dims(model)) > 1,
         release=place.rules.version,
     )
+
+
+def _queries(cache: Latent, place: Place) -> int | None:
+    """Query heads of a latent layer on one rank, where they are stated."""
+    return None if cache.heads is None else cache.heads // place.settings.parallel.tp
 
 
 def _largest_dim(model: Model, own: Attention | CrossAttention) -> int:
@@ -147,5 +155,9 @@ def _largest_dim(model: Model, own: Attention | CrossAttention) -> int:
 
     own: the layer itself, which counts alone where it drafts for a model without such heads.
     """
-    dims = (cache.k_dim for cache, _ in model.distinct if isinstance(cache, Attention | CrossAttention))
-    return max(dims, default=own.k_dim)
+    return max(_dims(model), default=own.k_dim)
+
+
+def _dims(model: Model) -> set[int]:
+    """Sizes of a model's keys."""
+    return {cache.k_dim for cache, _ in model.distinct if isinstance(cache, Attention | CrossAttention)}
