@@ -1,7 +1,7 @@
 """Which attention backend vLLM picks, and what blocks its kernels take.
 
 A backend is the first of its table that the GPU's compute capability, the head size and the cache format allow, and
-that takes the block size, if one is asked for. Source: vLLM 0.33 platforms/cuda.py and rocm.py, v1/attention/backends/.
+that takes the block size, if one is asked for. Source: vLLM 0.33 platforms/{cuda,rocm,xpu}.py, v1/attention/backends/.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from math import lcm
 from kvplan.engines.vllm.blocks.backend import Backend, Platform
 from kvplan.engines.vllm.blocks.cuda import CUDA
 from kvplan.engines.vllm.blocks.rocm import AITERS, AITERS_ARCHITECTURES, ROCM
+from kvplan.engines.vllm.blocks.xpu import XPU
 from kvplan.engines.vllm.tables.versions import NEWEST, Version
-from kvplan.errors import UsageError, WontStart
+from kvplan.errors import Unsupported, UsageError, WontStart
 from kvplan.hardware.gpu import Capability, Gpu
 
 DEFAULT_BLOCK = 16
@@ -56,14 +57,16 @@ BLOCKS_OF_V0 = (1, 8)
 
 
 def capability(gpu: Gpu | None) -> Capability:
-    """Compute capability; a GPU without one (AMD, or none named) is treated as Hopper."""
+    """Compute capability; a GPU without one (AMD's, Intel's, or none named) is treated as Hopper."""
     if gpu is None or gpu.compute_capability is None:
         return HOPPER
     return gpu.compute_capability
 
 
 def platform(gpu: Gpu | None) -> Platform:
-    """A GPU's; CUDA where none is named, and for Intel's, whose backends weren't read."""
+    """A GPU's; CUDA where none is named."""
+    if gpu is not None and gpu.vendor == "intel":
+        return XPU
     if gpu is None or gpu.vendor != "amd":
         return CUDA
     return AITERS if gpu.architecture.startswith(AITERS_ARCHITECTURES) else ROCM
@@ -72,8 +75,15 @@ def platform(gpu: Gpu | None) -> Platform:
 def pick(table: str, need: Need, gpu: Capability, block: int | None, runs_on: Platform = CUDA) -> Backend:
     """The backend vLLM would use.
 
-    Raises: UsageError when none can; WontStart for blocks that no platform's kernels take.
+    Raises: UsageError when none can; WontStart for blocks that no platform's kernels take; Unsupported for a kind of layer that
+    wasn't read on the platform.
     """
+    if table not in runs_on.backends:
+        raise Unsupported(
+            f"kvplan has no rules for {table} layers under {runs_on.name}",
+            cause=f"what vLLM keeps of them there wasn't read, but {' and '.join(runs_on.backends)} layers",
+            hint="--engine ideal",
+        )
     for backend in runs_on.backends[table]:
         if _allows(backend, need, gpu) and backend.runs(block):
             return _runs(backend, need, gpu)
