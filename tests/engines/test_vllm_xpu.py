@@ -22,7 +22,11 @@ ARC = load_gpu("arc-pro-b60")
         ("attention", Need(128, "fp8"), ("FLASH_ATTN", (64,))),
         ("attention", Need(128, "16 bit", release=(0, 31, 0)), ("FLASH_ATTN", (16,))),
         ("attention", Need(256, "16 bit", image_prefix=True), ("TRITON_FLASH_ATTN", (64,))),
-        ("attention", Need(128, "16 bit", image_prefix=True), ("TRITON_ATTN", (16,))),  # a size that the two don't share
+        (
+            "attention",
+            Need(128, "16 bit", image_prefix=True),
+            ("TRITON_ATTN", (16,)),
+        ),  # a size that the two don't share
         ("attention", Need(256, "16 bit", image_prefix=True, release=(0, 24, 0)), ("FLASH_ATTN", (16,))),
         ("latent", Need(576, "16 bit"), ("FLASH_ATTN_MLA", (64,))),
         ("latent", Need(576, "fp8"), ("TRITON_MLA", (16,))),

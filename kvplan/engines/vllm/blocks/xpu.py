@@ -14,7 +14,8 @@ from kvplan.engines.vllm.blocks.backend import FP8, WHOLE, Backend, Platform
 from kvplan.engines.vllm.tables.versions import Version
 
 BY_BACKEND: Version = (0, 20, 0)
-"""The first release whose backends pick the block; before it all models had blocks of 64 tokens, and those of hybrids weren't read."""
+"""The first release whose backends pick the block; before it all models had blocks of 64 tokens, which those beside states of 0.18 and 0.19 mostly
+don't divide by."""
 WHOLE_BLOCKS: Version = (0, 32, 0)
 """The first release whose FlashAttention takes multiples of 64 tokens alone, and runs latents."""
 BLOCK = 64
