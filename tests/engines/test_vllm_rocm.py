@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kvplan.arch.formats import parse_kv_format
@@ -15,6 +17,7 @@ from kvplan.sources.models import load_model
 
 SINKS, WIDE, IMAGES = Need(64, "16 bit", sinks=True), Need(512, "16 bit"), Need(256, "fp8", image_prefix=True)
 MIXED = Need(512, "16 bit", mixed_dims=True)
+CONNECTED = Need(128, "16 bit", connected=True)
 
 
 def picked(gpu: str, table: str, need: Need) -> tuple[str, tuple[int, ...]]:
@@ -39,6 +42,13 @@ def picked(gpu: str, table: str, need: Need) -> tuple[str, tuple[int, ...]]:
         ("mi355x", "attention", MIXED, ("TRITON_ATTN", (16,))),  # Gemma4Config, without FlashAttention 4
         ("mi250x", "attention", SINKS, ("TRITON_ATTN", (16,))),  # AITER needs CDNA 3
         ("mi300x", "attention", IMAGES, ("TRITON_ATTN", (16,))),  # supports_mm_prefix
+        # asked for AITER
+        ("mi300x", "attention", replace(SINKS, aiter=True), ("ROCM_AITER_FA", (16,))),
+        ("r9700", "attention", Need(128, "16 bit", aiter=True), ("ROCM_AITER_UNIFIED_ATTN", (16,))),
+        ("mi300x", "latent", Need(576, "fp8_e5m2", aiter=True), ("ROCM_AITER_MLA", (1,))),
+        # supports_kv_connector
+        ("mi300x", "attention", CONNECTED, ("ROCM_AITER_UNIFIED_ATTN", (16,))),
+        ("mi300x", "attention", replace(CONNECTED, release=(0, 22, 1)), ("ROCM_ATTN", (16,))),
         ("mi300x", "latent", Need(576, "fp8"), ("TRITON_MLA", (16,))),
         ("mi300x", "sparse latent", Need(576, "fp8"), ("ROCM_AITER_MLA_SPARSE", (1, 16))),
         ("mi300x", "indexer", Need(576, "index"), ("DEEPSEEK_V32_INDEXER", (1, 16))),

@@ -68,6 +68,10 @@ class Backend:
     """The most query heads of a rank that it is picked for; 0 for any."""
     by_request: bool = False
     """Whether it runs blocks of its sizes only where they are asked for."""
+    unconnected: bool = False
+    """Whether it isn't tried where a KV connector moves the cache."""
+    aiter: bool = False
+    """Whether it is tried only where AITER's kernels are asked for."""
     one_dim: bool = False
     """Whether it isn't picked for a model whose heads differ in size."""
 

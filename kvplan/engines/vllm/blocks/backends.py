@@ -13,7 +13,7 @@ from math import lcm
 
 from kvplan.engines.vllm.blocks.backend import Backend, Platform
 from kvplan.engines.vllm.blocks.cuda import CUDA
-from kvplan.engines.vllm.blocks.rocm import AITERS, AITERS_ARCHITECTURES, ROCM
+from kvplan.engines.vllm.blocks.rocm import OF_ARCHITECTURES, ROCM
 from kvplan.engines.vllm.blocks.xpu import XPU
 from kvplan.engines.vllm.tables.versions import NEWEST, Version
 from kvplan.errors import Unsupported, UsageError, WontStart
@@ -35,7 +35,8 @@ SIZED: Version = (0, 33, 0)
 class Need:
     """What one kind of layer asks of a backend.
 
-    mixed_dims: whether the model's heads differ in size. heads: queries' on one rank, None where nobody states them.
+    mixed_dims: whether the model's heads differ in size. heads: queries' on one rank, None where nobody states them. aiter: whether AITER's
+    kernels are asked for. connected: whether a KV connector moves the cache.
     """
 
     dim: int
@@ -49,6 +50,8 @@ class Need:
     sinks: bool = False
     mixed_dims: bool = False
     heads: int | None = None
+    aiter: bool = False
+    connected: bool = False
     release: Version = NEWEST
 
 
@@ -69,7 +72,7 @@ def platform(gpu: Gpu | None) -> Platform:
         return XPU
     if gpu is None or gpu.vendor != "amd":
         return CUDA
-    return AITERS if gpu.architecture.startswith(AITERS_ARCHITECTURES) else ROCM
+    return next((found for start, found in OF_ARCHITECTURES.items() if gpu.architecture.startswith(start)), ROCM)
 
 
 def pick(table: str, need: Need, gpu: Capability, block: int | None, runs_on: Platform = CUDA) -> Backend:
@@ -129,6 +132,8 @@ def _allows(backend: Backend, need: Need, gpu: Capability) -> bool:
         backend.even and not need.even,
         backend.bare and need.sinks,
         backend.one_dim and need.mixed_dims,
+        backend.aiter and not need.aiter,
+        backend.unconnected and need.connected,
         backend.most_heads and (need.heads is None or need.heads > backend.most_heads),
         not backend.since <= need.release < backend.until,
         need.release >= SIZED and (need.dim < backend.least_dim or need.dim % backend.step),

@@ -125,7 +125,13 @@ def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
         yield pick(
             table,
             Need(
-                dim, name, nope_dim=cache.nope_dim, dcp=dcp, heads=_queries(cache, place), release=place.rules.version
+                dim,
+                name,
+                nope_dim=cache.nope_dim,
+                dcp=dcp,
+                heads=_queries(cache, place),
+                aiter=place.settings.aiter,
+                release=place.rules.version,
             ),
             place.gpu,
             asked,
@@ -152,6 +158,8 @@ def need_of(cache: Attention | CrossAttention, model: Model, place: Place, dim: 
         even=cache.k_dim == cache.v_dim,
         sinks=named(model, LEARNED_SINKS),
         mixed_dims=len(_dims(model)) > 1,
+        aiter=place.settings.aiter,
+        connected=place.settings.connected,
         release=place.rules.version,
     )
 
