@@ -143,6 +143,9 @@ def test_environments_that_move_memory(text: str, name: str):
 def test_environments_that_do_not():
     assert not remarks("VLLM_USE_V1=1 VLLM_ATTENTION_BACKEND=FLASH_ATTN VLLM_MLA_DISABLE=0 vllm serve m\n", "run.sh")
     assert len(remarks("VLLM_USE_V1=0 vllm serve m\n", "run.sh")) == 1
+    assert len(remarks("VLLM_USE_V2_MODEL_RUNNER=1 vllm serve m\n", "run.sh")) == 0
+    assert len(remarks("docker run -e VLLM_USE_V2_MODEL_RUNNER=1 vllm/vllm-openai:v0.20.0 --model m\n", "run.sh")) == 1
+    assert len(remarks("VLLM_ROCM_USE_AITER=1 VLLM_ROCM_USE_AITER_MHA=0 vllm serve m\n", "run.sh")) == 2
     assert not remarks("docker run -e VLLM_USE_V1=0 vllm/vllm-openai:v0.12.0 --model m\n", "run.sh")
 
 

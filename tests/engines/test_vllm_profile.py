@@ -263,6 +263,37 @@ def test_which_runner_serves_a_class(version, model, second):
     assert estimates_graphs(*asked) == (not second or version == "0.29.0")
 
 
+@pytest.mark.parametrize(
+    ("version", "model", "stated", "second"),
+    [
+        ("0.21.0", "qwen3-14b", True, False),  # unfinished: what it takes wasn't read
+        ("0.22.0", "llama-3.1-8b", True, True),
+        ("0.22.0", "qwen3-14b", False, False),
+        ("0.33.0", "qwen3-30b-a3b", False, False),
+    ],
+)
+def test_the_runner_that_is_asked_for_serves(version, model, stated, second):
+    assert is_second(*served_by(load_model(model), version, second_runner=stated)) == second
+
+
+@pytest.mark.parametrize(
+    ("version", "model", "stated", "steps"),
+    [
+        ("0.24.0", "gemma-3-27b", True, 1),  # windows aren't charged for steps in flight yet
+        ("0.28.0", "gemma-3-27b", None, 3),
+        ("0.28.0", "gpt-oss-20b", None, 2),
+        ("0.28.0", "gpt-oss-20b", True, 3),
+        ("0.28.0", "deepseek-v4-flash", None, 3),  # not dense, and served by the second all the same
+        ("0.33.0", "gpt-oss-20b", None, 3),
+        ("0.33.0", "gpt-oss-20b", False, 2),
+    ],
+)
+def test_the_first_runner_overlaps_no_steps_of_pipeline_stages(version, model, stated, steps):
+    """Source: config/vllm.py max_concurrent_batches, with two stages: pp + 1, or pp."""
+    two = Parallel(pp=2)
+    assert served_by(load_model(model), version, two, "h200", second_runner=stated)[2].batches == steps
+
+
 def test_the_first_releases_serve_only_16_bit():
     narrow = replace(load_model("llama-3.1-8b"), weights=load_model("qwen3-30b-a3b").weights)
     assert not is_second(*served_by(narrow, "0.23.0"))

@@ -55,6 +55,7 @@ def deployment(
             raise fault(place, f"{name} names no {key}", hint=f"add `{hint}` to it or to defaults")
     engine = _value(layer, "engine") or DEFAULT_ENGINE
     flags = _adapters({key[1]: placed for key, placed in layer.items() if key[0] == "flags"})
+    connected = CONNECTORS in flags
     flags = _managed(flags, engine)
     stretched = flags.pop(STRETCHED, None)
     stated = {name: str(flags.pop(name).value) for name in (QUANTIZATION, DTYPE) if name in flags}
@@ -69,7 +70,7 @@ def deployment(
         experts=_experts(layer),
         context=_value(layer, "context"),
         kv_dtype=_value(layer, "kv_dtype") or "auto",
-        options=_on(place, lambda: Options(**options)),
+        options=_on(place, lambda: Options(**options, connected=connected)),
         concurrency=_value(layer, "concurrency") or 1,
         draft=_model(layer[("draft",)], tree) if ("draft",) in layer else None,
         drafting=_drafting(layer),

@@ -12,6 +12,7 @@ from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks.specs import Demand
+from kvplan.engines.vllm.memory.runner import serves
 from kvplan.engines.vllm.tables.architectures import (
     FEW_SEQUENCES,
     PAGED_STREAMS,
@@ -41,7 +42,8 @@ class Settings:
     length: max_model_len. tokens, sequences: max_num_batched_tokens, max_num_seqs. running: of the latter, those that are
     admitted at once. batches: steps in flight. aligned:
     whether recurrent state is kept at block boundaries too, for prefix caching. block: --block-size, None for vLLM's
-    own. drafted: speculative tokens.
+    own. drafted: speculative tokens. second_runner: whether the second model runner is asked for, None where vLLM chooses.
+    aiter: whether AITER's kernels are. connected: whether a KV connector moves the cache.
     """
 
     length: int
@@ -53,6 +55,9 @@ class Settings:
     hybrid_manager: bool
     block: int | None
     drafted: int
+    second_runner: bool | None
+    aiter: bool
+    connected: bool
     parallel: Parallel
     assumed: tuple[tuple[str, str], ...]
 
@@ -98,11 +103,18 @@ def settings(setup: Setup, rules: Rules) -> Settings:
         tokens=tokens,
         sequences=sequences,
         running=running,
-        batches=rules.steps_in_flight(parallel.pp, options.async_scheduling and not pooling, lambda: _is_dense(model)),
+        batches=rules.steps_in_flight(
+            parallel.pp,
+            options.async_scheduling and not pooling,
+            lambda: serves(model, setup.gpu, options.speculative_tokens, parallel.pp, options.second_runner, rules),
+        ),
         aligned=aligned,
         hybrid_manager=options.hybrid_manager,
         block=options.block_size,
         drafted=options.speculative_tokens,
+        second_runner=options.second_runner,
+        aiter=options.aiter,
+        connected=options.connected,
         parallel=parallel,
         assumed=_assumed(options, tokens, sequences, aligned=aligned if stateful else None),
     )
@@ -168,10 +180,6 @@ def default_batches(gpu: Gpu | None, rules: Rules) -> Batches:
 
 def _few(model: Model) -> int | None:
     return next((FEW_SEQUENCES[name] for name in classes(model) if name in FEW_SEQUENCES), None)
-
-
-def _is_dense(model: Model) -> bool:
-    return model.weights is None or model.weights.active == model.weights.total
 
 
 def has_state(model: Model) -> bool:

@@ -17,7 +17,10 @@ from kvplan.engines.vllm.blocks.built import is_state
 from kvplan.engines.vllm.blocks.place import Blocks, Place, stages
 from kvplan.engines.vllm.blocks.specs import aligned
 from kvplan.engines.vllm.blocks.states import checkpoint_alignment, state_bytes
+from kvplan.engines.vllm.blocks.xpu import BY_BACKEND, XPU
 from kvplan.engines.vllm.tables.architectures import LEARNED_SINKS, image_prefix, named
+from kvplan.engines.vllm.tables.versions import text
+from kvplan.errors import Unsupported
 
 
 def block_sizes(model: Model, layers: Sequence[Layer], place: Place, least: int = 1) -> Blocks:
@@ -40,7 +43,16 @@ def block_sizes(model: Model, layers: Sequence[Layer], place: Place, least: int 
 def _beside_states(
     block: int, caches: Sequence[Cache], backends: Sequence[Backend], model: Model, place: Place
 ) -> Blocks:
-    """Attention's `block` made large enough for a page to hold the largest state; as it is where there is none of either."""
+    """Attention's `block` made large enough for a page to hold the largest state; as it is where there is none of either.
+
+    Raises: Unsupported on Intel's GPUs before their blocks were settled like others'.
+    """
+    if place.platform is XPU and place.rules.version < BY_BACKEND:
+        raise Unsupported(
+            f"kvplan has no rules for {model.origin.id} in vLLM {text(place.rules.version)} on Intel's GPUs",
+            cause=f"how blocks beside recurrent states were settled there before {text(BY_BACKEND)} wasn't read",
+            hint=f"--engine vllm@{text(BY_BACKEND)} or later, or --engine ideal",
+        )
     states = [cache for cache in caches if is_state(cache)]
     page = max(state_bytes(state, model, place) for state in states)
     token, latent = _attention_token(caches, place)
@@ -52,12 +64,11 @@ def _beside_states(
     needed = smallest * -(-page // (smallest * token))
     block = max(block, aligned(needed, kernel_block(backends)))
     padded = block * token > page
-    if place.vendor == INTEL and any(cache.law in DELTA_LAWS for cache in states):
+    if place.platform is XPU and any(cache.law in DELTA_LAWS for cache in states):
         block = aligned(block, place.rules.intel_delta_block)
     return Blocks(block, block if place.settings.aligned else place.settings.length, block * token if padded else None)
 
 
-INTEL = "intel"
 DELTA_LAWS = ("gated delta net", "kimi delta")
 """Recurrences whose kernel for Intel's GPUs wants blocks of its own. Source: platforms/xpu.py update_block_size_for_backend."""
 
@@ -113,7 +124,15 @@ def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
         table = "latent" if cache.topk is None else "sparse latent"
         yield pick(
             table,
-            Need(dim, name, nope_dim=cache.nope_dim, dcp=dcp, release=place.rules.version),
+            Need(
+                dim,
+                name,
+                nope_dim=cache.nope_dim,
+                dcp=dcp,
+                heads=_queries(cache, place),
+                aiter=place.settings.aiter,
+                release=place.rules.version,
+            ),
             place.gpu,
             asked,
             place.platform,
@@ -138,8 +157,16 @@ def need_of(cache: Attention | CrossAttention, model: Model, place: Place, dim: 
         plain=plain,
         even=cache.k_dim == cache.v_dim,
         sinks=named(model, LEARNED_SINKS),
+        mixed_dims=len(_dims(model)) > 1,
+        aiter=place.settings.aiter,
+        connected=place.settings.connected,
         release=place.rules.version,
     )
+
+
+def _queries(cache: Latent, place: Place) -> int | None:
+    """Query heads of a latent layer on one rank, where they are stated."""
+    return None if cache.heads is None else cache.heads // place.settings.parallel.tp
 
 
 def _largest_dim(model: Model, own: Attention | CrossAttention) -> int:
@@ -147,5 +174,9 @@ def _largest_dim(model: Model, own: Attention | CrossAttention) -> int:
 
     own: the layer itself, which counts alone where it drafts for a model without such heads.
     """
-    dims = (cache.k_dim for cache, _ in model.distinct if isinstance(cache, Attention | CrossAttention))
-    return max(dims, default=own.k_dim)
+    return max(_dims(model), default=own.k_dim)
+
+
+def _dims(model: Model) -> set[int]:
+    """Sizes of a model's keys."""
+    return {cache.k_dim for cache, _ in model.distinct if isinstance(cache, Attention | CrossAttention)}

@@ -5,7 +5,7 @@ Source: vLLM 0.33 model_executor/models/registry.py, models/config.py and the mo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from kvplan.arch.layers import Compressed, Latent, Layer
@@ -57,8 +57,16 @@ EXPANDED_LATENT = ("MiniCPM3ForCausalLM",)
 ALTERNATES = ("GptOssForCausalLM",)
 """Windows on even layers, full length on odd ones. Source: models/gpt_oss.py."""
 
-FP8_ON_BLACKWELL = ("GlmMoeDsaForCausalLM", "Glm5NextForCausalLM", "Glm5NextForConditionalGeneration")
-"""Where `auto` means fp8 on compute capability 10. Source: models/config.py."""
+FP8_ON_BLACKWELL: Mapping[str, str] = {
+    "GlmMoeDsaForCausalLM": "0.32.0", "Glm5NextForCausalLM": "0.33.0", "Glm5NextForConditionalGeneration": "0.33.0",
+}  # fmt: skip
+"""Where `auto` means fp8 on compute capability 10, and the releases that do so. Source: models/config.py of 0.16 to 0.33."""
+
+FP8_UNASKED: Mapping[str, str] = {"DeepseekV32ForCausalLM": "0.11.0-0.11.0"}
+"""Where it does so everywhere. Source: models/config.py of 0.11.0 and 0.11.1."""
+
+PACKS_FP8: Mapping[str, str] = {"DeepseekV32ForCausalLM": "0.11.0-0.17.1"}
+"""Classes whose sparse latents fp8 is made a packed format for; since 0.18 kernels do that for any. Source: as above."""
 
 SHARES_CACHE = ("Gemma3n", "Gemma4", "DiffusionGemma", "Flint", "MuseSpark", "Step5", "HYV4", "Qwen4Exp")
 """How classes begin whose layers may read an earlier layer's cache; the others give every layer its own."""
@@ -190,6 +198,11 @@ MADE_OF = ("ForCausalLM", "ForConditionalGeneration", "ChatModel", "LMHeadModel"
 def named(model: Model, names: tuple[str, ...]) -> bool:
     """Whether the config means one of these classes."""
     return not set(classes(model)).isdisjoint(names)
+
+
+def named_in(model: Model, names: Mapping[str, str], release: Version) -> bool:
+    """Whether the config means a class that a table has for the release."""
+    return any(holds(names.get(name, ""), release) for name in classes(model))
 
 
 def compresses(model: Model) -> bool:
