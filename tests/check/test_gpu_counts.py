@@ -68,5 +68,7 @@ def test_ranks_of_a_script(script: str, refused: bool):
     ],
 )
 def test_ranks_of_a_service(handed: str, refused: bool):
-    service = f"{{image: 'vllm/vllm-openai:v0.33.0', command: m -tp 2, environment: [NVIDIA_VISIBLE_DEVICES=1], {handed}}}"
+    service = (
+        f"{{image: 'vllm/vllm-openai:v0.33.0', command: m -tp 2, environment: [NVIDIA_VISIBLE_DEVICES=1], {handed}}}"
+    )
     assert bool(counts(f"services: {{v: {service}}}\n", "docker-compose.yaml")) == refused
