@@ -45,7 +45,8 @@ class Place:
 class Remark:
     """Something the reader of a serve command should know.
 
-    about: the flag that it is about, which may not be there in every release.
+    about: the flag that it is about, which may not be there in every release. frees: whether that may leave so much memory
+    free which a plan takes for used that too little of it is no answer.
     """
 
     rule: Rule
@@ -53,6 +54,7 @@ class Remark:
     place: Place
     level: Level = "warn"
     about: str = ""
+    frees: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -315,7 +315,7 @@ def test_the_production_stacks_chart_writes_only_what_it_names():
           modelSpec:
           - name: q
             repository: vllm/vllm-openai
-            tag: v0.11.0
+            tag: v0.10.0
             modelURL: Qwen/Qwen3-8B
             modelRevision: abc
             enableLoRA: true
@@ -324,7 +324,7 @@ def test_the_production_stacks_chart_writes_only_what_it_names():
     """)
     assert values(found) == {
         "q": {
-            "engine": "vllm@0.11.0", "model": "Qwen/Qwen3-8B", "revision": "abc", "context": 32768, "flags.enable_lora": True,
+            "engine": "vllm@0.10.0", "model": "Qwen/Qwen3-8B", "revision": "abc", "context": 32768, "flags.enable_lora": True,
             "flags.max_loras": "8", "flags.enable_prefix_caching": False, "flags.block_size": "32",
             "flags.kv_connector": "LMCacheConnector",
         }

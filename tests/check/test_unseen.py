@@ -21,6 +21,18 @@ def test_too_little_memory_beside_unseen_flags_is_no_answer(folder: Path, words:
     assert result["error"]["shown"]["line"] == 1
 
 
+@pytest.mark.parametrize("words", ["--cpu-offload-gb 10", "--quantization fp8", "--load-format bitsandbytes"])
+def test_too_little_memory_beside_a_flag_that_frees_some_is_no_answer(folder: Path, words: str):
+    (folder / "run.sh").write_text(f"{LARGE} {words}\n")
+    (result,) = check("run.sh", "--gpu", "h100", "--json").document["results"]
+    assert (result["status"], result["error"]["exit_code"]) == ("error", 2)
+    assert words.split(maxsplit=1)[0] in result["error"]["what"]
+    assert "weights:" in result["error"]["hint"]
+    said = "{from: run.sh, gpu: h100, flags: {weights: 15GiB}}"
+    (folder / "kvplan-budget.yaml").write_text(f"kvplan-budget: 1\ndeployments:\n  a: {said}\n")
+    assert check().code == 1
+
+
 def test_too_little_memory_alone_is_a_no(folder: Path):
     (folder / "run.sh").write_text(f"{LARGE}\n")
     assert check("run.sh", "--gpu", "h100").code == 1

@@ -111,9 +111,11 @@ class Arguments:
         """Every flag, one by one."""
         return tuple(GivenFlag(name, value.text, value.place) for name, value in self.flags.items())
 
-    def remark(self, rule: Rule, text: str, place: Place, level: Level = "warn", *, about: str = "") -> None:
+    def remark(
+        self, rule: Rule, text: str, place: Place, level: Level = "warn", *, about: str = "", frees: bool = False
+    ) -> None:
         """Note something once."""
-        entry = Remark(rule, text, place, level, about)
+        entry = Remark(rule, text, place, level, about, frees)
         if entry not in self.remarks:
             self.remarks.append(entry)
 

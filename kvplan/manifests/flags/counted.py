@@ -63,7 +63,7 @@ PLANNED: Mapping[str, FlagMeaning] = {
         uncounted="what images, audio and video take is counted as it is without these limits, unless all are 0",
         moves=leaves_media, partly=True, careful=True,
     ),
-    "mm-encoder-only": FlagMeaning(uncounted="the whole model is counted"),
+    "mm-encoder-only": FlagMeaning(uncounted="the whole model is counted", frees=True),
     # weights
     "dtype": FlagMeaning(
         ("flags", "dtype"), stated,
@@ -73,9 +73,10 @@ PLANNED: Mapping[str, FlagMeaning] = {
         ("flags", "quantization"), stated, uncounted="weights are counted as the checkpoint stores them",
         # formats that a checkpoint states itself
         harmless=words("None gptq gptq_marlin awq awq_marlin compressed-tensors modelopt modelopt_fp4 mxfp4 torchao"),
+        frees=True,
     ),
-    "cpu-offload-gb": FlagMeaning(uncounted=_OFFLOADED, harmless=words("0 0.0")),
-    "offload-group-size": FlagMeaning(uncounted=_OFFLOADED, harmless=words("0")),
+    "cpu-offload-gb": FlagMeaning(uncounted=_OFFLOADED, harmless=words("0 0.0"), frees=True),
+    "offload-group-size": FlagMeaning(uncounted=_OFFLOADED, harmless=words("0"), frees=True),
     # parallel sizes
     "tensor-parallel-size": FlagMeaning(("parallel", "tp"), whole),
     "pipeline-parallel-size": FlagMeaning(("parallel", "pp"), whole),
@@ -87,7 +88,7 @@ PLANNED: Mapping[str, FlagMeaning] = {
         harmless="allgather_reducescatter naive pplx",
     ),
     "prefill-context-parallel-size": FlagMeaning(
-        uncounted="prefill context parallelism is not planned", harmless=words("1")
+        uncounted="prefill context parallelism is not planned", harmless=words("1"), frees=True
     ),
     "mm-encoder-tp-mode": FlagMeaning(
         uncounted="towers are counted split over the tensor ranks, and `data` keeps them whole on each",

@@ -47,7 +47,7 @@ def _say(name: str, value: Value, meaning: FlagMeaning, found: Arguments, layer:
         found.remark("bad-argument", text + _near(name, value), value.place, "error", about=name)
         return
     if meaning.uncounted is not None and (value.unknown or meaning.remarked(said)):
-        found.remark("not-counted", f"--{name}: {meaning.uncounted}", value.place, about=name)
+        found.remark("not-counted", f"--{name}: {meaning.uncounted}", value.place, about=name, frees=meaning.frees)
         if meaning.overrides:
             layer[("flags", STRETCHED)] = layer[(OVERRIDDEN,)] = Given("true", value.place)
         if value.unknown or not meaning.partly:

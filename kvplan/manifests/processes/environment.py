@@ -145,6 +145,14 @@ def shows(variables: Mapping[str, str]) -> bool:
     return found is not None and found[1] > 0
 
 
+def handed(variables: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a container that Docker itself hands GPUs to, which it names in place of whatever was set.
+
+    Source: moby daemon/nvidia_linux.go setNvidiaGPUs, which puts its own NVIDIA_VISIBLE_DEVICES last.
+    """
+    return {name: value for name, value in variables.items() if name != NVIDIAS}
+
+
 def rocm(variables: Mapping[str, str]) -> str | None:
     """The setting by which a process picks among AMD's GPUs alone; None for one that says nothing, or as much of NVIDIA's."""
     if CUDA in variables or NVIDIAS in variables:
