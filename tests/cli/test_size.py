@@ -22,7 +22,9 @@ def test_a_layer_that_keeps_several_things_is_one_layer(name: str, layers: int):
 
 def test_the_same_shape_is_compared_at_the_length_that_is_said():
     """2 x 24 layers x 64 heads x 64 x 2 B = 393,216 B a token; the longest length asked for may come first."""
-    found = {each["attention"]: each["bytes"] for each in run_json("size", "gpt-oss-20b", "--ctx", "1k,100")["same_shape"]}
+    found = {
+        each["attention"]: each["bytes"] for each in run_json("size", "gpt-oss-20b", "--ctx", "1k,100")["same_shape"]
+    }
     # half the layers have a window of 128
     assert found["mha"] == 393_216 // 2 * (1024 + 128)
     assert "under another attention, at 1,024 tokens" in run("size", "gpt-oss-20b", "--ctx", "1k,100").out
