@@ -185,9 +185,10 @@ def _too_much(request: Request, budget: Budget) -> NoFit | None:
     short = beyond_memory(request, budget)
     if not short or request.options.kv_memory is None:
         return None
+    certain = "up to" if request.end == "safe" else "about"
     reason = (
-        f"a cache of {format_bytes(request.options.kv_memory)} beside at least {format_bytes(spent(budget))} of weights and "
-        f"overhead is more than the {format_bytes(budget.memory.bytes.high)} that a GPU shows"
+        f"a cache of {format_bytes(request.options.kv_memory)} beside {certain} {format_bytes(spent(request, budget))} of "
+        f"weights and overhead is more than the {format_bytes(request.decide(budget.memory.bytes))} that a GPU shows"
     )
     return NoFit("pool", short, reason)
 

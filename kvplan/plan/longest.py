@@ -18,18 +18,19 @@ from kvplan.plan.request import Request
 
 
 def beyond_memory(request: Request, budget: Budget) -> int:
-    """Bytes by which a pool given by hand and the sure part beside it are more than a GPU has; none without such a pool.
+    """Bytes by which a pool given by hand and what stands beside it are more than a GPU has; none without such a pool.
 
     Such a pool skips the budget, not the memory that the GPU has.
     """
     if request.options.kv_memory is None:
         return 0
-    return max(0, spent(budget) + request.options.kv_memory - budget.memory.bytes.high)
+    return max(0, spent(request, budget) + request.options.kv_memory - request.decide(budget.memory.bytes))
 
 
-def spent(budget: Budget) -> int:
-    """Bytes that are sure to be taken beside the cache."""
-    return budget.weights.bytes.low + budget.activation.bytes.low + budget.runtime.bytes.low
+def spent(request: Request, budget: Budget) -> int:
+    """Bytes beside the cache that the deciding end counts with: all that they may be, or what is likely."""
+    sizes = (budget.weights.bytes, budget.activation.bytes, budget.runtime.bytes)
+    return sum(size.high if request.end == "safe" else size.likely for size in sizes)
 
 
 def longest_together(request: Request) -> int:

@@ -15,6 +15,7 @@ from kvplan.plan.fit import Fit, NoFit, Plan, fit
 from kvplan.plan.longest import longest_together
 from kvplan.plan.request import Request
 from kvplan.text import plural
+from kvplan.units import MIB
 
 Attempt = tuple[str, Request]
 """A change as one would type it, and the request with it."""
@@ -42,6 +43,7 @@ def suggest(plan: Plan, gpus: Iterable[Gpu] = ()) -> tuple[Suggestion, ...]:
         _more_stages(plan),
         _shorter_steps(plan),
         _more_utilization(plan),
+        _smaller_pool(plan),
         _smaller_weights(plan),
         _bigger_gpu(plan, gpus),
     )
@@ -141,6 +143,17 @@ def _more_utilization(plan: Plan) -> Iterator[Attempt]:
             f"--utilization {MORE_MEMORY}",
             replace(request, options=replace(request.options, utilization=MORE_MEMORY)),
         )
+
+
+def _smaller_pool(plan: Plan) -> Iterator[Attempt]:
+    """The largest cache that the GPU has room for, in whole MiB, where a larger one was given."""
+    request, outcome = plan.request, plan.outcome
+    given = request.options.kv_memory
+    if given is None or not isinstance(outcome, NoFit) or outcome.binding != "pool":
+        return
+    whole = (given - outcome.short_by_bytes) // MIB
+    if whole > 0:
+        yield f"--kv-memory {whole}MiB", replace(request, options=replace(request.options, kv_memory=whole * MIB))
 
 
 def _smaller_weights(plan: Plan) -> Iterator[Attempt]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Literal
 
 from kvplan.arch.curve import LONGEST
 from kvplan.engines.base import Budget, Capacity, Range, Refusal, Term
@@ -111,7 +112,18 @@ def _per_gpu(plan: Plan) -> schema.PerGpu:
         high=_memory(plan, budget, "high"),
         decides="low" if plan.request.end == "safe" else "likely",
         assumed=dict(budget.assumed),
+        given=tuple(_given(plan)),
     )
+
+
+def _given(plan: Plan) -> Iterator[Literal["weights", "overhead", "kv"]]:
+    options = plan.request.options
+    if options.weights_per_gpu is not None:
+        yield "weights"
+    if options.overhead is not None:
+        yield "overhead"
+    if options.kv_memory is not None:
+        yield "kv"
 
 
 def _memory(plan: Plan, budget: Budget, end: str) -> schema.Memory:

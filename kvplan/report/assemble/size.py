@@ -100,6 +100,7 @@ def _cache(sizing: Sizing) -> schema.CacheInfo:
         bytes_per_token_full=sizing.bytes_per_token_full,
         full_after=curve.full_after,
         fixed_bytes_per_sequence=curve.bytes_at(0),
+        caching_layers=sum(bool(layer.caches) for layer in sizing.request.model.layers),
         groups=tuple(_group(count) for count in sizing.parts),
     )
 

@@ -56,6 +56,8 @@ class PerGpu(Memory):
     """The end of `kv_bytes` that the plan counts on: low unless --likely."""
     assumed: Mapping[str, str]
     """Flags that nobody gave."""
+    given: tuple[Literal["weights", "overhead", "kv"], ...]
+    """Terms that were given instead of worked out; activations are a part of a given overhead."""
 
 
 @dataclass

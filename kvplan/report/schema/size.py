@@ -49,8 +49,10 @@ class CacheInfo:
     """Tokens after which every window is full."""
     fixed_bytes_per_sequence: int
     """Kept before the first token."""
+    caching_layers: int
+    """Layers that keep anything of their own, each counted once, however much it keeps."""
     groups: tuple[Group, ...]
-    """Layers by their growth law."""
+    """Layers by their growth law; a layer that keeps several things is in several."""
 
 
 @dataclass

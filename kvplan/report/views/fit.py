@@ -34,7 +34,9 @@ def _blocks(report: schema.FitReport) -> Iterator[Block]:
     yield Heading(f"Memory of one GPU, {format_bytes(report.per_gpu.memory_bytes)} visible")
     yield _bar(report.per_gpu)
     yield _memory(report.per_gpu)
-    yield Facts(tuple(_weights(report)))
+    beside = tuple(_weights(report))
+    if beside:
+        yield Facts(beside)
     yield Heading("Capacity")
     yield Facts(tuple(_capacity(report)))
     if report.decode is not None:
@@ -88,19 +90,27 @@ def _scenarios(memory: schema.PerGpu) -> tuple[schema.Memory, ...]:
 
 
 def _memory(memory: schema.PerGpu) -> Table:
+    columns, given = _scenarios(memory), "kv" in memory.given
     names = (
-        ("usable", "usable_bytes"),
+        ("memory", "memory_bytes") if given else ("usable", "usable_bytes"),
         ("- weights", "weights_bytes"),
         ("- activations", "activation_bytes"),
         ("- runtime", "runtime_bytes"),
-        ("= KV cache", "kv_bytes"),
+        ("- KV cache, as given" if given else "= KV cache", "kv_bytes"),
     )
-    columns = _scenarios(memory)
     rows = [(label, *(_counted(getattr(column, name)) for column in columns)) for label, name in names]
+    if given:
+        rows.append(("= left over", *(format_bytes(_left(column)) for column in columns)))
     safe, likely = ("safe (decides)", "likely") if memory.decides == "low" else ("safe", "likely (decides)")
     if memory.low == memory.high:
         return Table((Column("", right=False), Column("per GPU")), tuple(row[:2] for row in rows))
     return Table((Column("", right=False), Column(safe), Column(likely), Column("best case")), tuple(rows))
+
+
+def _left(memory: schema.Memory) -> int:
+    """What a cache whose size was given leaves of the whole GPU; below zero where it doesn't hold all of it."""
+    spent = (memory.weights_bytes or 0) + memory.activation_bytes + memory.runtime_bytes
+    return memory.memory_bytes - spent - memory.kv_bytes
 
 
 def _counted(size: int | None) -> str:
@@ -110,7 +120,8 @@ def _counted(size: int | None) -> str:
 
 def _weights(report: schema.FitReport) -> Iterator[tuple[str, str]]:
     if report.model.weights is not None:
-        yield "weights in all", words.weights_text(report.model.weights)
+        instead = "given; they would be " if "weights" in report.per_gpu.given else ""
+        yield "weights in all", instead + words.weights_text(report.model.weights)
     for extra in report.extras:
         cache = f", and {format_bytes(extra.cache_bytes)} of cache a sequence" if extra.cache_bytes else ""
         yield f"beside it {extra.name}", f"{format_bytes(extra.bytes)} on a GPU{cache}: {extra.formula}"
@@ -121,7 +132,7 @@ def _capacity(report: schema.FitReport) -> Iterator[tuple[str, str]]:
     held = "" if ideal.kv_tokens is None else f", {ideal.kv_tokens:,} tokens"
     yield "by the formula", f"{plural(ideal.max_sequences, 'sequence')} in {format_bytes(ideal.kv_bytes)}{held}"
     if reserved is not None:
-        yield f"by {words.engine_text(report.engine)}", _reserved(reserved)
+        yield f"by {words.engine_text(report.engine)}", _reserved(reserved, report.parallel.dcp)
         if reserved.gap:
             said = ", ".join(f"{reason.name} {format_bytes(reason.bytes)}" for reason in reserved.gap)
             yield "the gap, a sequence", said
@@ -154,10 +165,14 @@ def _for_so_many(report: schema.FitReport) -> str:
     return f"for {plural(report.concurrency or 0, 'sequence')}"
 
 
-def _reserved(reserved: schema.Reserved) -> str:
-    text = f"{plural(reserved.max_sequences, 'sequence')}, {reserved.kv_tokens:,} tokens"
+def _reserved(reserved: schema.Reserved, dcp: int) -> str:
+    """Sequences of all replicas; the rest is what each of them prints. dcp: ranks that each have a part of a block's tokens."""
+    text = plural(reserved.max_sequences, "sequence")
+    each = f"; each of {reserved.replicas:,} replicas" if reserved.replicas > 1 else ","
+    text += f"{each} {reserved.kv_tokens:,} tokens"
     if reserved.blocks is not None:
-        text += f" in {reserved.blocks:,} blocks of {reserved.block_tokens}"
+        shared = f" on each of {dcp:,} ranks" if dcp > 1 else ""
+        text += f" in {reserved.blocks:,} blocks of {reserved.block_tokens}{shared}"
     return f"{text}, maximum concurrency {reserved.max_concurrency:.2f}x"
 
 

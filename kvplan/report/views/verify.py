@@ -46,7 +46,8 @@ _COLUMNS = (
 
 
 def _verdict(report: schema.VerifyReport) -> str:
-    counts = {name: sum(row.verdict == name for row in report.rows) for name in ("confirmed", "refuted", "not run")}
+    verdicts = ("confirmed", "refuted", "reported", "not run")
+    counts = {name: sum(row.verdict == name for row in report.rows) for name in verdicts}
     others = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     return f"{words.model_line(report.model)}: {report.verdict} ({others})"
 

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from kvplan.units import format_bytes
+
 
 class NoRoom(Exception):
     """An allocation would pass the limit. `short` is by how many bytes."""
 
     def __init__(self, account: str, asked: int, room: int) -> None:
-        super().__init__(f"{account} asks for {asked} B where {room} B are left")
+        super().__init__(f"{account} asks for {format_bytes(asked)} where {format_bytes(room)} are left")
         self.account, self.asked, self.room = account, asked, room
 
     @property
@@ -65,7 +67,7 @@ class Ledger:
             made = torch.empty(tuple(shape), dtype=dtype, device=self.device)
         except (MemoryError, RuntimeError) as error:
             if no_memory(error):
-                raise OutOfMemory(f"{account} asks for {size} B, and the system has no more") from error
+                raise OutOfMemory(f"{account} asks for {format_bytes(size)}, and the system has no more") from error
             raise
         self._tensors.setdefault(account, []).append(made)
         return made
