@@ -19,7 +19,12 @@ from kvplan.units import GIB
 SAMPLE = Path(__file__).parents[1] / "data" / "vllm-logs-sample.jsonl"
 
 
-READ = {"logits second runner": 1, "logits copied to fp32": MANY, "logits as they are": MANY}
+READ = {
+    "logits second runner": 1,
+    "logits copied to fp32": MANY,
+    "logits as they are": MANY,
+    "logits picked by FlashInfer": MANY,
+}
 """Rates that no log shows and that vLLM's code does, and what that counts for: what a tensor's type says is sure."""
 
 

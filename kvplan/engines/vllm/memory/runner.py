@@ -81,6 +81,16 @@ def sampler(model: Model, gpu: Gpu, settings: Settings, rules: Rules) -> str:
     return rules.second_logits if is_second(model, gpu, settings, rules) else rules.sampler
 
 
+def least_sampler(model: Model, gpu: Gpu, settings: Settings, rules: Rules) -> str:
+    """The one that takes the least room of those that may run, as nobody states what is installed.
+
+    Source: vLLM 0.11.0 v1/sample/ops/topk_topp_sampler.py TopKTopPSampler.
+    """
+    if rules.flashinfer_picks and gpu.vendor == "nvidia":
+        return "picked by FlashInfer"
+    return sampler(model, gpu, settings, rules)
+
+
 def _mixes(model: Model) -> bool:
     return model.weights is not None and model.weights.routes
 

@@ -41,6 +41,8 @@ CHANGES: tuple[Change, ...] = (
            (("latent_blocks", ((9, 64),)),)),
     Change((0, 8, 0), "prompts are cut into steps even where that is switched off", "engine/arg_utils.py",
            (("unchunked", False),)),
+    Change((0, 8, 0), "tokens are picked by FlashInfer where it is installed", "v1/sample/ops/topk_topp_sampler.py",
+           (("flashinfer_picks", True),), sure=False),
     Change((0, 8, 3), "model_max_length replaces the other lengths that a config states", "config.py _get_and_verify_max_len",
            (("own_length", True),)),
     Change((0, 9, 0), "Qwen2 and its like take windows on all layers", "model_executor/models/qwen2.py", (("whole_windows", True),)),
@@ -61,6 +63,8 @@ CHANGES: tuple[Change, ...] = (
            "v1/worker/gpu_model_runner.py profile_run", (("items_expanded", "to the budget"),)),
     Change((0, 11, 1), "kernels are measured while they are compiled, on a copy of the embedding", "config/compilation.py benchmark_combo_kernel; "
            "public logs", (("tables_copied", True),)),
+    Change((0, 11, 1), "tokens are picked by FlashInfer only where VLLM_USE_FLASHINFER_SAMPLER asks for it",
+           "v1/sample/ops/topk_topp_sampler.py", (("flashinfer_picks", False),)),
     Change((0, 11, 1), "without --max-model-len, a model of longrope gets its original length", "config/model.py",
            (("longrope_original", True),)),
     Change((0, 11, 1), "prompts are kept whole again where cutting them is switched off", "engine/arg_utils.py",

@@ -52,6 +52,8 @@ class Rules:
     """Whether kernels that are compiled are measured on a copy of the embedding."""
     sampler: Sampler = "sorted in PyTorch"
     """What picks tokens from logits, by the room it takes."""
+    flashinfer_picks: bool = False
+    """Whether FlashInfer picks them, in less room, on NVIDIA's GPUs where it is installed, which nobody states."""
     long_gathered: int = 40
     """Keys of an indexer that the profile makes room for, in lengths of a request, where that is above 262,144 tokens;
     40 below."""
