@@ -12,6 +12,7 @@ Models and GPUs may be given as objects or as whatever names them on the command
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.api import given
@@ -63,7 +64,7 @@ def size(  # noqa: PLR0913 - all but the model by name, each of them an option o
 
     Raises: CannotSplit, UnknownName; ConfigError and SourceError when the model has to be loaded.
     """
-    from kvplan.api.sized import remarks
+    from kvplan.api.size_remarks import remarks
     from kvplan.plan.size import SizeRequest, default_length, unstated_length
     from kvplan.plan.size import size as plan
     from kvplan.report.assemble.size import size_report
@@ -203,9 +204,17 @@ def gpus(names: Sequence[str] = ()) -> schema.GpusReport:
     slices: dict[str | None, list[str]] = {}
     for part in all_slices():
         slices.setdefault(part.mig_of, []).append(part.id)
-    found = tuple(given.explained_gpu(name) for name in names) or all_gpus()
+    found = tuple(_explained(name) for name in names) or all_gpus()
     listed = tuple(listed_gpu(gpu, tuple(slices.get(gpu.id, ()))) for gpu in found)
     return schema.GpusReport(schema.schema_id("gpus"), listed)
+
+
+def _explained(name: str) -> Gpu:
+    """The GPU of that name. Its first note says why a name that could mean several devices means this one."""
+    from kvplan.sources.gpus import meaning
+
+    gpu, why = load_gpu(name), meaning(name)
+    return gpu if why is None else replace(gpu, notes=(f"{why}.", *gpu.notes))
 
 
 def engines() -> schema.EnginesReport:

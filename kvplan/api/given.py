@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kvplan.arch.formats import KvFormat, parse_kv_format
 from kvplan.arch.model import Model
-from kvplan.arch.parallel import Parallel
-from kvplan.errors import BadSize, CannotSplit, UsageError
+from kvplan.errors import BadSize, UsageError
 from kvplan.text import any_of
 from kvplan.units import LARGEST, MOST, format_bytes, whole
 
@@ -45,11 +44,6 @@ def load_model(name: str, *, revision: str | None = None, offline: bool = False)
     return load(name, revision=revision, offline=offline)
 
 
-def has_headers(model: Model) -> bool:
-    """Whether a checkpoint may lie where the model's description came from; a bundled model has none."""
-    return not model.origin.bundled
-
-
 def weigh(model: Model, *, offline: bool = False, progress: Progress | None = None) -> Model:
     """The model with the bytes of its checkpoint's own headers, and as it was, with a note, where they can't be had.
 
@@ -58,7 +52,7 @@ def weigh(model: Model, *, offline: bool = False, progress: Progress | None = No
 
     Raises: ConfigError for a local file that contradicts itself.
     """
-    if not has_headers(model):
+    if model.origin.bundled:
         return model
     from kvplan.sources.checkpoints.weighing import weigh as by_headers
 
@@ -77,33 +71,6 @@ def load_gpu(name: str, *, memory: int | None = None, bandwidth: int | None = No
     check_whole("memory", memory, most=LARGEST)
     check_whole("bandwidth", bandwidth, most=LARGEST)
     return overrides(load(name), memory=memory, bandwidth=bandwidth)
-
-
-def explained_gpu(name: str) -> Gpu:
-    """The GPU of that name; first among its notes, why a name that could mean several devices means this one.
-
-    Raises: UnknownName.
-    """
-    from kvplan.sources.gpus import meaning
-
-    gpu, said = load_gpu(name), meaning(name)
-    return gpu if said is None else replace(gpu, notes=(f"{said}.", *gpu.notes))
-
-
-def layout(parallel: Parallel, count: int | None, *, tp_given: bool) -> Parallel:
-    """The parallel sizes for `count` GPUs: the tensor size takes what the others leave, unless it is given.
-
-    Raises: CannotSplit when the sizes don't make that number.
-    """
-    if count is None or parallel.gpus == count:
-        return parallel
-    others = parallel.pp * parallel.dp
-    if tp_given or count % others:
-        raise CannotSplit(
-            f"tp {parallel.tp} x pp {parallel.pp} x dp {parallel.dp} is {parallel.gpus} GPUs, not {count}",
-            hint=f"leave the number of GPUs out, or choose sizes whose product is {count}",
-        )
-    return replace(parallel, tp=count // others)
 
 
 def check_is(name: str, value: object, *kinds: type, example: str) -> None:

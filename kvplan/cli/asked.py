@@ -9,7 +9,7 @@ from kvplan.arch.parallel import Parallel
 from kvplan.cli import options as o
 from kvplan.cli.option import Values
 from kvplan.engines.base import Options
-from kvplan.errors import UsageError
+from kvplan.errors import CannotSplit, UsageError
 from kvplan.plan.request import NO_FLAGS, End
 
 if TYPE_CHECKING:
@@ -38,23 +38,27 @@ def weighed(name: str, values: Values) -> Model:
 
 
 def _by_headers(found: Model, values: Values) -> Model:
-    from kvplan.api.given import has_headers, weigh
-
-    if not has_headers(found):
+    if found.origin.bundled:
         return found
+    from kvplan.api import weigh
     from kvplan.cli.progress import Progress
 
-    with Progress("headers of the checkpoint") as progress:
-        return weigh(found, offline=values.on(o.OFFLINE), progress=progress)
+    with Progress() as progress:
+        return weigh(found, offline=values.on(o.OFFLINE), progress=progress.files)
 
 
 def parallel(values: Values, count: int | None = None) -> Parallel:
-    """The parallel sizes; on `count` GPUs the tensor size is what the others leave, unless it is given.
+    """The parallel sizes. On `count` GPUs the tensor size, unless it is given, takes what the others leave.
 
-    Raises: UsageError, CannotSplit.
+    Raises: UsageError; CannotSplit when the sizes don't make that number of GPUs.
     """
     tp, pp, dp, ep, dcp = (values.get(option) or 1 for option in o.PARALLEL)
-    if count is not None and not values.was_given(o.TP) and not count % (pp * dp):
+    if count is not None and tp * pp * dp != count:
+        if values.was_given(o.TP) or count % (pp * dp):
+            raise CannotSplit(
+                f"tp {tp} x pp {pp} x dp {dp} is {tp * pp * dp} GPUs, not {count}",
+                hint=f"leave the number of GPUs out, or choose sizes whose product is {count}",
+            )
         tp = count // (pp * dp)
     return Parallel(tp, pp, dp, ep, dcp)
 
@@ -85,10 +89,8 @@ def gpus_and_layout(values: Values) -> tuple[Gpu, Parallel]:
 
     Raises: UsageError, UnknownName, CannotSplit.
     """
-    from kvplan.api.given import layout
-
     known, count = gpu(values)
-    return known, layout(parallel(values, count), count, tp_given=values.was_given(o.TP))
+    return known, parallel(values, count)
 
 
 def end(values: Values) -> End:

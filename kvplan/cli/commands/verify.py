@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,9 +61,10 @@ def run(values: Values) -> Answer:
         return Answer(report, exit_code=verify.exit_code(report))
     named = values.arguments[0] if values.arguments else None
     model = verify.default_model(options) if named is None else asked.model(named, values)
-    from kvplan.verify.progress import progress_on
+    from kvplan.cli.progress import Progress
 
-    report = verify.verify(model, options, progress_on(sys.stderr))
+    with Progress() as progress:
+        report = verify.verify(model, options, progress.draw)
     code = verify.exit_code(report)
     return Answer(report, exit_code=code) if verify.prints() else Answer(exit_code=code)
 

@@ -206,7 +206,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Number of deployments, by how they ended."""
+    """Counts of deployments, and of what they were checked for."""
 
     deployments: int
     """All deployments."""

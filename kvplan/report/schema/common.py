@@ -96,7 +96,7 @@ class ModelInfo:
 
 @dataclass
 class KvDtype:
-    """Formats of the cache."""
+    """Formats of keys and of values, by name."""
 
     k: str
     """Format of keys and latents."""

@@ -15,7 +15,7 @@ from kvplan.sources.checkpoints.modules import Key, key_of
 from kvplan.sources.checkpoints.pieces import WIDTHS, WORDS, Piece, capacity, in_few_bits
 from kvplan.sources.checkpoints.places import Places, may_lack
 from kvplan.sources.checkpoints.tensors import Tensor
-from kvplan.sources.checkpoints.words import layers_text
+from kvplan.text import layers_text
 
 SUPPOSED = 200
 """Part of all elements, as a divisor, that an inventory may suppose too many of: modules that no layer of a kind has are

@@ -11,7 +11,7 @@ from kvplan.sources.checkpoints.complete import PLAIN_BITS, is_matrix
 from kvplan.sources.checkpoints.modules import Key, key_of
 from kvplan.sources.checkpoints.pieces import WIDTHS, WORDS, Piece, elements
 from kvplan.sources.checkpoints.places import Places
-from kvplan.sources.checkpoints.words import layers_text
+from kvplan.text import layers_text
 
 ROOM = 64
 """Part of a packed matrix, as a divisor, that filling up its last words may take."""
