@@ -89,6 +89,16 @@ class Curve:
         return lcm(1, *(group.stride * group.spread for group, _ in self.terms))
 
     @property
+    def bytes_per_token(self) -> int:
+        """Bytes that token 1 adds."""
+        return self.bytes_at(1) - self.bytes_at(0)
+
+    @property
+    def bytes_per_token_full(self) -> int:
+        """Bytes that one more token adds once every window is full."""
+        return self.slope_at(self.full_after)
+
+    @property
     def fixed_bytes(self) -> int:
         """Bytes kept at any length."""
         return sum(group.fixed * layers for group, layers in self.terms)

@@ -26,7 +26,7 @@ def size_report(
 
     Raises: UsageError for a prompt that leaves nothing to generate.
     """
-    request = sizing.request
+    request, weights = sizing.request, sizing.request.model.weights
     longest = max(request.lengths)
     given = longest // 2 if prompt is None else prompt
     if given >= longest and prompt is not None:
@@ -36,8 +36,7 @@ def size_report(
             hint="give a longer --ctx, or a shorter prompt",
         )
     work, tree = explain_work(given, longest - given), explain_sequence(request.model, sizing.kv, longest)
-    reads = None if request.model.weights is None else request.model.weights.read_bytes(batch)
-    more = () if request.model.weights is None else (explain_weights(request.model.weights, batch),)
+    more = () if weights is None else (explain_weights(weights, batch),)
     return schema.SizeReport(
         schema=schema_id("size"),
         model=model_info(request.model),
@@ -60,10 +59,8 @@ def size_report(
         same_shape=_same_shape(sizing, longest),
         work=_work(work, given, longest - given),
         rule_of_thumb=RULE_OF_THUMB if _is_plain_gqa(sizing) else None,
-        weight_reads=None if reads is None else WeightReads(batch, *reads),
-        explain=explained(
-            Node("size", tree.value, "bytes", "", children=(tree, work, *more)),
-        ),
+        weight_reads=None if weights is None else WeightReads(batch, *weights.read_bytes(batch)),
+        explain=explained(Node("size", tree.value, "bytes", "", children=(tree, work, *more))),
         verified=request.engine.verified,
         assumed=dict(_assumed(sizing, chosen)),
         warnings=warnings,
@@ -89,17 +86,17 @@ def _is_plain_gqa(sizing: Sizing) -> bool:
     weights, bits = sizing.request.model.weights, (sizing.kv.k.bits, sizing.kv.v.bits)
     if weights is None or weights.total not in ABOUT_8B or bits != (16, 16):
         return False
-    return sizing.attention == "gqa" and sizing.bytes_per_token == sizing.bytes_per_token_full
+    return sizing.attention == "gqa" and sizing.curve.bytes_per_token == sizing.curve.bytes_per_token_full
 
 
 def _cache(sizing: Sizing) -> schema.CacheInfo:
     curve = sizing.curve
     return schema.CacheInfo(
         attention=sizing.attention,
-        bytes_per_token=sizing.bytes_per_token,
-        bytes_per_token_full=sizing.bytes_per_token_full,
+        bytes_per_token=curve.bytes_per_token,
+        bytes_per_token_full=curve.bytes_per_token_full,
         full_after=curve.full_after,
-        fixed_bytes_per_sequence=curve.bytes_at(0),
+        fixed_bytes_per_sequence=curve.fixed_bytes,
         groups=tuple(_group(count) for count in sizing.parts),
     )
 
