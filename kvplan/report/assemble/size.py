@@ -20,9 +20,9 @@ RULE_OF_THUMB = "a GQA model of about 8B costs 100-150 KiB/token at 16 bit; add 
 def size_report(
     sizing: Sizing, prompt: int | None, batch: int = 1, chosen: str | None = None, warnings: tuple[str, ...] = ()
 ) -> schema.SizeReport:
-    """The document of a sizing. prompt: tokens of the longest length that are the prompt, half when not said.
+    """The document of a sizing. prompt: tokens of the longest length that are the prompt, None for half.
 
-    batch: sequences of the step whose reading of weights is told. chosen: where a length that nobody gave is from.
+    batch: sequences of the step whose reads of weights are reported. chosen: the origin of a default length.
 
     Raises: UsageError for a prompt that leaves nothing to generate.
     """
@@ -78,11 +78,11 @@ def _assumed(sizing: Sizing, chosen: str | None) -> Iterator[tuple[str, str]]:
 
 
 ABOUT_8B = range(6 * 10**9, 11 * 10**9)
-"""Parameters of a model that the rule means."""
+"""Parameters of the models that the rule of thumb is about."""
 
 
 def _is_plain_gqa(sizing: Sizing) -> bool:
-    """Whether the rule is about such a model: its size, 16 bit, and every layer keeps every token's heads."""
+    """Whether the rule of thumb is about this model: its size, 16 bits, and layers that keep every token."""
     weights, bits = sizing.request.model.weights, (sizing.kv.k.bits, sizing.kv.v.bits)
     if weights is None or weights.total not in ABOUT_8B or bits != (16, 16):
         return False
