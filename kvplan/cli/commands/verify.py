@@ -28,7 +28,9 @@ KV_DTYPE = o.KV_DTYPE._replace(
     completes="held_dtypes",
 )
 DEVICE = Option("device", "device to run on: auto, cpu, cuda or cuda:1", str, "DEVICE", "a GPU where there is one")
-RANK = Option("rank", "tensor rank whose share of --tp one process builds", natural, "N", "0; torchrun's under torchrun")
+RANK = Option(
+    "rank", "tensor rank whose share of --tp one process builds", natural, "N", "0; torchrun's under torchrun"
+)
 LAYERS = Option("layers", "most layers to build", parse_whole, "N", "as many as fit")
 MEMORY = Option(
     "memory",
