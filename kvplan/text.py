@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 
 def plural(count: int, noun: str) -> str:
@@ -23,6 +23,28 @@ def any_of(words: Iterable[str]) -> str:
 def all_of(words: Iterable[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return _joined(list(words), "and")
+
+
+def layers_text(numbers: Sequence[int]) -> str:
+    """`layer 3`, `layers 0 and 3`, `layers 4 to 7, 9 and 12`."""
+    runs = [
+        f"{first} to {last}" if last > first + 1 else all_of(map(str, range(first, last + 1)))
+        for first, last in _runs(numbers)
+    ]
+    return f"layer{ending(len(numbers))} {all_of(runs)}"
+
+
+def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    first = last = -1
+    for number in sorted(numbers):
+        if last >= 0 and number == last + 1:
+            last = number
+            continue
+        if last >= 0:
+            yield first, last
+        first = last = number
+    if last >= 0:
+        yield first, last
 
 
 def _joined(words: Sequence[str], last: str) -> str:

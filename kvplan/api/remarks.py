@@ -1,4 +1,4 @@
-"""Remarks about a request that are printed whatever the answer."""
+"""Remarks on a plan, printed whatever its answer."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kvplan.units import format_bytes
 
 
 def warnings(plan: Plan, engine: str | None, *, unlocked: bool = False) -> tuple[str, ...]:
-    """What about a request deserves a word, whatever the answer.
+    """What a reader should know about the request, whatever the answer.
 
-    engine: as it was asked for. unlocked: whether the engine was told to serve more than the model's own maximum.
+    engine: as asked for. unlocked: whether the engine was told to serve more than the model's own maximum.
     """
     request, kv = plan.request, plan.kv
     found = []
@@ -47,7 +47,7 @@ def warnings(plan: Plan, engine: str | None, *, unlocked: bool = False) -> tuple
 
 
 def _too_long(plan: Plan, *, unlocked: bool) -> tuple[str, ...]:
-    """What a length beyond the model's own maximum means."""
+    """The remark on a length beyond the model's own maximum."""
     excess, words = plan.started.excess, plan.request.engine.words
     if excess is None:
         return ()
@@ -60,7 +60,7 @@ def _too_long(plan: Plan, *, unlocked: bool) -> tuple[str, ...]:
 
 
 def _slices(request: Request) -> tuple[str, ...]:
-    """What ranks on MIG slices are up against. Source: NVIDIA/nccl#1716, NVIDIA's MIG guide."""
+    """The remark on several ranks on MIG slices. Source: NVIDIA/nccl#1716, NVIDIA's MIG guide."""
     gpu, parallel = request.gpu, request.parallel
     if gpu.mig_of is None or parallel.tp * parallel.pp * parallel.ep == 1:
         return ()
@@ -70,7 +70,7 @@ def _slices(request: Request) -> tuple[str, ...]:
 
 
 def _unstated(request: Request) -> Iterator[str]:
-    """Which fields would narrow what is wide, or stands on a guess, because nobody states them."""
+    """Remarks on fields that would narrow wide ranges, or replace guesses, if they were stated."""
     model, options = request.model, request.options
     where = "its description" if model.family == DESCRIBED else "a description of it (docs/model-files.md)"
     names = request.engine.unstated(model)
@@ -84,7 +84,7 @@ def _unstated(request: Request) -> Iterator[str]:
 
 
 def timed(plan: Plan) -> tuple[str, ...]:
-    """That the step timed is of more sequences than are admitted at once."""
+    """The remark on a timed step with more sequences than are admitted at once."""
     batch = plan.request.batch
     if batch is None or plan.decode is None or batch <= plan.max_sequences:
         return ()
@@ -92,7 +92,7 @@ def timed(plan: Plan) -> tuple[str, ...]:
 
 
 def likely(plan: Plan) -> tuple[str, ...]:
-    """That it fits by what is likely, where only the safe end of what isn't known says no."""
+    """The remark on a plan that fits by the likely end and not by the safe one."""
     if plan.fits or plan.request.end != "safe":
         return ()
     found = by_end(plan, "likely")
@@ -103,7 +103,7 @@ def likely(plan: Plan) -> tuple[str, ...]:
 
 
 def length(request: Request) -> tuple[str, ...]:
-    """What the engine's own default length is, where it isn't the model's maximum."""
+    """The remark on a default length that isn't the model's maximum."""
     own, used = request.model.context.tokens, request.engine.default_context(request.model)
     if used.tokens == own:
         return ()
@@ -112,7 +112,7 @@ def length(request: Request) -> tuple[str, ...]:
 
 
 def _note(engine: str | None) -> str | None:
-    """What the register says about the version asked for."""
+    """The registry's note on the version asked for."""
     if engine is None or "@" not in engine:
         return None
     from kvplan.engines.registry import find

@@ -1,4 +1,4 @@
-"""Blocks as text on a terminal, printed by rich."""
+"""Draws blocks as text on a terminal, with rich."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Canvas", "draw"]
 NARROWEST = 12
 
 SHADES = (("▓", "#", "blue"), ("▒", "+", "magenta"), ("░", "=", "yellow"), ("█", "@", "green"), ("·", ".", "dim"))
-"""Of a bar's parts in turn: Unicode, ASCII, colour."""
+"""Characters and colour for each part of a bar: Unicode, ASCII, colour."""
 
 
 def draw(blocks: Sequence[Block], canvas: Canvas) -> str:
@@ -41,7 +41,7 @@ def draw(blocks: Sequence[Block], canvas: Canvas) -> str:
 
 
 def _belongs(block: Block, before: Block) -> bool:
-    """Whether it follows without an empty line: under a heading or verdict, or one of several notes."""
+    """Whether it follows without an empty line: under a heading or verdict, or as one of several notes."""
     return isinstance(before, Heading | Verdict) or (isinstance(block, Note) and isinstance(before, Note))
 
 
@@ -83,7 +83,7 @@ def _facts(pairs: Sequence[tuple[str, str]]) -> Grid:
 
 
 def _table(table: Table, width: int) -> RenderableType:
-    """The columns there is room for, the first always among them; what is left out is said below. No number is cut."""
+    """The columns that there is room for, and a line that names those left out. No number is cut."""
     rows = [tuple(" ".join(cell.split()) for cell in row) for row in table.rows]
     cells = [(column.name, *(row[index] for row in rows)) for index, column in enumerate(table.columns)]
     chosen, widths = columns.fitted(table.columns, cells, width)
@@ -106,7 +106,7 @@ def _table(table: Table, width: int) -> RenderableType:
 
 
 def _bar(bar: Bar, width: int, kind: int) -> Group:
-    """The parts in proportion, each at least one cell wide, and what each is."""
+    """The parts in proportion, each at least one cell wide, and a legend."""
     from rich.columns import Columns
 
     drawn, legend = Text(), []

@@ -1,4 +1,4 @@
-"""Where kvplan's own facts lie: configs/ of a checkout, kvplan/configs of an installed wheel."""
+"""Where kvplan's own data files are: configs/ of a checkout, kvplan/configs of an installed wheel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same model in transformers on the meta device: parameters and cache counted without a GPU and without weights."""
+"""The same model in transformers on the meta device: parameters and cache counted without a GPU or weights."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from kvplan.arch.parallel import Parallel
 from kvplan.errors import Unsupported, UsageError
 from kvplan.report.assemble.common import kv_dtype, layout, model_info
 from kvplan.report.schema import schema_id
-from kvplan.report.schema import verify as paper
+from kvplan.report.schema import verify as schema
 from kvplan.verify.run import checked, need_torch, versions
 from kvplan.verify.verdict import Row, exact, not_run, outcome, within
 
 LENGTHS = (64, 1000)
-"""Tokens of the prefills; one more is added beyond the longest window."""
+"""Tokens of the prefills. One more is added, beyond the longest window."""
 
 _NOT_SIZES = ("auto_map", "quantization_config", "transformers_version", "architectures", "torch_dtype", "dtype")
 
 
-def against_transformers(name: str, *, revision: str | None = None, offline: bool = False) -> paper.VerifyReport:
-    """Compare a model's parameters and cache with what transformers really makes of its config.
+def against_transformers(name: str, *, revision: str | None = None, offline: bool = False) -> schema.VerifyReport:
+    """Compare a model's parameters and cache with those that transformers makes from its config.
 
     Raises: UsageError without torch or transformers; Unsupported for a model that transformers can't build; ConfigError
-    and SourceError when the model can't be read.
+    and SourceError if the model can't be read.
     """
     need_torch()
     if find_spec("transformers") is None:
@@ -50,11 +50,11 @@ def against_transformers(name: str, *, revision: str | None = None, offline: boo
         raise Unsupported(
             f"transformers has no cache of {model.origin.id} to compare", cause="; ".join(reasons) or None
         )
-    return paper.VerifyReport(
+    return schema.VerifyReport(
         schema=schema_id("verify"), verdict=verdict, model=model_info(model), kv_dtype=kv_dtype(_plain(model)),
         parallel=layout(Parallel()), rank=None, built=None, machine=None, versions=versions(),
         date=datetime.now(UTC).isoformat(timespec="seconds"), seconds=round(time.monotonic() - began, 1),
-        rows=tuple(checked(rows)), steps=(), measured=paper.Measured(), readers={}, notes=(_LAYOUT,),
+        rows=tuple(checked(rows)), steps=(), measured=schema.Measured(), readers={}, notes=(_LAYOUT,),
     )  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def rows_against(model: Model, config: Mapping[str, object]) -> Iterator[Row]:
 
 
 def as_transformers(cache: Cache) -> Cache:
-    """The same cache as transformers 5.23 lays it out."""
+    """The model with its cache laid out as by transformers 5.23."""
     if isinstance(cache, Attention) and cache.window is not None:
         cache = replace(cache, window=cache.window - 1)
     if isinstance(cache, Attention) and cache.chunk is not None:
@@ -119,10 +119,10 @@ def _state_as_transformers(cache: Recurrent, tensor: StateTensor) -> StateTensor
 
 
 _SCANNED = ("mamba", "mamba2")
-"""Laws whose state transformers keeps as its scan leaves it, in 32 bit."""
+"""Growth laws whose state transformers keeps as its scan leaves it, in 32 bit."""
 
 _UNTIED = {"zamba": "num_mem_blocks", "zamba2": "num_mem_blocks"}
-"""Model types whose layers share blocks that transformers makes anew for each of them unless embeddings are tied."""
+"""Model types whose layers share blocks that transformers makes anew for each layer unless embeddings are tied."""
 
 
 def _plain(model: Model) -> KvFormat:
@@ -144,7 +144,7 @@ def _parameters(model: Model, built: Any, config: Mapping[str, object]) -> Row:
 
 
 def _built(config: Mapping[str, object], model: Model) -> Any:
-    """The whole model: with its towers or its encoder, where it has any."""
+    """The whole model, with its towers or its encoder if it has any."""
     towers = model.weights is not None and bool(model.weights.towers)
     whole = ("AutoModelForSeq2SeqLM",) if _encoder_tokens(model) else ("AutoModelForImageTextToText",) if towers else ()
     return _made(config, dict.fromkeys((*whole, *_CLASSES)))
@@ -161,7 +161,7 @@ def _text_alone(config: Mapping[str, object], whole: Any) -> Any:
 
 
 def _encoder_tokens(model: Model) -> int:
-    """Tokens that an encoder hands over; 0 without one, and where its layers stand between those of a decoder."""
+    """Tokens of an encoder's output; 0 without one, and if its layers are between those of a decoder."""
     held = [[cache for cache in layer.caches if isinstance(cache, CrossAttention)] for layer in model.layers]
     return held[0][0].tokens if all(held) else 0
 
@@ -206,7 +206,7 @@ def _cache_bytes(built: Any, model: Model, tokens: int) -> int:
 
 
 def _tensors(held: object, depth: int = 0) -> Iterable[Any]:
-    """Tensors anywhere inside a cache object."""
+    """All tensors inside a cache object."""
     import torch
 
     if isinstance(held, torch.Tensor):

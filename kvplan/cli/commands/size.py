@@ -1,4 +1,4 @@
-"""kvplan size."""
+"""The command `kvplan size`."""
 
 from __future__ import annotations
 

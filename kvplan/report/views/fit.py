@@ -24,7 +24,7 @@ BINDING: dict[Binding, str] = {
 
 
 def view(report: schema.FitReport) -> tuple[Block, ...]:
-    """Verdict, memory of a GPU, both capacities, a decode step, what would help."""
+    """Verdict, memory of one GPU, both capacities, a decode step, and what would help."""
     return tuple(_blocks(report))
 
 
@@ -67,7 +67,7 @@ def _answer(report: schema.FitReport) -> str:
 
 
 def _bar(memory: schema.PerGpu) -> Bar:
-    """What the plan counts on, and what the memory beyond it is left for."""
+    """What the plan counts on, and what is left unused."""
     scenario = _scenarios(memory)[0 if memory.decides == "low" else 1]
     weights = scenario.weights_bytes
     spent = [
@@ -82,7 +82,7 @@ def _bar(memory: schema.PerGpu) -> Bar:
 
 
 def _scenarios(memory: schema.PerGpu) -> tuple[schema.Memory, ...]:
-    """The terms so that each column adds up: everything at its worst, likely, everything at its best."""
+    """The terms of the worst, likely and best case; each adds up to its own KV cache."""
     low, high = memory.low, memory.high
     worst = replace(high, memory_bytes=low.memory_bytes, usable_bytes=low.usable_bytes, kv_bytes=low.kv_bytes)
     best = replace(low, memory_bytes=high.memory_bytes, usable_bytes=high.usable_bytes, kv_bytes=high.kv_bytes)
@@ -114,7 +114,7 @@ def _left(memory: schema.Memory) -> int:
 
 
 def _counted(size: int | None) -> str:
-    """Bytes; weights that nobody knows are asked for unless the cache's memory is given, and then stay out."""
+    """Bytes; "not counted" for unknown weights, which are allowed only if the cache's memory is given."""
     return "not counted" if size is None else format_bytes(size)
 
 
@@ -146,7 +146,7 @@ def _capacity(report: schema.FitReport) -> Iterator[tuple[str, str]]:
 
 
 def _longest(report: schema.FitReport) -> str:
-    """How long one may be, and what says so: memory, or the length up to which an engine's answer was looked for."""
+    """The longest sequence, and what limits it: memory, or the length at which the search for it ends."""
     longest, own, name = report.max_context, report.model.max_context, report.max_context_name
     if longest is None:
         text = "nothing stops it"
@@ -199,7 +199,7 @@ def _decode(step: schema.DecodeInfo) -> Iterator[tuple[str, str]]:
 
 
 def _step_parts(step: schema.DecodeInfo) -> str:
-    """The terms of the likely step. Reading and computing go on at once, so the longer of the two counts."""
+    """The terms of the likely step. Reading and computing overlap, so that only the longer one counts."""
     parts = [("reading", step.read_s_likely), ("computing", step.compute_s_likely)]
     (longer, longest), (shorter, beside) = sorted(parts, key=lambda part: -(part[1] or 0.0))
     return (

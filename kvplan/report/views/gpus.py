@@ -10,7 +10,7 @@ from kvplan.units import format_bytes
 
 
 def view(report: schema.GpusReport) -> tuple[Block, ...]:
-    """One row a GPU; everything about it when there is one."""
+    """One row per GPU, or everything about a single one."""
     if len(report.gpus) == 1:
         return tuple(_one_gpu(report.gpus[0]))
     columns = (

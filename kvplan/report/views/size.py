@@ -15,7 +15,7 @@ SHOWN_DEFAULTS = 6
 
 
 def view(report: schema.SizeReport) -> tuple[Block, ...]:
-    """Facts, lengths, groups of layers, a ladder of lengths, the same shape otherwise."""
+    """Facts, lengths, groups of layers, a ladder of lengths, and the same shape under other kinds of attention."""
     return tuple(_blocks(report))
 
 
@@ -41,7 +41,7 @@ def _blocks(report: schema.SizeReport) -> Iterator[Block]:
 
 
 def notes(model: ModelInfo) -> Iterator[str]:
-    """What about the model was assumed."""
+    """Notes on the model, with the defaults that were used."""
     if model.defaulted:
         shown = ", ".join(f"{field.field} = {field.value}" for field in model.defaulted[:SHOWN_DEFAULTS])
         more = len(model.defaulted) - SHOWN_DEFAULTS

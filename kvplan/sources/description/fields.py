@@ -1,4 +1,4 @@
-"""The fields of a description: what may stand where."""
+"""The fields of a description, and where each may be."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KINDS: Mapping[str, frozenset[str]] = {
     "cross": (ATTENTION | {"tokens"}) - {"indexer", "topk"},
     "none": frozenset({"shares_with"}),
 }
-"""What a layer may keep, and the fields that say how much."""
+"""What a layer may keep, and the fields that size it."""
 
 CACHE_FIELDS = frozenset().union(*KINDS.values()) - {"shares_with"}
 TOP = frozenset({
@@ -27,5 +27,5 @@ TENSOR = frozenset({"role", "rows", "widths", "dtype", "usual_dtype"})
 DOCUMENTED = "docs/model-files.md"
 
 MOST = 2**24
-"""Largest number of heads, or of elements of a vector. The largest published is a vocabulary of 262,400."""
+"""Largest number of heads, or of elements of a vector. The largest published one is a vocabulary of 262,400."""
 MOST_TOKENS = 2**40

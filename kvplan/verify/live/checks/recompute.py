@@ -1,4 +1,4 @@
-"""Check a: decoding through the cache equals recomputing everything, for every kind the model has."""
+"""Check a: decoding through the cache equals recomputing everything, for every kind of layer of the model."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from kvplan.verify.verdict import Row, not_run, within
 BATCH = 2
 _PAGE = 4
 _ALLOWED = 1e-4
-"""Of the largest value: what sums of a few hundred products in 32 bit may differ by when their order changes."""
+"""Difference allowed, as a part of the largest value: reordered sums of a few hundred products in 32 bit."""
 
 
 def recompute(plan: Blueprint, kv: KvFormat, layout: Layout, device: torch.device) -> Iterator[Row]:
-    """A row for each kind of mixer in 32 bit, one for each in the cache format asked for, one for a small stack."""
+    """A row for each kind of mixer in 32 bit, one for each in the cache format asked for, and one for a small stack."""
     yield from mixers(plan, _EXACT, layout, device)
     if kv.k.name not in _SIXTEEN or kv.v.name not in _SIXTEEN:
         yield from mixers(plan, kv, layout, device)
@@ -42,7 +42,7 @@ def mixers(plan: Blueprint, kv: KvFormat, layout: Layout, device: torch.device) 
 
 
 def stack(plan: Blueprint, layout: Layout, device: torch.device) -> Row:
-    """A small relative of every mixer and feed-forward, one behind another, between embedding and head."""
+    """Small relatives of every mixer and feed-forward in sequence, between embedding and head."""
     return _stack(small_stack(plan), _EXACT, _paged(layout), device)
 
 
@@ -63,7 +63,7 @@ def _inputs(build: Build) -> Tensor:
 
 
 def _one(part: Mixer, kv: KvFormat, layout: Layout, device: torch.device) -> Row:
-    """One mixer, its source included when it shares a cache."""
+    """One mixer, with its source if it shares a cache."""
     build = _build(device)
     owner = None
     if isinstance(part, AttentionPart) and part.shares is not None:
