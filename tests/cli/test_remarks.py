@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from cli.running import run, run_json
 
+from kvplan.units import GIB, format_bytes
+
 FIVE_LINES = "kvplan: 1\nname: m1\nlayers: 32\nkv_heads: 8\nhead_dim: 128\n"
 
 
@@ -260,14 +262,16 @@ def test_a_pool_without_room_for_one_request_says_what_happens():
 
 
 def test_a_cache_given_by_hand_stands_beside_what_else_is_taken():
-    """57 GiB fit an H100 of 79.19 GiB beside at most 20.22 GiB of an 8B model and its overhead; 60 GiB may not."""
+    """57 GiB fit an H100 of 79.19 GiB beside all that an 8B model and its overhead may take; 60 GiB may not."""
     words = ("fit", "llama-3.1-8b", "--gpu", "h100", "--ctx", "8k", "--kv-memory")
+    most = run_json(*words, "57GiB")["per_gpu"]["high"]
+    beside = most["weights_bytes"] + most["activation_bytes"] + most["runtime_bytes"]
     page = run(*words, "57GiB").out
     assert "- KV cache, as given       57.00 GiB" in page
-    assert "= left over                 1.97 GiB" in page
+    assert f"= left over                 {format_bytes(most['memory_bytes'] - beside - 57 * GIB)}" in page
     too_much = run(*words, "60GiB")
     assert too_much.code == 1
-    assert "beside up to 20.22 GiB" in " ".join(too_much.out.split())
+    assert f"beside up to {format_bytes(beside)}" in " ".join(too_much.out.split())
     suggested = re.search(r"--kv-memory (\d+MiB)", too_much.out)
     assert suggested is not None
     assert run(*words, suggested[1]).code == 0
