@@ -96,7 +96,7 @@ def plan(loaded: Model, gpu: str | None, version: str = "0.33.0", tp: int = 1) -
         (QUARK, "a100-80", "0.33.0", "Min capability: 89. Current capability: 80."),
         (QUARK, "l40s", "0.33.0", None),
         # AMD's numbers are of another kind, and without a GPU nothing is known
-        (QUARK, "mi210", "0.33.0", None),
+        (QUARK, "mi300x", "0.33.0", None),
         ({"quant_method": "fp8"}, None, "0.13.0", None),
     ],
 )  # fmt: skip

@@ -56,6 +56,7 @@ def options(flags: dict[str, Any]) -> Options:
         max_num_seqs=flags.get("max_num_seqs"),
         block_size=flags.get("block_size"),
         speculative_tokens=(flags.get("spec") or {}).get("num_speculative_tokens", 0),
+        aiter=flags.get("aiter", False),
     )
 
 

@@ -68,7 +68,7 @@ _BACKENDS = {
     "sparse latent": (),
     "indexer": (Backend("DEEPSEEK_V32_INDEXER", (1, 16), frozenset({"index"})),),
     "block sparse": (Backend("MINIMAX_M3_SPARSE", (128,), FP8),),
-    "compressed": (Backend("DEEPSEEK_V4", (256,), frozenset({"fp8", "fp8_ds_mla"})),),
+    "compressed": (Backend("DEEPSEEK_V4", (256,), frozenset({"fp8", "fp8_ds_mla"}), since=(0, 21, 0)),),
 }
 
 ROCM = Platform("ROCm", _BACKENDS)

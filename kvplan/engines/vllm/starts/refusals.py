@@ -102,6 +102,7 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     padding.check(model, rules)
     unread.check(model, rules)
     unlaid.check(model, rules)
+    encoders.check(model, settings, rules)
     _experts(model, settings)
     _heads(model, settings)
     _one_rank(model, settings)
