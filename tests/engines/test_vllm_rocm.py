@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+import kvplan
+from kvplan.api.question import FitQuestion
 from kvplan.arch.formats import parse_kv_format
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks.backends import Need, capability, pick, platform
 from kvplan.engines.vllm.policy import Vllm
-from kvplan.errors import UsageError
+from kvplan.errors import NotServed, UsageError
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
 
@@ -110,3 +112,21 @@ def test_blocks(name, gpu, block):
     """Tokens of a block. Qwen3-Next at TP 4: a state of 274,432 B is held by 17 x 16 tokens of 1,024 B."""
     setup = Setup(load_model(name), load_gpu(gpu), Parallel(tp=4), parse_kv_format("bf16"), Options(), 8192)
     assert Vllm((0, 33, 0)).start(setup).capacity(40 * 2**30).block_tokens == block
+
+
+@pytest.mark.parametrize(
+    ("gpu", "release", "loads"),
+    [
+        ("mi250x", "0.29.0", False),
+        ("rx-7900-xtx", "0.33.0", False),
+        ("mi300x", "0.33.0", True),
+        ("mi250x", "0.28.0", True),
+    ],
+)
+def test_fp8_by_tensor_needs_a_gpu_that_multiplies_it(gpu, release, loads):
+    asked = FitQuestion(engine=f"vllm@{release}", context=8192, weight_dtype="fp8")
+    if loads:
+        kvplan.fit("llama-3-8b", gpu, asked)
+    else:
+        with pytest.raises(NotServed):
+            kvplan.fit("llama-3-8b", gpu, asked)

@@ -155,11 +155,12 @@ def _asked_for(usual: Batches, parallel: Parallel, options: Options, rules: Rule
 def _default_tokens(model: Model, batches: Batches, sequences: int, context: int, rules: Rules, *, whole: bool) -> int:
     """whole: whether prompts may not be cut into steps."""
     if _crosses(model) or not (rules.always_chunked or (context > LONG and not whole)):
-        return max(batches.tokens, context)
-    usual = batches.tokens if rules.always_chunked else rules.long_prompt_steps
-    usual = max(usual, context) if whole else usual
-    item = longest_whole(model, rules) if rules.items_raise_steps else 0
-    return min(max(usual, item), sequences * context)
+        usual = max(batches.tokens, context)
+    else:
+        usual = batches.tokens if rules.always_chunked else rules.long_prompt_steps
+        usual = max(usual, context) if whole else usual
+        usual = max(usual, longest_whole(model, rules) if rules.items_raise_steps else 0)
+    return min(usual, sequences * context) if rules.steps_capped else usual
 
 
 def default_batches(gpu: Gpu | None, rules: Rules) -> Batches:

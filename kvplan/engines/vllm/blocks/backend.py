@@ -68,6 +68,8 @@ class Backend:
     """The most query heads of a rank that it is picked for; 0 for any."""
     by_request: bool = False
     """Whether it runs blocks of its sizes only where they are asked for."""
+    own_layout: bool = False
+    """Whether the cache lies in an order that other backends don't share."""
     unconnected: bool = False
     """Whether it isn't tried where a KV connector moves the cache."""
     aiter: bool = False

@@ -33,7 +33,7 @@ SPARSE_FP8: Version = (0, 21, 0)
 
 _ALWAYS = Backend(
     "ROCM_ATTN", (16,), EITHER_FP8, dims=(32, 64, 80, 96, 128, 160, 192, 224, 256), dcp=False, bare=True, one_dim=True,
-    since=ORDERED, until=CONNECTED,
+    own_layout=True, since=ORDERED, until=CONNECTED,
 )  # fmt: skip
 _PAGED = (_ALWAYS, replace(_ALWAYS, since=CONNECTED, until=NEVER, unconnected=True))
 _TRITON = (
@@ -44,8 +44,8 @@ _TRITON = (
 
 def _unified(formats: frozenset[str], since: Version, until: Version = NEVER, *, asked: bool = False) -> Backend:
     return Backend(
-        "ROCM_AITER_UNIFIED_ATTN", (16,), formats, dcp=False, least_dim=32, preferred=64, one_dim=True, aiter=asked,
-        since=since, until=until,
+        "ROCM_AITER_UNIFIED_ATTN", (16,), formats, dcp=False, least_dim=32, preferred=64, one_dim=True, own_layout=True,
+        aiter=asked, since=since, until=until,
     )  # fmt: skip
 
 
@@ -68,7 +68,7 @@ _BACKENDS = {
     "sparse latent": (),
     "indexer": (Backend("DEEPSEEK_V32_INDEXER", (1, 16), frozenset({"index"})),),
     "block sparse": (Backend("MINIMAX_M3_SPARSE", (128,), FP8),),
-    "compressed": (Backend("DEEPSEEK_V4", (256,), frozenset({"fp8", "fp8_ds_mla"})),),
+    "compressed": (Backend("DEEPSEEK_V4", (256,), frozenset({"fp8", "fp8_ds_mla"}), since=(0, 21, 0)),),
 }
 
 ROCM = Platform("ROCm", _BACKENDS)

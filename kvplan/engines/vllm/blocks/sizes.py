@@ -5,7 +5,7 @@ Source: vLLM 0.33 platforms/interface.py, v1/attention/selector.py, model_execut
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import lcm
 
 from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent, Layer
@@ -19,8 +19,8 @@ from kvplan.engines.vllm.blocks.specs import aligned
 from kvplan.engines.vllm.blocks.states import checkpoint_alignment, state_bytes
 from kvplan.engines.vllm.blocks.xpu import BY_BACKEND, XPU
 from kvplan.engines.vllm.tables.architectures import LEARNED_SINKS, image_prefix, named
-from kvplan.engines.vllm.tables.versions import text
-from kvplan.errors import Unsupported
+from kvplan.engines.vllm.tables.versions import Version, text
+from kvplan.errors import Unsupported, WontStart
 
 
 def block_sizes(model: Model, layers: Sequence[Layer], place: Place, least: int = 1) -> Blocks:
@@ -30,7 +30,9 @@ def block_sizes(model: Model, layers: Sequence[Layer], place: Place, least: int 
     """
     same = {id(layer): layer for layer in layers}
     caches = list(dict.fromkeys(cache for layer in same.values() for cache in layer.caches))
-    backends = list(dict.fromkeys(backend for cache in caches for backend in backends_of(cache, model, place)))
+    by_cache = {cache: tuple(backends_of(cache, model, place)) for cache in caches}
+    backends = list(dict.fromkeys(backend for found in by_cache.values() for backend in found))
+    _check_layouts(model, layers, by_cache, place)
     block = place.settings.block or (common_block(backends) if backends else DEFAULT_BLOCK)
     block = max(block, least)
     if any(isinstance(cache, Latent) and cache.topk is None for cache in caches):
@@ -38,6 +40,32 @@ def block_sizes(model: Model, layers: Sequence[Layer], place: Place, least: int 
     if any(is_state(cache) for cache in caches):
         return _beside_states(block, caches, backends, model, place)
     return Blocks(block, block, None)
+
+
+AGREED: Version = (0, 29, 0)
+"""The first release whose ranks must all support the same layouts of the cache. Source: attention/backends/utils.py resolve_kv_cache_layout."""
+
+
+def _check_layouts(
+    model: Model, layers: Sequence[Layer], backends: Mapping[Cache, Sequence[Backend]], place: Place
+) -> None:
+    """Raises: WontStart for pipeline stages of which only some have layers whose kernels read an order of their own."""
+    if place.settings.parallel.pp == 1 or place.rules.version < AGREED:
+        return
+    own = {
+        cache
+        for cache, found in backends.items()
+        if any(backend.own_layout for backend in found) and not (isinstance(cache, Attention) and cache.indexer)
+    }  # attention in blocks is run by kernels of its own alone
+    stage_of = stages(model, place.settings)
+    everywhere = {stage_of(index) for index in range(len(layers))}
+    having = {stage_of(index) for index, layer in enumerate(layers) if not own.isdisjoint(layer.caches)}
+    if having and having != everywhere:
+        raise WontStart(
+            f"vLLM doesn't start {model.origin.id} in {place.settings.parallel.pp} pipeline stages on this GPU",
+            cause="Workers disagree on supported KV cache layouts: stages have kernels with layouts of their own, and stages without",
+            hint="--pp 1 and more tensor ranks, or fewer stages",
+        )
 
 
 def _beside_states(

@@ -22,6 +22,7 @@ from kvplan.engines.vllm.starts import (
     activations,
     demands,
     encoders,
+    fp8_kernels,
     glm,
     hybrids,
     lengths,
@@ -89,6 +90,7 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     _order(model, rules)
     quantizers.check(model, rules)
     loaders.check(model, rules, gpu)
+    fp8_kernels.check(model, rules, gpu)
     ratios.check(model, settings, rules)
     hybrids.check(model, rules)
     rotations.check(model, rules)
@@ -100,6 +102,7 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     padding.check(model, rules)
     unread.check(model, rules)
     unlaid.check(model, rules)
+    encoders.check(model, settings, rules)
     _experts(model, settings)
     _heads(model, settings)
     _one_rank(model, settings)

@@ -32,12 +32,11 @@ GENERATING = (
 
 Source: config/model.py _get_default_runner_type, models/registry.py."""
 
-WIDER_WINDOW = {
-    "Cohere2ForCausalLM": 1,
-    "Cohere2MoeForCausalLM": 1,
-    "Cohere2VisionForConditionalGeneration": 1,
-}
-"""Tokens that a window holds beyond the config's number. Source: models/commandr.py, models/cohere2_moe.py."""
+WIDER_WINDOW: Mapping[str, str] = dict.fromkeys(
+    ("Cohere2ForCausalLM", "Cohere2MoeForCausalLM", "Cohere2VisionForConditionalGeneration"), "0.29.0"
+)
+"""Classes whose windows hold a token more than the config's number, and the releases. Source: models/commandr.py, cohere2_moe.py of
+0.28.0 and 0.29.0."""
 
 SCHEMELESS = (
     "BailingMoeForCausalLM", "BailingMoeV2ForCausalLM", "JambaForCausalLM", "JambaForSequenceClassification",
@@ -232,9 +231,9 @@ def image_prefix(model: Model, rules: Rules) -> bool:
     return IMAGE_PREFIX in model.traits or named(model, SEE_BOTH_WAYS)
 
 
-def wider_window(model: Model) -> int:
+def wider_window(model: Model, release: Version) -> int:
     """Tokens that every window holds beyond what the config says."""
-    return next((WIDER_WINDOW[name] for name in classes(model) if name in WIDER_WINDOW), 0)
+    return int(named_in(model, WIDER_WINDOW, release))
 
 
 def sparse_latents(model: Model) -> bool:

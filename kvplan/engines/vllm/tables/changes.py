@@ -67,6 +67,8 @@ CHANGES: tuple[Change, ...] = (
            "v1/sample/ops/topk_topp_sampler.py", (("flashinfer_picks", False),)),
     Change((0, 11, 1), "without --max-model-len, a model of longrope gets its original length", "config/model.py",
            (("longrope_original", True),)),
+    Change((0, 11, 1), "a default step has no more tokens than max_num_seqs x max_model_len", "engine/arg_utils.py _set_default_max_num_seqs_and_batched_tokens_args",
+           (("steps_capped", True),)),
     Change((0, 11, 1), "prompts are kept whole again where cutting them is switched off", "engine/arg_utils.py",
            (("unchunked", True),)),
     Change((0, 11, 1), "prefix caching keeps a state at every block of Mamba's layers, and is turned off for other recurrences",

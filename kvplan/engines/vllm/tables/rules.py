@@ -102,6 +102,8 @@ class Rules:
     """Whether prompts are cut into steps at any length, and not only above 32,768 tokens."""
     long_prompt_steps: int = 512
     """Tokens of those steps, before that."""
+    steps_capped: bool = False
+    """Whether a default step has no more tokens than all requests of the longest length together."""
     unchunked: bool = True
     """Whether prompts are kept whole where that is asked for."""
     batched_experts: bool = False
