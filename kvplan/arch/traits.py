@@ -65,6 +65,12 @@ SWITCHES = (
 )  # fmt: skip
 """Fields that classes of engines are written for one value of."""
 
+SEES = "sees"
+"""Before `=`: a field of the whole config that describes what sees, one of SEEN."""
+
+SEEN = ("vision_config", "visual")
+"""Fields by which classes for text alone know a model that sees, also where their value is null."""
+
 VALUES = (*ACTIVATIONS, PAD, *SWITCHES)
 """Fields whose values engines check: a trait each, `hidden_act=gelu`, where a config states one, also null."""
 
