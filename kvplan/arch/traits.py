@@ -70,6 +70,12 @@ SWITCHES = (
 )  # fmt: skip
 """Fields for which engines support only one value."""
 
+SEES = "sees"
+"""Before `=`: a field of the whole config that describes what sees, one of SEEN."""
+
+SEEN = ("vision_config", "visual")
+"""Fields by which classes for text alone know a model that sees, also where their value is null."""
+
 VALUES = (*ACTIVATIONS, PAD, *SWITCHES)
 """Fields whose values engines check. Each one that a config states, even as null, gives a trait like `hidden_act=gelu`."""
 

@@ -174,7 +174,7 @@ def _sliding_kv_heads(fields: Fields, ordinary: Heads) -> int:
 def global_heads(fields: Fields, ordinary: Heads) -> Heads:
     """Heads of full layers where window layers are the ordinary ones: global_head_dim, num_global_key_value_heads.
 
-    A separate KV head count holds only where keys and values are one projection (attention_k_eq_v).
+    A separate KV head count holds only where keys and values are one projection: see `values_are_keys`.
     Source: transformers 5.23 models/gemma4/modeling_gemma4.py.
 
     Raises: BadField.
@@ -182,9 +182,21 @@ def global_heads(fields: Fields, ordinary: Heads) -> Heads:
     k_dim = fields.whole_or_default("global_head_dim")
     if k_dim is None:
         return ordinary
-    kv = fields.whole("num_global_key_value_heads") if fields.flag("attention_k_eq_v") else None
+    kv = fields.whole("num_global_key_value_heads") if values_are_keys(fields) else None
     count = grouped(fields, ordinary.heads, kv or ordinary.kv_heads, "num_global_key_value_heads")
     return Heads(ordinary.heads, count, k_dim, k_dim)
+
+
+def values_are_keys(fields: Fields) -> bool:
+    """Whether one projection makes keys and values of full layers (attention_k_eq_v): always, of a class without that field.
+
+    Source: transformers 5.23 models/diffusion_gemma/configuration_diffusion_gemma.py, whose class drops it, `getattr(self,
+    "attention_k_eq_v", True)`; vLLM 0.24 to 0.33 models/diffusion_gemma.py, which sets it.
+
+    Raises: BadField.
+    """
+    stated = bool(fields.flag("attention_k_eq_v"))
+    return stated or not fields.defaults.reads("attention_k_eq_v")
 
 
 def block_sparse(fields: Fields, layer: int) -> tuple[Indexer, int] | None:

@@ -117,13 +117,10 @@ def _real(text: str) -> float | _Refused:
 
 
 def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    tree = dict(pairs)
-    if len(tree) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                tree[key] = _Refused("is given twice")
-            seen.add(key)
+    tree: dict[str, object] = {}
+    for key, value in pairs:
+        told_apart = key in tree and tree[key] != value
+        tree[key] = _Refused("is given twice") if told_apart else value
     return tree
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from check.checking import check
 
@@ -51,6 +53,30 @@ MTP = '--speculative-config \'{"method": "mtp", "num_speculative_tokens": 1}\''
 def test_leave_for_a_longer_context_replaces_nothing_of_the_config(folder, served, code, before):
     (folder / "run.sh").write_text(f"{before}vllm serve {served} --max-model-len 4096\n")
     assert check("run.sh", "--gpu", "h200", "--offline").code == code
+
+
+SEES = {
+    "model_type": "chatglm", "architectures": ["ChatGLMModel"], "hidden_size": 4096, "num_layers": 40, "num_attention_heads": 32,
+    "kv_channels": 128, "multi_query_attention": True, "multi_query_group_num": 2, "ffn_hidden_size": 13696, "seq_length": 8192,
+    "padded_vocab_size": 151552, "original_rope": True, "torch_dtype": "bfloat16", "vision_config": {"hidden_size": 1792},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("flag", "code", "said"),
+    [
+        ("", 1, "does not start"),
+        # models/chatglm.py, whose own words end with: Please use the vision model by setting `--hf-overrides ...`
+        ("""--hf-overrides '{"architectures": ["GLM4VForCausalLM"]}'""", 2, "nobody can tell whether it starts"),
+    ],
+)
+def test_what_vllm_loads_by_another_class_alone(folder, flag, code, said):
+    (folder / "m").mkdir()
+    (folder / "m" / "config.json").write_text(json.dumps(SEES))
+    (folder / "run.sh").write_text(f"vllm serve ./m --max-model-len 4096 {flag}\n")
+    found = check("run.sh", "--gpu", "h200", "--offline")
+    assert found.code == code
+    assert said in " ".join(found.out.split())
 
 
 def test_nor_does_a_budget_s(folder):

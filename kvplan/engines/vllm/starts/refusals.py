@@ -20,6 +20,7 @@ from kvplan.engines.vllm.memory import weight_shares
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.starts import (
     activations,
+    blind,
     demands,
     encoders,
     fp8_kernels,
@@ -97,6 +98,7 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     negative.check(model, rules)
     lengths.check(model, rules)
     glm.check(model, rules)
+    blind.check(model, rules)
     activations.check(model, rules)
     demands.check(model, rules)
     padding.check(model, rules)
