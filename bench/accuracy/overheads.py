@@ -94,7 +94,7 @@ class Case:
     def peak(self) -> Peak:
         """Of the profile, with the rates that kvplan uses."""
         counted = steps(self.model, self.gpu, self.flags, self.held, self.row.options).likely
-        return peak(counted, COSTS[self.logits], self.gpu, self.held)
+        return peak(counted, COSTS[self.logits])
 
     @cached_property
     def amounts(self) -> Rates:

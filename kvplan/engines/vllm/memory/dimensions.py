@@ -25,9 +25,9 @@ STREAMS = Range(1, 4, 4)
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """What a token meets in a mixture on one rank: experts picked, their width, their inputs, bits of their weights.
+    """What a token meets in a mixture on one rank: experts picked, their width, their inputs, bits of their matrices.
 
-    outputs: of the matrices that widen, together: twice the width where there is a gate.
+    outputs: of the matrices that widen, together: twice the width where there is a gate. format: of those, by its name.
     """
 
     picked: int
@@ -35,6 +35,7 @@ class Experts:
     inputs: int
     bits: int
     outputs: int
+    format: str = ""
 
 
 NO_EXPERTS = Experts(0, 0, 0, 0, 0)
@@ -127,15 +128,14 @@ def _experts(
     routed = [weight for weight in known if weight.component == "experts"]
     if not routed:
         return (NO_EXPERTS,) * 3
-    picked, bits = (
-        max(weight.picked or weight.copies for weight in routed),
-        max(weight.stored.bits for weight in routed),
-    )
+    picked = max(weight.picked or weight.copies for weight in routed)
     found = _widest(routed, parallel)
     if found is not None:
         width = found.on_rank(parallel)[0][0]
         alike = {each.name for each in _widening(routed) if each.routed == found.routed and each.shape == found.shape}
-        return (Experts(picked, width, found.shape[INPUTS], bits, len(alike) * width),) * 3
+        kept = found.stored
+        return (Experts(picked, width, found.shape[INPUTS], kept.bits, len(alike) * width, kept.name),) * 3
+    bits = max(weight.stored.bits for weight in routed)
     widths = _of_elements(max(weight.on_rank(parallel)[0][0] for weight in routed), hidden)
     low, likely, high = (
         Experts(picked, width, inputs, bits, 2 * width)

@@ -68,7 +68,7 @@ COSTS: dict[str, Cost] = {
     graphs.PLAIN: Cost(13.9 * MIB, 6),
     graphs.PLAIN + graphs.SECOND: Cost(9.4 * MIB, 4),
     graphs.COMPRESSED: Cost(1.1 * MIB, 2),
-    graphs.COMPRESSED + graphs.SECOND: Cost(30 * MIB, 1),
+    graphs.COMPRESSED + graphs.SECOND: Cost(20 * MIB, 1),
     SHARED: Cost(3000 * MIB, 2),
 }
 """Rates: bytes of each of S x V logits, of graphs a layer, with compressed caches and the first runner of each graph and layer, and
@@ -120,9 +120,9 @@ def activation(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options
     cost = COSTS[f"logits {runner.sampler(model, gpu, settings, rules)}"]
     cheapest = COSTS[f"logits {runner.least_sampler(model, gpu, settings, rules)}"]
     formula = (
-        f"max({found.words:,} logits x {cost.likely:g} B, {widest_layer(found, gpu, rules):,} B of the widest layer, "
+        f"max({found.words:,} logits x {cost.likely:g} B, {widest_layer(found):,} B of the widest layer, "
         f"{found.table:,} B of the embedding's copy that compiling takes) + "
-        f"{found.hidden:,} B of hidden states + {kept_rooms(found, gpu, rules):,} B of experts' and sparse attention's "
+        f"{found.hidden:,} B of hidden states + {kept_rooms(found):,} B of experts' and sparse attention's "
         f"rooms + {found.towers:,} B of images' embeddings and pixels"
     )
     if found.held:
@@ -140,33 +140,33 @@ def activation(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options
         formula += f"; a guess, as nobody states {all_of(missing)}"
     if cheapest != cost:
         formula += f"; at best FlashInfer is installed and takes {cheapest.likely:g} B a logit"
-    least = _around_peak(low, cheapest, gpu, rules)
-    likely, most = (_around_peak(each, cost, gpu, rules) for each in (found, high))
+    least = _around_peak(low, cheapest, gpu)
+    likely, most = (_around_peak(each, cost, gpu) for each in (found, high))
     return Term("activation", Range(least.low, likely.likely, most.high), formula, COUNTED)
 
 
-def peak(found: Step, cost: Cost, gpu: Gpu, rules: Rules) -> Peak:
+def peak(found: Step, cost: Cost) -> Peak:
     """The largest of a step's moments."""
-    return max(_moments(found, gpu, rules), key=lambda each: each.words * cost.likely + each.counted)
+    return max(_moments(found), key=lambda each: each.words * cost.likely + each.counted)
 
 
-def _moments(found: Step, gpu: Gpu, rules: Rules) -> tuple[Peak, ...]:
+def _moments(found: Step) -> tuple[Peak, ...]:
     """What may be the peak: logits, the widest layer or the embedding's copy beside what stays, or images' encoder before all text.
 
     With pipeline stages the embedding and images are on the first, and logits on the last.
     """
     sampling, embedding = found.made.sampling, found.held + found.towers
-    stays = found.made.everywhere + found.hidden + kept_rooms(found, gpu, rules)
+    stays = found.made.everywhere + found.hidden + kept_rooms(found)
     last = stays + sampling + (0 if found.staged else embedding)
     first = stays + embedding + (0 if found.staged else sampling)
-    layer = Peak(0, widest_layer(found, gpu, rules) + max(first, last), found.copied)
+    layer = Peak(0, widest_layer(found) + max(first, last), found.experts.copied)
     before = found.made.everywhere + found.held + (0 if found.staged else sampling)
     return Peak(found.words, last), layer, Peak(0, found.table + first), Peak(0, before + found.encoder)
 
 
-def _around_peak(found: Step, cost: Cost, gpu: Gpu, rules: Rules) -> Range:
+def _around_peak(found: Step, cost: Cost, gpu: Gpu) -> Range:
     """Bytes of one step at once: each end is the largest of its moments' ends, as a smaller one may be less sure."""
-    ends = [_around_moment(each, cost, gpu) for each in _moments(found, gpu, rules)]
+    ends = [_around_moment(each, cost, gpu) for each in _moments(found)]
     return Range(max(each.low for each in ends), max(each.likely for each in ends), max(each.high for each in ends))
 
 
@@ -176,20 +176,14 @@ def _around_moment(found: Peak, cost: Cost, gpu: Gpu) -> Range:
     return _around(logits + found.counted, unsure + doubt.of_counted(found.counted, found.copied))
 
 
-def kept_rooms(found: Step, gpu: Gpu, rules: Rules) -> int:
+def kept_rooms(found: Step) -> int:
     """The room that stays allocated: of experts where theirs does, or of sparse attention, whichever is larger."""
-    return max(found.keys, found.experts if _keeps_experts(found, gpu, rules) else 0)
+    return max(found.keys, found.experts.staying)
 
 
-def widest_layer(found: Step, gpu: Gpu, rules: Rules) -> int:
+def widest_layer(found: Step) -> int:
     """What a layer has at once beside what stays."""
-    return max(found.layer, 0 if _keeps_experts(found, gpu, rules) else found.gathered)
-
-
-def _keeps_experts(found: Step, gpu: Gpu, rules: Rules) -> bool:
-    """Whether experts' rooms stay; AMD's own kernels for 8 bit have none."""
-    native = gpu.vendor == "amd" and found.expert_bits == min(rules.rooms, default=0)
-    return found.expert_bits in rules.rooms and not native
+    return max(found.layer, found.experts.running)
 
 
 def runtime(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: Options) -> Term:

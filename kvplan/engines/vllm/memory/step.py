@@ -1,22 +1,22 @@
 """What one step of vLLM's start-up profile holds on the fullest rank, counted from the model's tensors and the flags.
 
-Source: vLLM 0.33 v1/worker/gpu_model_runner.py profile_run, layers/fused_moe/modular_kernel.py and experts/*: workspace_shapes;
-of sparse attention layers/sparse_attn_indexer.py and models/deepseek_v4: attention.py, nvidia/flashmla.py, nvidia/model.py.
+Source: vLLM 0.33 v1/worker/gpu_model_runner.py profile_run; of sparse attention layers/sparse_attn_indexer.py and models/deepseek_v4:
+attention.py, nvidia/flashmla.py, nvidia/model.py.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from kvplan.arch.layers import Compressed, Latent
 from kvplan.arch.model import Model
-from kvplan.arch.traits import OTHER_ACTIVATION
 from kvplan.engines.base import Options
 from kvplan.engines.vllm.memory.dimensions import Dimensions, dimensions
 from kvplan.engines.vllm.memory.encoder import NOTHING, encoded
 from kvplan.engines.vllm.memory.made import NONE_MADE, Made, made
 from kvplan.engines.vllm.memory.mixers import mixing
+from kvplan.engines.vllm.memory.rooms import Rooms, rooms
 from kvplan.engines.vllm.memory.runner import is_second
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.rules import Rules
@@ -36,17 +36,6 @@ PROMPTS = 4
 KERNEL_HEADS = 64
 """Query heads of a rank are padded to a multiple of it, with compressed entries."""
 
-Runs = Literal["never", "possibly", "likely"]
-"""Whether a kernel does."""
-FP4_KERNELS = (10, 11, 12)
-"""GPUs that vLLM's own kernel for NVFP4 experts runs on, by compute capability. Source: CutlassExpertsFp4._supports_current_device."""
-COPIES, STATES = 3, 5
-"""What it has beside its rooms, for each expert that a token picks: inputs in the experts' order, outputs in the tokens', and those
-weighted. And hidden states: the residual, the layer's input and output, the shared experts' and the sum. Its rooms are twice
-what its first half puts out, or its inputs, and once that again.
-Source: vLLM 0.20 and 0.33 fused_moe/experts/cutlass_moe.py run_cutlass_moe_fp4 and CutlassExpertsFp4.workspace_shapes; logs of
-Gemma-4-26B (8,192 and 16,384 tokens on an RTX 5090), which leave 1.9 and 3.9 GiB for what is counted as 1.97 and 3.94."""
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -58,9 +47,7 @@ class Step:
     """Hidden states of all tokens."""
     layer: int
     """What the widest layer has beside them at once."""
-    gathered: int
-    """What a mixture's layer has, when its rooms don't stay."""
-    experts: int
+    experts: Rooms
     """Rooms that mixtures gather tokens in."""
     towers: int
     """Embeddings of images that stay while text is read."""
@@ -68,14 +55,10 @@ class Step:
     """Of images, while it runs, before any text."""
     table: int
     """A copy of the embedding that kernels are measured on while they are compiled; a start that finds them compiled has none."""
-    expert_bits: int
-    """Of an expert's weights, 0 without experts."""
     keys: int = 0
     """Room that sparse attention gathers keys and entries in; it is the same room that experts use."""
     held: int = 0
     """Of that copy of the embedding, what the allocator keeps and counts as taken beside all that."""
-    copied: int = 0
-    """Of `gathered`, what a kernel copies that may or may not be the one that runs."""
     made: Made = NONE_MADE
     """Buffers that are there before it."""
     staged: bool = False
@@ -110,12 +93,7 @@ def _step(sizes: Dimensions, model: Model, gpu: Gpu, settings: Settings, rules: 
         encoded(model, sizes.hidden, memory, settings, rules, second=second, most=most) if sizes.towers else NOTHING
     )
     rows = -(-sizes.vocabulary // (ROW_PADDING * settings.parallel.tp)) * ROW_PADDING
-    tokens, hidden, experts = settings.tokens, sizes.hidden, sizes.experts
-    gathered = HALF * tokens * experts.picked
-    widest = max(2 * experts.width, experts.inputs)
-    kernel = _copies(model, gpu, settings, rules)
-    copies = COPIES * gathered * experts.inputs if kernel == "likely" or (most and kernel == "possibly") else 0
-    rooms = gathered * (max(2 * experts.outputs, experts.inputs) + experts.outputs) + STATES * HALF * tokens * hidden
+    tokens, hidden = settings.tokens, sizes.hidden
     return Step(
         words=min(settings.sequences, tokens) * -(-sizes.vocabulary // ROW_PADDING) * ROW_PADDING,
         hidden=HALF * tokens * hidden,
@@ -124,34 +102,14 @@ def _step(sizes: Dimensions, model: Model, gpu: Gpu, settings: Settings, rules: 
             HALF * tokens * (mixing(model, settings.parallel) + 2 * hidden),
             _attention(sizes, model, settings),
         ),
-        gathered=(rooms + copies if copies else gathered * (widest + experts.width)) + HALF * tokens * hidden,
-        experts=gathered * (max(experts.width, experts.inputs) + widest),
+        experts=rooms(model, sizes, gpu, settings, rules, most=most),
         towers=images.kept,
         encoder=images.running,
         table=0 if sizes.towers else HALF * rows * hidden,
-        expert_bits=experts.bits,
         keys=_keys(model, settings, rules),
-        copied=copies if kernel == "possibly" else 0,
         made=made(model, sizes, settings, rules, second=second),
         staged=settings.parallel.pp > 1,
     )
-
-
-def _copies(model: Model, gpu: Gpu, settings: Settings, rules: Rules) -> Runs:
-    """Whether vLLM's own kernel for NVFP4 experts runs them, which copies what they read and put out.
-
-    --moe-backend cutlass asks for it, and where FlashInfer's don't run, as for GELU before 0.24, it is the next; it has no
-    expert parallelism. Source: fused_moe/oracle/nvfp4.py select_nvfp4_moe_backend.
-    """
-    capability, _ = gpu.compute_capability or (0, 0)
-    runs = gpu.vendor == "nvidia" and capability in FP4_KERNELS and settings.parallel.ep == 1
-    if model.weights is None or not runs:
-        return "never"
-    if not any(
-        weight.routed and weight.stored.name == "nvfp4" for block, _ in model.weights.distinct for weight in block
-    ):
-        return "never"
-    return "likely" if OTHER_ACTIVATION in model.traits and not rules.gelu_rooms else "possibly"
 
 
 def _attention(sizes: Dimensions, model: Model, settings: Settings) -> int:
