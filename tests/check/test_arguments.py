@@ -339,6 +339,13 @@ def test_hidden_values_are_not_guessed():
     assert [(remark.rule, remark.place) for remark in found.remarks] == [("unread-arguments", Place("f", 2))]
 
 
+def test_a_flag_that_may_be_there_is_no_model():
+    hidden = Word("${EAGER:+--enforce-eager}", 1, "${EAGER:+--enforce-eager}")
+    found = read_arguments([hidden, Word("--model", 1), Word("m", 1)], "f", lambda _: None, positional=True)
+    assert found.flags["model"].text == "m"
+    assert [remark.rule for remark in found.remarks] == ["unread-arguments"]
+
+
 def test_a_config_that_is_not_here():
     with pytest.raises(CantRead, match=r"x\.yaml is not here"):
         read("--config", "x.yaml")

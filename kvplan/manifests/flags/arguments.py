@@ -147,7 +147,7 @@ class _Reader:
 
     def bare(self, word: Word) -> None:
         place = Place(self.found.file, word.line)
-        if word.unknown is not None and (self.named or not self.positional):
+        if word.unknown is not None and (self.named or not self.positional or _FLAG_OR_NOTHING.match(word.text)):
             self.unread(word, place)
         elif self.positional and not self.named:
             if "\n" in word.text.strip():
@@ -257,6 +257,8 @@ def _check_known(name: str, word: Word, place: Place) -> None:
 
 
 _NUMBER = re.compile(r"-\d+(\.\d+)?")
+_FLAG_OR_NOTHING = re.compile(r"\$\{\w+:?\+[\"']?-", re.ASCII)
+"""`${EAGER:+--enforce-eager}`, which is no model."""
 _BOOLEANS = {"true": True, "false": False}
 """Values of switches that took one, up to 0.8.4. Source: vLLM 0.6.0 engine/arg_utils.py StoreBoolean."""
 
