@@ -95,3 +95,15 @@ class Inside(Given):
 
     where: str = "in its container"
     sure: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Outside(Given):
+    """A path of this machine that is mounted into the container of a serve command. written: what the command calls it."""
+
+    written: str = ""
+
+
+def as_written(placed: Placed) -> str:
+    """A value as its file has it."""
+    return placed.written if isinstance(placed, Outside) else str(placed.value)

@@ -27,7 +27,7 @@ from kvplan.manifests.keys import (
     STRETCHED,
     Drafting,
 )
-from kvplan.manifests.places import Given, Inside, Key, Place, Placed, Remark
+from kvplan.manifests.places import Given, Inside, Key, Outside, Place, Placed, Remark, as_written
 from kvplan.manifests.tree import Tree, beside, nameable
 from kvplan.plan.request import DEFAULT_ENGINE
 
@@ -182,9 +182,13 @@ def _model(placed: Placed, tree: Tree) -> str:
     name = str(placed.value)
     if name == "-":
         raise fault(placed.place, "a budget can't read its model from standard input", hint="name a file")
-    if isinstance(placed, Inside) and (placed.sure or _there(name, placed.place, tree)):
-        told = f"say which model that is, in a budget beside it: `models: {{{name}: llama-3-70b}}`"
+    told = f"say which model that is, in a budget beside it: `models: {{{as_written(placed)}: llama-3-70b}}`"
+    there = _there(name, placed.place, tree)
+    if isinstance(placed, Inside) and (placed.sure or there):
         raise fault(placed.place, f"its model is {name}, a path {placed.where}", cause=told)
+    if isinstance(placed, Given) and not there and name.startswith((".", "/")):
+        where = f", and {name} isn't here" if isinstance(placed, Outside) else ", which isn't here"
+        raise fault(placed.place, f"its model is {as_written(placed)}{where}", cause=told)
     return _file(name, placed.place, tree)
 
 

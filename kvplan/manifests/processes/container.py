@@ -11,7 +11,7 @@ from kvplan.manifests.installed.images import elsewhere, image_version, is_vllm_
 from kvplan.manifests.installed.installs import Installed
 from kvplan.manifests.installed.pins import Pin
 from kvplan.manifests.installed.touching import shadows
-from kvplan.manifests.places import Inside, Place, Placed, Unread
+from kvplan.manifests.places import Inside, Outside, Place, Placed, Unread
 from kvplan.manifests.processes.folders import OWN, joined
 from kvplan.manifests.processes.mounts import Mount, outside
 from kvplan.manifests.shell.parser import Word
@@ -106,7 +106,7 @@ class Container:
         whole = name if name.startswith(("/", "~")) else joined(self.folder, name)
         host = self._outside(whole, own=own, sure=sure) if whole is not None and path.place.file == self.file else None
         if host is not None:
-            return replace(path, value=host)
+            return Outside(host, path.place, written=name)
         return Inside(name, path.place, where=self._where, sure=sure)
 
     def _outside(self, path: str, *, own: bool, sure: bool) -> str | None:
