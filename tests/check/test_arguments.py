@@ -339,9 +339,13 @@ def test_hidden_values_are_not_guessed():
     assert [(remark.rule, remark.place) for remark in found.remarks] == [("unread-arguments", Place("f", 2))]
 
 
-def test_a_flag_that_may_be_there_is_no_model():
-    hidden = Word("${EAGER:+--enforce-eager}", 1, "${EAGER:+--enforce-eager}")
-    found = read_arguments([hidden, Word("--model", 1), Word("m", 1)], "f", lambda _: None, positional=True)
+@pytest.mark.parametrize(
+    ("hidden", "words"),
+    [("${EAGER:+--enforce-eager}", ("m",)), ("$NCCL", ("--model", "m")), ("$NCCL", ("-tp", "2", "--model=m"))],
+)
+def test_a_word_that_is_no_model(hidden: str, words: tuple[str, ...]):
+    given = [Word(hidden, 1, hidden), *(Word(word, 1) for word in words)]
+    found = read_arguments(given, "f", lambda _: None, positional=True)
     assert found.flags["model"].text == "m"
     assert [remark.rule for remark in found.remarks] == ["unread-arguments"]
 

@@ -147,7 +147,7 @@ class _Reader:
 
     def bare(self, word: Word) -> None:
         place = Place(self.found.file, word.line)
-        if word.unknown is not None and (self.named or not self.positional or _FLAG_OR_NOTHING.match(word.text)):
+        if word.unknown is not None and (self.named or not self.positional or self.is_no_model(word)):
             self.unread(word, place)
         elif self.positional and not self.named:
             if "\n" in word.text.strip():
@@ -158,6 +158,11 @@ class _Reader:
             # After a flag that nobody knows, or that some release reads otherwise, it may be that flag's.
             level: Level = "warn" if self.doubtful or not self.positional else "error"
             self.found.remark("bad-argument", f"vLLM doesn't expect {word.text!r} here", place, level)
+
+    def is_no_model(self, word: Word) -> bool:
+        """Whether an unknown word is none, as it could only be a flag, or as the model is named further on."""
+        named = any(each.text.partition("=")[0] == "--model" for each in self.rest[self.at :])
+        return named or _FLAG_OR_NOTHING.match(word.text) is not None
 
     def unread(self, word: Word, place: Place) -> None:
         """A word that may be any number of flags, or the beginning of one."""
