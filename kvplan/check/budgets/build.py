@@ -27,7 +27,7 @@ from kvplan.manifests.keys import (
     STRETCHED,
     Drafting,
 )
-from kvplan.manifests.places import Given, Inside, Key, Outside, Place, Placed, Remark, as_written
+from kvplan.manifests.places import Given, Hidden, Inside, Key, Outside, Place, Placed, Remark, as_written
 from kvplan.manifests.tree import Tree, beside, nameable
 from kvplan.plan.request import DEFAULT_ENGINE
 
@@ -53,6 +53,9 @@ def deployment(
     for key, hint in (("model", "model: llama-3-70b"), ("gpu", "gpu: h100")):
         if (key,) not in layer:
             raise fault(place, f"{name} names no {key}", hint=f"add `{hint}` to it or to defaults")
+    for said, placed in layer.items():
+        if isinstance(placed, Hidden):
+            raise fault(placed.place, placed.why, hint=f"say it in the budget: {_written_out(said)}")
     engine = _value(layer, "engine") or DEFAULT_ENGINE
     flags = _adapters({key[1]: placed for key, placed in layer.items() if key[0] == "flags"})
     flags = _managed(flags, engine)
@@ -91,6 +94,11 @@ def deployment(
         },
         remarks=remarks,
     )
+
+
+def _written_out(key: Key) -> str:
+    """How a budget gives a value: `parallel: {tp: ...}`."""
+    return f"`{key[0]}: {{{key[1]}: ...}}`" if len(key) > 1 else f"`{key[0]}: ...`"
 
 
 def _adapters(flags: Mapping[str, Placed]) -> dict[str, Placed]:

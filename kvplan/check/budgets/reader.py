@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -143,10 +143,12 @@ def aliased(layer: Layer, models: Mapping[str, tuple[str, Place]]) -> Layer:
 
 
 def _only(served: Served, wanted: str, place: Place, file: str) -> Command:
-    found = [command for command in served.commands if not wanted or command.name == wanted]
+    partly = [replace(unread.command, name=unread.what) for unread in served.unread if unread.command is not None]
+    every = [*served.commands, *partly] if wanted or not served.commands else served.commands
+    found = [command for command in every if not wanted or command.name == wanted]
     if len(found) == 1:
         return found[0]
-    names = ", ".join(command.name for command in served.commands)
+    names = ", ".join(command.name for command in every)
     if len(found) > 1:
         raise fault(place, f"{file} has several serve commands", hint=f"pick one with {file}#NAME: {names}")
     why = "; ".join(f"{unread.place}: {unread.why}" for unread in served.unread) or None
