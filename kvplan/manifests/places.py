@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from kvplan.manifests.flags.command import Command
 
 Level = Literal["error", "warn"]
 
@@ -59,12 +62,16 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What looked like something to check and couldn't be read. found: whether a serve command certainly is there."""
+    """What looked like something to check and couldn't be read. found: whether a serve command certainly is there.
+
+    command: one that was read but for values which a budget may say.
+    """
 
     what: str
     why: str
     place: Place
     found: bool = False
+    command: Command | None = None
 
 
 Key = tuple[str, ...]
@@ -95,3 +102,22 @@ class Inside(Given):
 
     where: str = "in its container"
     sure: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden(Given):
+    """A value that stands in a serve command, and that only whoever runs it knows: `$LEN`. why: that, as a sentence."""
+
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outside(Given):
+    """A path of this machine that is mounted into the container of a serve command. written: what the command calls it."""
+
+    written: str = ""
+
+
+def as_written(placed: Placed) -> str:
+    """A value as its file has it."""
+    return placed.written if isinstance(placed, Outside) else str(placed.value)

@@ -193,3 +193,27 @@ def test_a_budget_that_takes_a_command_s_flags_away_takes_its_drafting_too(folde
     for more, code in (("", 1), (", flags: null", 0), (", flags: {num_speculative_tokens: null}", 0)):
         (folder / "kvplan-budget.yaml").write_text(text.format(more))
         assert check("--offline").code == code
+
+
+@pytest.mark.parametrize(
+    ("asked", "method", "engine", "refused"),
+    [
+        # layers/quantization/inc.py takes its own block, whatever was asked for
+        ("auto_round", "auto-round", "vllm@0.33.0", False),
+        ("auto-round", "auto-round", "vllm@0.27.1", False),
+        ("auto_round", "gptq", "vllm@0.33.0", True),
+        ("auto_round", None, "vllm@0.33.0", True),
+    ],
+)
+def test_a_word_that_is_no_method_is_taken_where_the_checkpoint_decides(asked, method, engine, refused):
+    config = LLAMA if method is None else blocked(quant_method=method, sym=True, **INT4)
+    assert bool(contradiction(config, engine=engine, quantization=asked)) == refused
+
+
+@pytest.mark.parametrize(("tag", "code"), [("v0.16.0", 1), ("v0.17.0", 0)])
+def test_the_parser_takes_such_a_word_since_0_17(folder, tag, code):
+    """Source: engine/arg_utils.py, where the type is a list of words, and since 0.17.0 any text beside."""
+    (folder / "m").mkdir()
+    (folder / "m" / "config.json").write_text(json.dumps(blocked(quant_method="auto-round", sym=True, **INT4)))
+    (folder / "run.sh").write_text(f"docker run -v ./m:/m vllm/vllm-openai:{tag} /m --quantization auto_round\n")
+    assert check("run.sh", "--gpu", "h200", "--offline").code == code

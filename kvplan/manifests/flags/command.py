@@ -81,7 +81,7 @@ FindConfig = Callable[[str], Configured | None]
 class Value:
     """A flag as given: its text (None for a bare switch), whether it is on, and where.
 
-    unknown: whether some of the text is only known to the shell.
+    unknown: whether some of the text is only known to the shell. why: that, as a sentence.
     """
 
     text: str | None
@@ -89,6 +89,7 @@ class Value:
     on: bool = True
     tree: Any = None
     unknown: bool = False
+    why: str = ""
 
 
 @dataclass(slots=True)

@@ -72,7 +72,7 @@ PLANNED: Mapping[str, FlagMeaning] = {
     "quantization": FlagMeaning(
         ("flags", "quantization"), stated, uncounted="weights are counted as the checkpoint stores them",
         # formats that a checkpoint states itself
-        harmless=words("None gptq gptq_marlin awq awq_marlin compressed-tensors modelopt modelopt_fp4 mxfp4 torchao"),
+        harmless=words("None gptq gptq_marlin awq awq_marlin compressed-tensors modelopt modelopt_fp4 mxfp4 torchao inc auto-round auto_round"),
         frees=True,
     ),
     "cpu-offload-gb": FlagMeaning(uncounted=_OFFLOADED, harmless=words("0 0.0"), frees=True),

@@ -11,7 +11,7 @@ from kvplan.manifests.flags.command import Arguments
 from kvplan.manifests.installed.images import DEVICES as KINDS
 from kvplan.manifests.installed.images import image_device, serves_itself
 from kvplan.manifests.keys import DEVICES
-from kvplan.manifests.places import UNSAID_VERSION, Given, Key, Placed
+from kvplan.manifests.places import UNSAID_VERSION, Given, Hidden, Key, Placed
 from kvplan.manifests.processes import environment
 from kvplan.manifests.processes.container import Container
 
@@ -100,9 +100,9 @@ def _check_gpus(container: Container, found: Arguments, layer: Mapping[Key, Plac
     """Whether the container has the GPUs that one server needs; pipelines and replicas may reach over several nodes."""
     given, whose = _given_gpus(container, found)
     nodes = _nodes(container, found)
-    if given is None or nodes is None:
-        return
     said = {name: layer[("parallel", name)] for name in _RANKS if ("parallel", name) in layer}
+    if given is None or nodes is None or any(isinstance(placed, Hidden) for placed in said.values()):
+        return
     if nodes > 1 and "pp" in said:
         return
     if nodes > 1 or not _SPREAD.isdisjoint(found.flags):
