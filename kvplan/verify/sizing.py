@@ -38,7 +38,7 @@ def choose(model: Model, tp: int, budget: int | None, limit: int | None = None, 
     if not able:
         raise Unsupported(
             f"verify can't build any layer of {model.origin.id}", cause="; ".join(reasons),
-            hint="kvplan verify --meta compares it with transformers instead"
+            hint=f"kvplan verify {model.origin.id} --meta compares it with transformers, if that has such a class"
             if model.family != DESCRIBED
             else "complete the description, or give a config.json, which --meta can compare",
         )  # fmt: skip

@@ -68,7 +68,7 @@ def joined(tp: int, rank: int | None, device: torch.device, budget_s: float) -> 
     if world_size() != tp:
         raise UsageError(
             f"torchrun started {world_size()} processes for --tp {tp}",
-            hint=f"torchrun --nproc-per-node {tp} -m kvplan verify --tp {tp}",
+            hint=f"every process is a tensor rank: --tp {world_size()}, or torchrun --nproc-per-node {tp}",
         )
     if rank is not None:
         raise UsageError(
