@@ -67,7 +67,7 @@ class FitQuestion:
         given.check_whole("concurrency", self.concurrency)
         given.check_whole("batch", self.batch)
         if self.end not in ENDS:
-            raise UnknownName(f"end: {self.end!r} isn't an end of the range", hint=f"known: {', '.join(ENDS)}")
+            raise UnknownName(f"end: {self.end!r} isn't an end of a range", hint=f"known: {', '.join(ENDS)}")
 
 
 def looked_up(question: FitQuestion, gpu: Gpu) -> FitQuestion:

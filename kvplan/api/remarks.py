@@ -28,9 +28,7 @@ def warnings(plan: Plan, engine: str | None, *, unlocked: bool = False) -> tuple
     found += _slices(request)
     found += one_row(request.model, kv)
     if request.options.speculative_tokens:
-        found.append(
-            "Drafting and checking what was drafted isn't timed: a step's time is that of one token a sequence."
-        )
+        found.append("Speculative decoding isn't timed: a step's time is for one token per sequence.")
     if kv.k.bits <= 4:
         found.append(
             f"{kv.k.name} keys: below 8 bits long-context recall degrades, and keys, with their outlier channels, are "
@@ -80,7 +78,7 @@ def _unstated(request: Request) -> Iterator[str]:
             f"Add what is missing to {where}, or give --overhead."
         )
     if model.hidden_size is None and request.parallel.tp > 1:
-        yield f"{model.origin.id} states no hidden_size: what ranks tell each other is a guess. Add it to {where}."
+        yield f"{model.origin.id} states no hidden_size: the size of messages between ranks is a guess. Add it to {where}."
 
 
 def timed(plan: Plan) -> tuple[str, ...]:
@@ -99,7 +97,9 @@ def likely(plan: Plan) -> tuple[str, ...]:
     if not found.fits:
         return ()
     held = f"{plural(found.max_sequences, 'sequence')} at once"
-    return (f"By what is likely it fits, with {held} (--likely): what isn't known is counted here at its most.",)
+    return (
+        f"By the likely values it fits, with {held} (--likely); this answer counts uncertain amounts at their most.",
+    )
 
 
 def length(request: Request) -> tuple[str, ...]:

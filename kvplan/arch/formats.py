@@ -101,6 +101,11 @@ class KvFormat:
     k: Format
     v: Format
 
+    @property
+    def name(self) -> str:
+        """`bf16`, or `q8_0:q4_0` where keys and values differ."""
+        return self.k.name if self.k == self.v else f"{self.k.name}:{self.v.name}"
+
     def of_heads(self) -> KvFormat:
         """This format, if it can store the keys and values of heads.
 

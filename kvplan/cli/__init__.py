@@ -28,8 +28,8 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return _answered(sys.argv[1:])
     finally:
-        if "torch" not in sys.modules:  # whose libraries print what they believe to be leaks
-            gc.freeze()  # the process ends: a last search for garbage would take a tenth of its time
+        if "torch" not in sys.modules:  # torch's libraries would print what they take for leaks
+            gc.freeze()  # the process ends here: a last collection would take a tenth of its time
 
 
 def _answered(given: list[str]) -> int:
@@ -104,7 +104,7 @@ def _run(words: list[str]) -> int:
     except BrokenPipeError:
         nobody_reads()
         return 0
-    except OSError as error:  # of click's own printing: what kvplan prints or opens says so itself
+    except OSError as error:  # from click's own printing; kvplan reports its own
         if error.errno not in WRITING or error.filename is not None:
             raise
         raise unwritable(error.strerror) from None

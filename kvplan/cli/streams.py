@@ -74,7 +74,7 @@ def destinations(values: Values) -> tuple[tuple[str, ...], tuple[tuple[str, str]
             raise UsageError(
                 f"-o {text}: which format?", hint=f"end the name in {', '.join(ENDINGS)}, or give one --format"
             )
-        if text != "-":  # stdout, where the format goes anyway
+        if text != "-":  # `-` is stdout, where the format goes anyway
             files.append((text, ending or named[0]))
     if as_json:
         if named and named != ("json",):

@@ -72,7 +72,7 @@ def _by_answer(error: BaseException, names: set[str], status: int, repo: str, re
             hint="check the spelling; for a private model set HF_TOKEN to a token that may read it",
         )
     if status >= _SERVER:
-        return Unreachable("the Hub is out of order", cause=f"it answered {status}", hint="try again in a while")
+        return Unreachable("the Hub has an internal error", cause=f"it answered {status}", hint="try again in a while")
     return _by_status(status, repo, error)
 
 
@@ -91,7 +91,7 @@ def _by_status(status: int, repo: str, error: BaseException) -> KvplanError:
         )
     if status == _TOO_MANY:
         return Unreachable(
-            "the Hub gets too many requests from here",
+            "too many requests to the Hub from this address",
             cause="it answered 429",
             hint=f"wait {_retry_after(error)}, or set HF_TOKEN: logged-in users have a higher limit",
         )
@@ -106,7 +106,7 @@ _BY_CLASS = (
     (frozenset({"ProxyError"}), Problem(
         "the proxy refused the connection", hint="check HTTPS_PROXY, HTTP_PROXY and NO_PROXY",
     )),
-    (frozenset({"TooManyRedirects", "RecursionError"}), Problem("the Hub sends us in circles", hint="check HF_ENDPOINT")),
+    (frozenset({"TooManyRedirects", "RecursionError"}), Problem("the Hub redirects in circles", hint="check HF_ENDPOINT")),
     (frozenset({"FileMetadataError"}), Problem(
         "the answer is not the Hub's",
         cause="it names no commit; a proxy, a log-in page or another server answered",

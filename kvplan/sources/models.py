@@ -208,7 +208,7 @@ def _from_hub(name: str, revision: str | None, *, offline: bool) -> Document:
 
 def _along(bundled: str, revision: str | None) -> str:
     """What to type if the Hub doesn't answer. A revision exists only on the Hub."""
-    brought = f"kvplan brings this model along: {bundled}"
+    brought = f"kvplan has this model bundled: {bundled}"
     return brought if revision is not None else f"{brought}, and --offline answers by its config"
 
 

@@ -97,7 +97,7 @@ def rungs(
 ) -> tuple[Rung, ...]:
     """Batches with the longest context that fits and halves of it; or those asked for, if they fit."""
     found = []
-    grain = _grain(predicted.page)
+    grain = lcm(_GRAIN, predicted.page or 1)
     for batch in batches or _BATCHES:
         pool = room - workspace_bytes(plan, batch)
         pool -= pool // 64  # rounding
@@ -125,10 +125,6 @@ def _longest(predicted: Predicted, pool: int, batch: int) -> int:
 def whole(plan: Blueprint, tokens: int) -> bool:
     """Whether a step of that length reads a whole chunk, as predictions assume, or is within its first."""
     return _rounded(tokens, 1, plan) == tokens
-
-
-def _grain(page: int | None) -> int:
-    return lcm(_GRAIN, page or 1)
 
 
 def _rounded(tokens: int, grain: int, plan: Blueprint) -> int:

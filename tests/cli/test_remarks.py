@@ -108,9 +108,9 @@ def test_a_no_of_the_safe_end_says_what_the_likely_one_says():
         if run("fit", *asked, "--utilization", each, "--likely").code == 0
     )
     assert run("fit", *asked, "--utilization", share).code == 1
-    assert "By what is likely it fits" in warned(*asked, "--utilization", share)
-    assert "By what is likely" not in warned(*asked, "--utilization", share, "--likely")
-    assert "By what is likely" not in warned(*asked, "--utilization", "0.3")
+    assert "By the likely values it fits" in warned(*asked, "--utilization", share)
+    assert "By the likely values" not in warned(*asked, "--utilization", share, "--likely")
+    assert "By the likely values" not in warned(*asked, "--utilization", "0.3")
 
 
 @pytest.mark.parametrize("engine", ["vllm", "ideal"])

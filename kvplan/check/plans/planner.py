@@ -225,7 +225,7 @@ def _subject(work: Work, known: Known) -> Subject:
         gpu_memory=request.gpu.memory.value,
         parallel=sizes,
         context=request.context,
-        kv_dtype=kv.k.name if kv.k == kv.v else f"{kv.k.name}:{kv.v.name}",
+        kv_dtype=kv.name,
         options={**dict(work.budget.assumed), **changed_options(request.options), **_drafter(request)},
         weights_basis="config" if known.model.weights is None else known.model.weights.basis,
     )

@@ -135,7 +135,7 @@ def _capacity(report: schema.FitReport) -> Iterator[tuple[str, str]]:
         yield f"by {words.engine_text(report.engine)}", _reserved(reserved, report.parallel.dcp)
         if reserved.gap:
             said = ", ".join(f"{reason.name} {format_bytes(reason.bytes)}" for reason in reserved.gap)
-            yield "the gap, a sequence", said
+            yield "gap per sequence", said
     yield "longest sequence", _longest(report)
     if report.utilization_needed is not None:
         yield _for_so_many(report), f"--utilization {report.utilization_needed:g} is the least that holds them"
@@ -149,7 +149,7 @@ def _longest(report: schema.FitReport) -> str:
     """The longest sequence, and what limits it: memory, or the length at which the search for it ends."""
     longest, own, name = report.max_context, report.model.max_context, report.max_context_name
     if longest is None:
-        text = "nothing stops it"
+        text = "no limit"
     elif name is not None and longest == own != report.exceeded:
         return f"at least {longest:,} tokens, the model's own maximum"
     elif name is not None and longest == report.context:

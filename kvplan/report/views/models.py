@@ -26,7 +26,7 @@ def view(report: schema.ModelsReport) -> tuple[Block, ...]:
     return (
         Table(columns, rows),
         Note("Also: a Hub id, a config.json, a folder, a kvplan YAML, or - for stdin."),
-        Note("kvplan models MODEL shows how one is understood, as a YAML to describe a relative of it with."),
+        Note("kvplan models MODEL shows how kvplan understands one, as a YAML from which to describe a similar model."),
     )
 
 

@@ -98,7 +98,7 @@ def _missing(found: Places) -> list[Gap]:
     """What is missing by name and that matrices of other names don't account for."""
     weights = found.weights
     if not found.layers:
-        return []  # names that say no layer: nothing can be told
+        return []  # nothing can be told from names without layers
     least = min((weight.stored.bits for block in weights.layers for weight in block), default=PLAIN_BITS)
     least = least if least < PLAIN_BITS else FEWEST_BITS
     layers = [

@@ -31,7 +31,7 @@ def measured(found: Places) -> Weights:
         towers=_fitted(weights.towers, found.towers), draft=_fitted(weights.draft, found.drafts) if found.drafts else (),
     )  # fmt: skip
     if found.main_bytes == weights.bytes - _held(weights.towers):
-        return source  # whatever the tensors are called, and wherever layers that share some have them
+        return source  # whatever the names of tensors, and wherever shared ones are stored
     first, last = _ends(found)
     same: dict[tuple[int, tuple[tuple[str, int], ...]], Block] = {}
     blocks = []
@@ -133,7 +133,7 @@ def _fitted(block: Block, pieces: Sequence[Piece]) -> Block:
     result = list(block)
     taken = {index for group in sizes for index in group}
     free = tuple(index for index in range(len(block)) if index not in taken)
-    if free and (left or taken):  # what has no counterpart by name shares what is left; when nothing is, it isn't there
+    if free and (left or taken):  # weights without a counterpart share what is left, and aren't there if nothing is
         sizes[free] += left
         left = 0
     for group, size in _disjoint(sizes).items():

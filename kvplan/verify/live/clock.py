@@ -87,7 +87,7 @@ def copy_bandwidth(device: torch.device, room: int) -> float:
     seconds = median(copy, device, repeats, warm)
     del source, target, copy
     if device.type == "cuda":
-        torch.cuda.empty_cache()  # gigabytes that the caches to come would not find
+        torch.cuda.empty_cache()  # otherwise these gigabytes would be missing for the caches
     return 2 * size / seconds
 
 
@@ -115,7 +115,7 @@ def kernels(work: Work, device: torch.device) -> int | None:
         with profile(activities=[ProfilerActivity.CUDA]) as found:
             work()
             wait(device)
-        # A profiler that may not look at the device, as in many containers, finds none, and no step has none.
+        # Where the profiler may not look at the device, as in many containers, it finds none; but every step has some.
         return sum(event.device_type == torch.autograd.DeviceType.CUDA for event in found.events()) or None
     except Exception:
         return None

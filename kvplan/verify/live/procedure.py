@@ -199,7 +199,7 @@ def _run(
     predicted, plan = known.kv, known.plan
     rows: list[Row] = []
     layout = Layout(options.page)
-    hold_to(device, known.limit)  # whatever is made, counted in advance or not, torch takes no more than was asked
+    hold_to(device, known.limit)  # torch takes no more than was asked, counted in advance or not
     if device.type == "cpu" and isinstance(ranks, Together):
         torch.set_num_threads(1)
     progress(0.02, "recomputing small relatives in 32 bit")
@@ -224,7 +224,7 @@ def _run(
     known.weights_bytes = ledger.taken()
     rows += bytes_held.weights(predicted, decoder)
     rows += after_weights(known, options, decoder, before, progress, deadline)
-    if device.type == "cuda" and not known.machine.others:  # else nobody can tell whose it is
+    if device.type == "cuda" and not known.machine.others:  # otherwise it could be another process's
         torch.cuda.synchronize(device)
         held = known.machine.free - torch.cuda.mem_get_info(device)[0]
         known.runtime_bytes = (

@@ -74,14 +74,14 @@ def joined(tp: int, rank: int | None, device: torch.device, budget_s: float) -> 
         raise UsageError(
             "--rank can't be given under torchrun", cause="every process is a rank of its own", hint="leave --rank out"
         )
-    # Its functions have the group of the moment as default arguments, for good. The first TorchDispatchMode imports it: with
-    # a group by then, that group would never end, and at exit its threads would abort the process.
+    # Its functions bind the current group as default arguments, for good, and the first TorchDispatchMode imports it. With
+    # a group by then, that group would never end, and its threads would abort the process at exit.
     with contextlib.suppress(ImportError):
         importlib.import_module("torch.distributed.nn")
     try:
         store = _meet(device, timedelta(seconds=_MEET_S + budget_s))
         ranks = Together(device)
-        # NCCL takes its buffers with the first of each: here, so that no row counts them as the model's.
+        # NCCL allocates its buffers with the first of each. Here, no row counts them as the model's.
         ranks.add_up(torch.zeros(1, device=device))
         ranks.gather(0)
     except (ValueError, RuntimeError) as error:

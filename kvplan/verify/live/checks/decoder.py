@@ -52,7 +52,7 @@ def after_weights(
         yield from _bytes(known, decoder, Caching(_SMALL_BATCH, _SMALL_TOKENS, predicted.kv, layout))
         if most is not None:
             yield from _bytes(known, decoder, Caching(most.batch, most.tokens, predicted.kv, layout), before)
-        # After what is resident was compared: the first step leaves libraries with workspaces of their own.
+        # After resident memory was compared, because the first step leaves libraries with workspaces.
         used = yield from _used(known, decoder, small)
         if most is None:
             yield not_run("capacity", "most sequences", "sequences", "no room for a cache beside the weights")
@@ -87,7 +87,7 @@ def after_weights(
 def _bytes(known: Found, decoder: Decoder, caching: Caching, before: Taken | None = None) -> Iterator[Row]:
     """Check b at one size; with `before`, by the allocator too."""
     predicted, ledger = known.kv, decoder.build.ledger
-    # Memory of a CPU that nobody has written isn't resident.
+    # A CPU's memory isn't resident before it is written.
     refused = allocate(decoder, caching, filled=before is not None and ledger.device.type == "cpu")
     if refused is not None:
         what = f"cache, {caching.batch} x {caching.tokens:,} tokens"

@@ -80,7 +80,7 @@ class Counted:
 def count(decoder: Decoder, ids: Tensor, tokens: int) -> Counted:
     """Count one step of plain torch on the allocated caches, for one sequence of `tokens` per id."""
     at = decoder.at(tokens - 1, by_spans)
-    # What goes through Triton, torch doesn't see; of experts multiplied in one launch it sees all, touched or not.
+    # torch doesn't see what Triton reads, and sees all experts multiplied in one launch, used or not.
     with fused.plain(), _Used(decoder.build.ledger.tensors("weights")) as used:
         decoder.step(ids, at)
     return Counted(len(ids), at.cache_bytes, used.bytes, tuple(experts.distinct() for experts in decoder.experts))

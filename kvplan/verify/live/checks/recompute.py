@@ -17,7 +17,7 @@ from kvplan.verify.live.layers.decoder import Decoder, mixer
 from kvplan.verify.live.layers.mixer import Alone, Build, Caching, Step
 from kvplan.verify.live.ledger import Ledger
 from kvplan.verify.live.rows import Layout
-from kvplan.verify.parts import AttentionPart, Blueprint, LayerPlan, Mixer
+from kvplan.verify.parts import AttentionPart, Blueprint, Mixer
 from kvplan.verify.shrink import HIDDEN, TOKENS, small, small_stack
 from kvplan.verify.verdict import Row, not_run, within
 
@@ -69,7 +69,7 @@ def _one(part: Mixer, kv: KvFormat, layout: Layout, device: torch.device) -> Row
     if isinstance(part, AttentionPart) and part.shares is not None:
         owner = Attention(replace(part, shares=None, norms=False, bias=False, gate=False, sink_logits=False), build)
     made = mixer(part, build, owner)
-    what = f"{part.name}, cache in {_named(kv)}"
+    what = f"{part.name}, cache in {kv.name}"
     try:
         for one in (owner, made):
             if one is not None:
@@ -99,7 +99,7 @@ def _stack(plan: Blueprint, kv: KvFormat, layout: Layout, device: torch.device) 
     ids = torch.randint(0, plan.vocab, (BATCH, TOKENS), generator=build.ledger.random, device=device)
     whole = decoder.full(ids)
     found = [decoder.step(ids[:, token], decoder.at(token, by_spans)) for token in range(TOKENS)]
-    return _compared(f"stack of {_counted(plan.layers)} in fp32", whole, torch.stack(found, 1))
+    return _compared(f"stack of {plural(len(plan.layers), 'layer')} in fp32", whole, torch.stack(found, 1))
 
 
 def _compared(what: str, whole: Tensor, found: Tensor) -> Row:
@@ -109,11 +109,3 @@ def _compared(what: str, whole: Tensor, found: Tensor) -> Row:
     if difference != difference:  # noqa: PLR0124 - NaN
         difference = float("inf")
     return within("recompute", what, "difference", 0.0, difference, _ALLOWED * scale, because)
-
-
-def _named(kv: KvFormat) -> str:
-    return kv.k.name if kv.k == kv.v else f"{kv.k.name}:{kv.v.name}"
-
-
-def _counted(layers: tuple[LayerPlan, ...]) -> str:
-    return plural(len(layers), "layer")

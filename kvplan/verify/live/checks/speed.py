@@ -71,7 +71,7 @@ def _weight_share(times: Times) -> Row:
     speed = times.weight_bytes_per_s
     if times.line is None or speed is None:
         return not_run("time", what, "share", f"{_NO_LINE}, or too little of weights to tell apart")
-    launches = "nobody counted the launches" if times.overhead_s is None else "launches taken off"
+    launches = "launches not counted" if times.overhead_s is None else "launches taken off"
     because = f"from the line at batch {times.line.intercepts[0][0]}, {launches}"
     return reported("time", what, "share", None, speed / times.copy, because)
 
@@ -102,7 +102,7 @@ def _why_unjudged(times: Times, point: Point, at_copy: float, *, cuda: bool) -> 
     unclaimed = {
         _CPU: not cuda,
         "no graph could be captured: Python launches its kernels": not times.graphs,
-        "nobody could count its launches": launches is None,
+        "its launches couldn't be counted": launches is None,
         "launches, not memory, take most of it": not point.weight_bytes
         or at_copy - (launches or 0.0) < BOUND_BY_MEMORY * at_copy,
         "it ends within a chunk, and predictions are of whole ones": not point.whole,

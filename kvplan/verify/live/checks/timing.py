@@ -99,7 +99,7 @@ def time_ladder(
             times.notes.append(f"{left_out}: {refused}")
             continue
         try:
-            # First, so that the readers that are kept to are those that are best at the longest.
+            # The longest context first, so that the readers chosen are the best ones for it.
             times.compared += _compared(decoder, rung, reader)
             for context in rung.contexts:
                 if not _everybody_has_time(decoder, deadline, times, 1):
@@ -107,7 +107,7 @@ def time_ladder(
                 times.points.append(_time(predicted, decoder, rung.batch, context, reader, times))
         except OUT_OF_ROOM:
             if decoder.build.ranks.size > 1:
-                raise  # the others are in the middle of a step, and wait
+                raise  # the other ranks are in the middle of a step, and wait
             times.notes.append(left_out)
         finally:
             release(decoder)
@@ -129,7 +129,7 @@ def _compared(decoder: Decoder, rung: Rung, reader: Fastest) -> list[Row]:
         decoder.step(tokens(decoder, rung.batch), decoder.at(rung.contexts[-1] - 1, comparing))
     except OUT_OF_ROOM as error:
         if ranks.size > 1:
-            raise  # the others are in the middle of the step, and wait
+            raise  # the other ranks are in the middle of the step, and wait
         return [not_run("recompute", what, "difference", f"no memory for it: {str(error).split('. ')[0]}")]
     return list(comparing.rows())
 
@@ -159,7 +159,7 @@ def _time(predicted: Predicted, decoder: Decoder, batch: int, context: int, read
 
     seconds = once(work, device)
     asked = at.cache_bytes
-    # Of a CPU's speed nothing is claimed, so its first step will do; a GPU's compiles kernels, and the next take no time.
+    # Nothing is claimed about a CPU's speed, so its first step will do. A GPU's first step compiles kernels; the next are quick.
     if device.type == "cuda" or in_time(ranks, reader.deadline - _STEPS_OF_A_POINT * seconds):
         first = once(work, device)
         if not times.points:

@@ -106,7 +106,7 @@ class Fastest:
         seconds = median(work, self.device, _SPEED_TRIES, warm=1)
         del work
         if self.device.type == "cuda":
-            torch.cuda.empty_cache()  # a graph's memory is nobody else's, and a check may run with just enough
+            torch.cuda.empty_cache()  # a graph keeps its memory to itself, and a check may run with just enough
         return seconds
 
 

@@ -55,7 +55,7 @@ class Experts(nn.Module):
         part = self.part
         scores, picked = functional.linear(hidden, self.router).topk(part.picked, -1)
         shares = scores.softmax(-1)
-        # Tokens sorted by expert: each expert's are then one run, whose end `ends` holds. No size depends on data.
+        # Sorted by expert, each expert's tokens are one run, which ends at `ends`. No size depends on data.
         order = picked.flatten().argsort(stable=True)
         sorted_picks = picked.flatten()[order]
         experts = torch.arange(part.experts, device=hidden.device)
