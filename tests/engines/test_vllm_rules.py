@@ -83,7 +83,7 @@ def test_versions_as_vllm_prints_them(spec, version, verified):
     ("written", "spec"),
     [
         ("vllm", ("vllm", None)), ("vllm@0.19", ("vllm", "0.19")), (" vLLM @ 0.11.1RC1 ", ("vllm", "0.11.1rc1")),
-        ("vllm@", ("vllm", "")), ("vllm@0.19.0@3", ("vllm", "0.19.0@3")), ("", ("", None)),
+        ("vllm==0.19.0", ("vllm", "0.19.0")), ("vllm@", ("vllm", "")), ("vllm@0.19.0@3", ("vllm", "0.19.0@3")), ("", ("", None)),
     ],
 )  # fmt: skip
 def test_an_engine_taken_apart(written, spec):
