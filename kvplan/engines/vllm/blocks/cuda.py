@@ -43,7 +43,7 @@ _ATTENTION = (
         since=(0, 32, 0),
     ),
     Backend("TRITON_ATTN", (16,), EITHER_FP8 | PER_HEAD, image_prefix=True, fp8_from=(8, 9), least_dim=32),
-    Backend("FLEX_ATTENTION", (16,), WHOLE, image_prefix=True),
+    Backend("FLEX_ATTENTION", (16,), WHOLE, image_prefix=True, bare=True),
     Backend("TURBOQUANT", (16, 32, 64, 128), TURBO, plain=True, even=True),
 )
 
