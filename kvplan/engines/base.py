@@ -104,6 +104,8 @@ class Options:
     """Whether experts exchange tokens in batches of a fixed size."""
     second_runner: bool | None = None
     """Whether vLLM's second model runner serves, or the first; None where it chooses: VLLM_USE_V2_MODEL_RUNNER."""
+    attention_backend: str | None = None
+    """Kernels of attention, by vLLM's name for them; None where it chooses."""
     connected: bool = False
     """Whether a KV connector moves the cache in or out: kv_transfer_config."""
     aiter: bool = False

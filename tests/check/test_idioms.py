@@ -114,7 +114,7 @@ def test_devices_that_are_no_gpus(container: str):
         ("--num-redundant-experts 0", False),
         ("--mm-encoder-tp-mode data", True),
         ("--mm-encoder-tp-mode weights", False),
-        ("--attention-backend CUTLASS_MLA", True),
+        ("--attention-backend $KERNELS", True),
         ("--attention-backend FLASH_ATTN", False),
     ],
 )

@@ -68,7 +68,8 @@ CHANGED = {
     "hybrid_manager": {"hybrid_manager": False}, "speculative_tokens": {"speculative_tokens": 2}, "max_loras": {"max_loras": 1},
     "max_lora_rank": {"max_loras": 1, "max_lora_rank": 64}, "lora_targets": {"max_loras": 1, "lora_targets": ("q_proj",)},
     "max_num_active_seqs": {"max_num_active_seqs": 16}, "chunked_prefill": {"chunked_prefill": False},
-    "throughput": {"throughput": True}, "second_runner": {"second_runner": False}, "aiter": {"aiter": True}, "language_model_only": {"language_model_only": True}, "no_media": {"no_media": ("image", "video")},
+    "throughput": {"throughput": True}, "second_runner": {"second_runner": False}, "aiter": {"aiter": True},
+    "attention_backend": {"attention_backend": "TRITON_ATTN"}, "language_model_only": {"language_model_only": True}, "no_media": {"no_media": ("image", "video")},
 }  # fmt: skip
 """Each field of Options with another value than its default, and what that needs beside it."""
 

@@ -57,6 +57,7 @@ def options(flags: dict[str, Any]) -> Options:
         block_size=flags.get("block_size"),
         speculative_tokens=(flags.get("spec") or {}).get("num_speculative_tokens", 0),
         aiter=flags.get("aiter", False),
+        attention_backend=flags.get("attention_backend"),
     )
 
 

@@ -332,6 +332,8 @@ def _cache(told: Launch) -> Iterator[Flag]:
         yield "--kv-cache-dtype", spelled(told.setup.kv)
     if options.block_size is not None:
         yield "--block-size", str(options.block_size)
+    if options.attention_backend is not None:
+        yield "--attention-backend", options.attention_backend
     if options.prefix_caching is not None:
         yield "--enable-prefix-caching" if options.prefix_caching else "--no-enable-prefix-caching", None
     if not options.hybrid_manager:

@@ -43,7 +43,8 @@ class Settings:
     admitted at once. batches: steps in flight. aligned:
     whether recurrent state is kept at block boundaries too, for prefix caching. block: --block-size, None for vLLM's
     own. drafted: speculative tokens. second_runner: whether the second model runner is asked for, None where vLLM chooses.
-    aiter: whether AITER's kernels are. connected: whether a KV connector moves the cache.
+    aiter: whether AITER's kernels are. connected: whether a KV connector moves the cache. backend: of
+    attention, None where vLLM chooses.
     """
 
     length: int
@@ -58,6 +59,7 @@ class Settings:
     second_runner: bool | None
     aiter: bool
     connected: bool
+    backend: str | None
     parallel: Parallel
     assumed: tuple[tuple[str, str], ...]
 
@@ -115,6 +117,7 @@ def settings(setup: Setup, rules: Rules) -> Settings:
         second_runner=options.second_runner,
         aiter=options.aiter,
         connected=options.connected,
+        backend=options.attention_backend,
         parallel=parallel,
         assumed=_assumed(options, tokens, sequences, aligned=aligned if stateful else None),
     )

@@ -17,6 +17,7 @@ from kvplan.manifests.flags.values import (
     doubled,
     every_rank,
     human,
+    kernels,
     leaves_media,
     length,
     modules,
@@ -25,9 +26,9 @@ from kvplan.manifests.flags.values import (
     rank,
     share,
     sizes_graphs,
-    special_kernels,
     stated,
     switch,
+    unknown_alone,
     unoptimized,
     whole,
     without_graphs,
@@ -116,7 +117,8 @@ PLANNED: Mapping[str, FlagMeaning] = {
     ),
     "mamba-block-size": FlagMeaning(uncounted="recurrent state is planned with vLLM's own block size"),
     "attention-backend": FlagMeaning(
-        uncounted="blocks are counted in the size that the default kernels want", moves=special_kernels
+        ("flags", "attention_backend"), kernels, "attention_backend",
+        uncounted="blocks are counted in the size that the default kernels want", moves=unknown_alone, partly=True, careful=True,
     ),
     # the scheduler
     "max-num-batched-tokens": _flag("max_num_batched_tokens", "max_num_batched_tokens", human),

@@ -208,6 +208,21 @@ def adds_experts(value: object) -> bool:
     return not isinstance(said, dict) or said.get("num_redundant_experts", 0) != 0
 
 
+def unknown_alone(value: object) -> bool:
+    """Of a flag that is counted wherever its value is known: no known value goes uncounted."""
+    del value
+    return False
+
+
+def kernels(value: object) -> str | None:
+    """The name of attention kernels; None for `auto`, which says nothing.
+
+    Source: vLLM 0.33 config/attention.py validate_backend_before.
+    """
+    name = str(value).strip().upper()
+    return None if name in ("", "AUTO", "NONE") else name
+
+
 def special_kernels(value: object) -> bool:
     """Whether an attention backend was picked among those that differ in the blocks they take: those of latents, and one of AITER's."""
     return any(part in str(value).upper() for part in ("MLA", "UNIFIED"))

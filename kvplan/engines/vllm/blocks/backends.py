@@ -7,7 +7,7 @@ that takes the block size, if one is asked for. Source: vLLM 0.33 platforms/{cud
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import lcm
 
@@ -36,7 +36,8 @@ class Need:
     """What one kind of layer asks of a backend.
 
     mixed_dims: whether the model's heads differ in size. heads: queries' on one rank, None where nobody states them. aiter: whether AITER's
-    kernels are asked for. connected: whether a KV connector moves the cache.
+    kernels are asked for. connected: whether a KV connector moves the cache. backend: what
+    --attention-backend says.
     """
 
     dim: int
@@ -52,6 +53,7 @@ class Need:
     heads: int | None = None
     aiter: bool = False
     connected: bool = False
+    backend: str | None = None
     release: Version = NEWEST
 
 
@@ -87,6 +89,8 @@ def pick(table: str, need: Need, gpu: Capability, block: int | None, runs_on: Pl
             cause=f"what vLLM keeps of them there wasn't read, but {' and '.join(runs_on.backends)} layers",
             hint="--engine ideal",
         )
+    if need.backend is not None:
+        return _stated(table, need.backend, need, gpu, block, runs_on)
     for backend in runs_on.backends[table]:
         if _allows(backend, need, gpu) and backend.runs(block):
             return _runs(backend, need, gpu)
@@ -97,6 +101,22 @@ def pick(table: str, need: Need, gpu: Capability, block: int | None, runs_on: Pl
         cause="none of its backends takes both on "
         + (f"compute capability {gpu[0]}.{gpu[1]}" if runs_on is CUDA else f"this GPU under {runs_on.name}"),
         hint="--kv-dtype auto" if not block else f"leave out --block-size, or --block-size {DEFAULT_BLOCK * 4}",
+    )
+
+
+def _stated(table: str, name: str, need: Need, gpu: Capability, block: int | None, runs_on: Platform) -> Backend:
+    """The kernels that were asked for, where they are known to run the layer; AITER's need no variable then.
+
+    Raises: Unsupported where they aren't.
+    """
+    need = replace(need, aiter=True)
+    for backend in runs_on.backends[table]:
+        if backend.name == name and _allows(backend, need, gpu) and backend.runs(block):
+            return _runs(backend, need, gpu)
+    raise Unsupported(
+        f"kvplan doesn't know whether {name} runs {table} layers with a {need.format} cache of heads of {need.dim} here",
+        cause="what vLLM's kernels take was read of those that it chooses itself",
+        hint="leave --attention-backend out",
     )
 
 

@@ -150,6 +150,12 @@ def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
     elif isinstance(cache, Latent):
         dim = cache.rank + cache.rope_dim
         table = "latent" if cache.topk is None else "sparse latent"
+        if place.settings.backend is not None and place.rules.latent_blocks:
+            raise Unsupported(
+                f"kvplan has no rules for --attention-backend with {table} layers in vLLM {text(place.rules.version)}",
+                cause="there the platform forces their blocks by the kernels' name",
+                hint="leave --attention-backend out",
+            )
         yield pick(
             table,
             Need(
@@ -159,6 +165,7 @@ def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
                 dcp=dcp,
                 heads=_queries(cache, place),
                 aiter=place.settings.aiter,
+                backend=place.settings.backend,
                 release=place.rules.version,
             ),
             place.gpu,
@@ -188,8 +195,19 @@ def need_of(cache: Attention | CrossAttention, model: Model, place: Place, dim: 
         mixed_dims=len(_dims(model)) > 1,
         aiter=place.settings.aiter,
         connected=place.settings.connected,
+        backend=_asked_for(place, uneven=cache.k_dim != cache.v_dim),
         release=place.rules.version,
     )
+
+
+OF_UNEVEN = "_DIFFKV"
+"""How the names end of kernels for keys wider than values; classes with such layers pass over others. Source: models/mimo_v2.py."""
+
+
+def _asked_for(place: Place, *, uneven: bool) -> str | None:
+    """Kernels that were asked for, as far as they are meant for the layer."""
+    name = place.settings.backend
+    return None if uneven and name is not None and not name.endswith(OF_UNEVEN) else name
 
 
 def _queries(cache: Latent, place: Place) -> int | None:
