@@ -18,8 +18,8 @@ _PREPARING = frozenset({
 """Commands before `&&` that are steps of their own, and no question whether to do the next one."""
 _ASKING = frozenset({"-c", "diff", "show", "status", "check", "list", "freeze", "--version", "-V"})
 """Words after these that make a question of them."""
-MOST_CALLED = 2000
-"""Commands of functions that are followed where they are called."""
+MOST_CALLED, MOST_DEEP = 2000, 50
+"""Commands of functions that are followed where they are called, and functions that are followed inside of each other."""
 
 _Event: TypeAlias = tuple[str, str, Sequence[Word], int]
 """What happened in a function: `open KIND`, `asked`, `path`, `turn`, `join OPERATOR`, `close`, or `run` and a command with its number."""
@@ -56,6 +56,7 @@ class Flow:
     blocks: list[_Block] = field(default_factory=list)
     step: bool = True
     left: int = MOST_CALLED
+    deep: int = 0
 
     def at(self, number: int) -> Installed:
         """What a command certainly finds: that of a function wherever it is called."""
@@ -130,7 +131,7 @@ class Flow:
 
     def _follow(self, words: Sequence[Word]) -> None:
         before = self.now
-        if words[0].text in self.functions and not self._defining:
+        if words[0].text in self.functions and not self._defining and self.deep < MOST_DEEP:
             self._call(words[0].text)
         else:
             self.now = before.after(words)
@@ -147,6 +148,7 @@ class Flow:
     def _call(self, name: str) -> None:
         """A function runs: everything in it, once more."""
         events, depth = self.functions.pop(name), len(self.blocks)  # which keeps one that calls itself from doing so
+        self.deep += 1
         saying: dict[str, Callable[[str], None]] = {"open": self.open, "join": self.join}
         for what, said, words, number in events:
             self.left -= 1
@@ -168,6 +170,7 @@ class Flow:
         while len(self.blocks) > depth:
             self.close()
         self.functions[name] = events
+        self.deep -= 1
 
     @property
     def _defining(self) -> bool:
