@@ -87,6 +87,8 @@ def test_a_number_that_only_the_models_files_say(form):
     ("keys", "said"),
     [
         ("model=d", "takes the draft's own number"),
+        ("method=dflash model=d", "takes the draft's own number"),
+        ("method=medusa model=d", "takes the draft's own number"),
         (
             "model=m num_speculative_tokens=1",
             'Add "method": "mtp"',

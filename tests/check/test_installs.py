@@ -70,6 +70,8 @@ def of(script: str) -> tuple[str | None, bool]:
         (f"pip install vllm==0.8.5; docker run --entrypoint bash {IMAGE} -c 'vllm serve m'", "0.10.1"),
         (f"pip install vllm==0.8.5; kubectl run v --image={IMAGE} -- --model m", "0.10.1"),
         (f"pip install vllm==0.8.5; srun --container-image={IMAGE} vllm serve m", "0.10.1"),
+        (f"#SBATCH --container-image={IMAGE}\nexec vllm serve m", "0.10.1"),
+        (f"#SBATCH --container-image {IMAGE}\npip install vllm==0.8.5; srun vllm serve m", "0.8.5"),
         (f"docker run {IMAGE} --model m; pip install vllm==0.8.5", "0.10.1"),
         (f"docker run --entrypoint bash {IMAGE} -c 'pip install vllm; vllm serve m'", "0.10.1"),
     ],

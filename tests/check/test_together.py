@@ -1,4 +1,4 @@
-"""Servers that a script starts beside each other on one GPU.
+"""Servers that a script or a compose file starts beside each other on one GPU.
 
 Source: vLLM 0.33 v1/worker/utils.py request_memory: "Free memory on device ... is less than desired GPU memory utilization".
 """
@@ -74,3 +74,54 @@ def test_two_on_one_gpu(script: str, said: str):
 )
 def test_what_may_not_be_on_one(script: str):
     assert told(script) == []
+
+
+SERVICE = "  {0}: {{image: 'vllm/vllm-openai:v0.33.0', command: {0} {1}, {2}}}\n"
+COUNTED = "deploy: {{resources: {{reservations: {{devices: [{{driver: nvidia, count: {}, capabilities: [gpu]}}]}}}}}}"
+PICKED = "deploy: {{resources: {{reservations: {{devices: [{{driver: nvidia, device_ids: ['{}'], capabilities: [gpu]}}]}}}}}}"
+
+
+def composed(*services: tuple[str, str]) -> list[str]:
+    text = "services:\n" + "".join(
+        SERVICE.format(name, *service) for name, service in zip("abc", services, strict=False)
+    )
+    found = read(text, "compose.yaml")
+    return [remark.text for command in found.commands for remark in command.remarks if "same time" in remark.text]
+
+
+@pytest.mark.parametrize(
+    ("services", "said"),
+    [
+        # Docker hands out the first GPUs: countToDevices
+        ([("", COUNTED.format(1))] * 2, "a's server runs on GPU 0 at the same time, and 0.9 or more and 0.9 or more"),
+        ([("", COUNTED.format("all"))] * 2, "give each its own GPUs (device_ids)"),
+        ([("", "gpus: all"), ("", PICKED.format(0))], "runs on GPU 0"),
+        ([("-tp 2", "gpus: all"), ("", PICKED.format(1))], "runs on GPU 1"),
+        ([("", "runtime: nvidia, environment: [NVIDIA_VISIBLE_DEVICES=1]"), ("", PICKED.format(1))], "runs on GPU 1"),
+        ([("", "gpus: all, environment: [CUDA_VISIBLE_DEVICES=2]"), ("", PICKED.format(2))], "runs on GPU 2"),
+        (
+            [("--gpu-memory-utilization 0.4", "gpus: all")] * 3,
+            "the servers of a and b run on GPU 0 at the same time, and 0.4, 0.4 and 0.4 of its memory",
+        ),
+    ],
+)
+def test_services_on_one_gpu(services: list[tuple[str, str]], said: str):
+    (found,) = composed(*services)
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    "services",
+    [
+        [("", PICKED.format(0)), ("", PICKED.format(1))],
+        [("--gpu-memory-utilization 0.5", "gpus: all")] * 2,
+        [("--gpu-memory-utilization 0.6", "gpus: all"), ("--gpu-memory-utilization 0.3", "gpus: all"), ("--gpu-memory-utilization 0.1", "gpus: all")],
+        [("", "gpus: all"), ("", "gpus: all, profiles: [b]")],
+        [("", "gpus: all"), ("", "gpus: all, scale: 0")],
+        [("", "gpus: all"), ("", PICKED.format("${GPU}"))],
+        [("", "gpus: all, environment: [CUDA_VISIBLE_DEVICES=1]"), ("", "gpus: all, environment: [CUDA_VISIBLE_DEVICES=0]")],
+        [("", "ipc: host")] * 2,
+    ],
+)  # fmt: skip
+def test_services_that_leave_each_other_room(services: list[tuple[str, str]]):
+    assert composed(*services) == []

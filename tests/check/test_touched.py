@@ -211,6 +211,11 @@ def test_a_path_of_pythons_over_what_is_installed():
         (f"if [ $X ]; then pip install vllm; else {PIP}; ./x.sh; fi", UNCLEAR),
         (f"{PIP}; ./x.sh; pip install 'vllm>=0.9'", UNCLEAR),
         (f"{PIP}; ./x.sh; pip install vllm==0.10.0", CERTAIN),
+        (f"if [ $X ]; then {PIP}; else {PIP} --extra-index-url y; fi", CERTAIN),
+        (f"if [ $X ]; then {PIP}; elif [ $Y ]; then uv {PIP}; else {PIP}; fi", CERTAIN),
+        (f"up() {{ if [ $X ]; then {PIP}; else {PIP} -q; fi; }}; up", CERTAIN),
+        (f"if [ $X ]; then {PIP}; elif [ $Y ]; then {PIP}; fi", UNCLEAR),
+        (f"if [ $X ]; then {PIP}; else pip install vllm==0.9.2; fi", UNCLEAR),
     ],
 )
 def test_a_doubt_on_one_of_several_ways(script: str, found: Found):

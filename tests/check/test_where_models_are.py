@@ -44,6 +44,7 @@ def told(text: str, name: str = "run.sh") -> str:
         SIF.format("--bind /nowhere:/y,{0}", "{0}/m"),
         SIF.format("--mount type=bind,source={0},destination=/x", "/x/m"),
         f"srun --container-image={IMAGE} --container-mounts=/nowhere:/y,{{0}}:/x:ro vllm serve /x/m",
+        f"#SBATCH --container-image={IMAGE}\n#SBATCH --container-mounts={{0}}:/x\nvllm serve /x/m",
         f"shifter --image={IMAGE} --volume={{0}}:/x vllm serve /x/m",
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvplan.manifests.shell.parser import commands
+from kvplan.manifests.shell.parser import commands, surrounded
 
 TEXT = st.text(st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="\x00"), min_size=1)
 
@@ -193,6 +193,21 @@ def test_what_bash_would_hold_or_nothing(script: str):
 def test_a_value_that_is_not_certain_is_not_taken(script: str):
     (word,) = [command[1] for command in commands(script) if command[0].text == "run"]
     assert word.unknown is not None
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "f0() { run 3; }\n" + "".join(f"f{at}() {{ f{at - 1}; }}\n" for at in range(1, 3000)) + "f2999",
+        "if a; then " * 3000 + "run 3; " + "fi; " * 3000,
+        "run " + "${A:-" * 3000 + "3" + "}" * 3000,
+        "run " + "$(" * 3000 + "3" + ")" * 3000,
+        "{ " * 3000 + "run 3; " + "}; " * 3000,
+    ],
+    ids=["functions", "branches", "defaults", "substitutions", "groups"],
+)
+def test_what_stands_deep_inside_of_others_is_read(script: str):
+    assert any(words[0].text == "run" for words, _, _ in surrounded(script).commands)
 
 
 @given(st.text(max_size=60))

@@ -254,7 +254,7 @@ class _Reader:
 
 def _given(called: str, word: Word, text: str, place: Place) -> Value:
     """The value of a flag. word: where what is unknown of it stands."""
-    why = "" if word.unknown is None else f"its {called} is {word.unknown}, {word.whose}"
+    why = "" if word.unknown is None else f"its {called} is {text}, {word.whose}"
     return Value(text, place, unknown=word.unknown is not None, why=why)
 
 

@@ -103,14 +103,14 @@ def _untold(asked: Asked, *, own: bool) -> str | None:
             "its --speculative-config says no num_speculative_tokens, which vLLM then takes from the model's own config: "
             "write the number out"
         )
-    if asked.method or asked.model is None or asked.model in FROM_TEXT:
+    if asked.model is None or asked.model in FROM_TEXT or asked.method in {*DRAFTS, *FROM_TEXT} - {""}:
         return None
-    if own:
+    if own and not asked.method:
         return (
             "its --speculative-config names the model itself and no method: vLLM drafts with its prediction layers if it has some, "
             'else with a second copy of it. Add "method": "mtp", or name another model'
         )
-    if not asked.counts:
+    if not asked.counts and not asked.method.endswith("mtp"):
         return (
             "its draft has no num_speculative_tokens: vLLM takes the draft's own number, and refuses one that has none. "
             "Write the number out"

@@ -49,7 +49,9 @@ among what isn't a GPU.
 """
 
 _TASKS, _NODES, _IMAGE, _SOCKETS = ("-n", "--ntasks"), ("-N", "--nodes"), "--image", "--sockets-per-node"
-_TELLING = frozenset({*_TASKS, *_NODES, _IMAGE, _SOCKETS, "--ntasks-per-node"}).union(
+_BOX, _MOUNTS = "--container-image", "--container-mounts"
+"""Options of pyxis: of srun for what it starts, in a header for the whole script."""
+_TELLING = frozenset({*_TASKS, *_NODES, _IMAGE, _BOX, _MOUNTS, _SOCKETS, "--ntasks-per-node"}).union(
     *(names for names, _ in _ALLOTTED)
 )
 """Every option of a header that is looked at."""
@@ -156,7 +158,16 @@ def batch(words: Sequence[Word], process: Container) -> Container:
         return process
     if (image := next(options(words, _IMAGE), None)) is not None:
         process = replace(process, named={**process.named, JOBS: contained(image, process)})
+    process = replace(_boxed(words, process), installed=process.installed)  # which the script does in there
     return _given(words, process, _tasks(words))
+
+
+def _boxed(words: Sequence[Word], outer: Container) -> Container:
+    """The process in the container that pyxis starts, if options say so."""
+    image = next(options(words, _BOX), None)
+    if image is None:
+        return outer
+    return replace(contained(image, outer), mounts=tuple(bound(words, _MOUNTS)), folder=None)
 
 
 def _tasks(words: Sequence[Word]) -> int:
@@ -178,11 +189,7 @@ def srun(words: Sequence[Word], outer: Container) -> Container:
     if not words or program(words[0]) != "srun":
         return submitted(words, outer)
     words = _own(list(_apart(words)))
-    image = next(options(words, "--container-image"), None)
-    if image is not None:
-        mounts = tuple(bound(words, "--container-mounts"))
-        outer = replace(contained(image, outer), mounts=mounts, folder=None)
-    return _given(words, outer)
+    return _given(words, _boxed(words, outer))
 
 
 def _given(words: Sequence[Word], process: Container, tasks: int = 1) -> Container:

@@ -26,6 +26,9 @@ _GUARDED = re.compile(r'([A-Za-z_][A-Za-z0-9_]*\[@\]|@):?\+"\$(?:\{\1\}|@)"')
 _SETS = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?:?=", re.ASCII)
 """Expansions that set what they stand for, inside of a text that isn't resolved."""
 
+MOST_DEFAULTS = 8
+"""Defaults inside of each other that are read."""
+
 
 @dataclass(slots=True)
 class Part:
@@ -42,7 +45,7 @@ class Pieces:
     """A text on its way to words.
 
     line: of the file, at `at`. shape: what its words meant so far. bare: whether the text is words only. words: the
-    finished ones. pending: whether nothing but blanks followed the last `&&`, `||` or `|`, so that the next line goes on.
+    finished ones. depth: defaults that it stands in. pending: whether nothing but blanks followed the last `&&`, `||` or `|`, so that the next line goes on.
     """
 
     text: str
@@ -53,6 +56,7 @@ class Pieces:
     words: list[Word] = field(default_factory=list)
     part: Part = field(default_factory=Part)
     pending: bool = False
+    depth: int = 0
 
     @property
     def variables(self) -> Variables:
@@ -282,9 +286,9 @@ class Pieces:
         plain = _unquoted(word)
         if "$" not in plain and "`" not in plain:
             return plain
-        if '"' in plain or "\\" in plain:
+        if '"' in plain or "\\" in plain or self.depth >= MOST_DEFAULTS:
             return None
-        inner = type(self)(f'"{plain}"', self.line, self.shape)
+        inner = type(self)(f'"{plain}"', self.line, self.shape, depth=self.depth + 1)
         inner.double()
         return inner.part.text if inner.part.unknown is None and inner.at == len(inner.text) else None
 

@@ -18,8 +18,8 @@ _PREPARING = frozenset({
 """Commands before `&&` that are steps of their own, and no question whether to do the next one."""
 _ASKING = frozenset({"-c", "diff", "show", "status", "check", "list", "freeze", "--version", "-V"})
 """Words after these that make a question of them."""
-MOST_CALLED = 2000
-"""Commands of functions that are followed where they are called."""
+MOST_CALLED, MOST_DEEP = 2000, 50
+"""Commands of functions that are followed where they are called, and functions that are followed inside of each other."""
 
 _Event: TypeAlias = tuple[str, str, Sequence[Word], int]
 """What happened in a function: `open KIND`, `asked`, `path`, `turn`, `join OPERATOR`, `close`, or `run` and a command with its number."""
@@ -30,7 +30,8 @@ class _Block:
     """Commands that may not run. before: what was installed then. ways: what is after each branch of it that has ended.
 
     events: those of a function. sure: whether every command of a chain is a step, so that the next one runs. doubtful:
-    whether something was installed where that isn't so. otherwise: whether `||` stands before.
+    whether something was installed where that isn't so. otherwise: whether `||` stands before. whole: whether one of its
+    branches certainly runs, as the last one begins with `else`.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class _Block:
     sure: bool = True
     doubtful: bool = False
     otherwise: bool = False
+    whole: bool = False
 
 
 @dataclass(slots=True)
@@ -54,6 +56,7 @@ class Flow:
     blocks: list[_Block] = field(default_factory=list)
     step: bool = True
     left: int = MOST_CALLED
+    deep: int = 0
 
     def at(self, number: int) -> Installed:
         """What a command certainly finds: that of a function wherever it is called."""
@@ -76,10 +79,11 @@ class Flow:
         if self.blocks and self.blocks[-1].kind in {"branch", "loop"} and not self.blocks[-1].ways:
             self.blocks[-1].before = self.now
 
-    def turn(self) -> None:
-        """Another branch of the innermost block begins."""
-        self._note("turn")
+    def turn(self, *, otherwise: bool = False) -> None:
+        """Another branch of the innermost block begins. otherwise: whether that runs wherever the ones before don't."""
+        self._note("turn", "else" if otherwise else "")
         if self.blocks and self.blocks[-1].kind != "chain":
+            self.blocks[-1].whole = otherwise
             self.blocks[-1].ways.append(self.now)
             self.now = self.blocks[-1].before
 
@@ -97,7 +101,7 @@ class Flow:
         if block.kind == "subshell":
             self.now = replace(block.before, held=after.held, checkouts=after.checkouts)
         elif block.doubtful or block.kind not in {"group", "chain"}:
-            self.now = merged((block.before, *block.ways, after))
+            self.now = merged((*(() if block.whole else (block.before,)), *block.ways, after))
         self._chained(block.before)
 
     def _chained(self, before: Installed) -> None:
@@ -127,7 +131,7 @@ class Flow:
 
     def _follow(self, words: Sequence[Word]) -> None:
         before = self.now
-        if words[0].text in self.functions and not self._defining:
+        if words[0].text in self.functions and not self._defining and self.deep < MOST_DEEP:
             self._call(words[0].text)
         else:
             self.now = before.after(words)
@@ -144,8 +148,8 @@ class Flow:
     def _call(self, name: str) -> None:
         """A function runs: everything in it, once more."""
         events, depth = self.functions.pop(name), len(self.blocks)  # which keeps one that calls itself from doing so
+        self.deep += 1
         saying: dict[str, Callable[[str], None]] = {"open": self.open, "join": self.join}
-        turning: dict[str, Callable[[], None]] = {"asked": self.asked, "turn": self.turn}
         for what, said, words, number in events:
             self.left -= 1
             if self.left < 0:
@@ -157,13 +161,16 @@ class Flow:
                 self.path(words[0])
             elif what in saying:
                 saying[what](said)
-            elif what in turning:
-                turning[what]()
+            elif what == "asked":
+                self.asked()
+            elif what == "turn":
+                self.turn(otherwise=said == "else")
             elif len(self.blocks) > depth:
                 self.close()
         while len(self.blocks) > depth:
             self.close()
         self.functions[name] = events
+        self.deep -= 1
 
     @property
     def _defining(self) -> bool:

@@ -84,7 +84,7 @@ class Shape:
             elif word in {"then", "do"}:
                 variables.flow.asked()
             elif word in {"else", "elif"}:
-                variables.turn()
+                variables.turn(otherwise=word == "else")
             elif word in _CLOSING:
                 variables.end_chain()
                 self.closed = variables.close()

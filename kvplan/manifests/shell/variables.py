@@ -288,9 +288,9 @@ class Variables:
         while self.block == "chain":
             self.close()
 
-    def turn(self) -> None:
-        """Another branch of the innermost block begins."""
-        self.flow.turn()
+    def turn(self, *, otherwise: bool = False) -> None:
+        """Another branch of the innermost block begins. otherwise: whether that runs wherever the ones before don't."""
+        self.flow.turn(otherwise=otherwise)
         if self.blocks:
             block, outer = self.blocks[-1], self.blocks[-2] if len(self.blocks) > 1 else None
             self._settle(block, outer)
