@@ -24,13 +24,15 @@ class Scheme:
 class Quantized:
     """A quantization block.
 
-    method: as written, in small letters. unnamed: whether it isn't written, and follows from the block's keys. algorithm: ModelOpt's quant_algo. packing: auto-round's packing_format. schemes:
-    of packed integers, different ones once. keys: that the block has.
+    method: as written, in small letters. unnamed: whether it isn't written, and follows from the block's keys. algorithm:
+    ModelOpt's quant_algo. packing: auto-round's packing_format. activations: fp8's activation_scheme. schemes: of packed
+    integers, different ones once. keys: that the block has.
     """
 
     method: str
     unnamed: bool = False
     algorithm: str = ""
     packing: str = ""
+    activations: str = ""
     schemes: tuple[Scheme, ...] = ()
     keys: tuple[str, ...] = ()
