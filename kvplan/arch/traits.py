@@ -30,6 +30,9 @@ UNTYPED = "untyped"
 TEXT_FOR_WHOLE = "text_for_whole"
 """The config is of a text model alone, and names a class of a whole with towers, which looks for more in it."""
 
+PART_FOR_WHOLE = "part"
+"""Before `=`: the type of the text model whose class the config of a whole names, which has its text model inside."""
+
 NAMELESS = "nameless"
 """The config as a whole names no class; a part of it may, which engines don't ask."""
 
@@ -65,6 +68,9 @@ SWITCHES = (
 )  # fmt: skip
 """Fields that classes of engines are written for one value of."""
 
+OF_WHOLES = ("tie_word_embeddings",)
+"""Fields that the outermost object of a config says. Source: vLLM 0.33 config/vllm.py with_hf_config, Transformers 5."""
+
 VALUES = (*ACTIVATIONS, PAD, *SWITCHES)
 """Fields whose values engines check: a trait each, `hidden_act=gelu`, where a config states one, also null."""
 
@@ -83,14 +89,17 @@ TWO_ROPE_TYPES = "two_rope_types"
 NO_ROPE_TYPE = "no_rope_type"
 """A scaling of rotary positions states null for its type."""
 
+ROPES_BY_LAYER = "ropes_by_layer"
+"""Rotary positions are stated for each type of layer."""
+
 INDEXES_HEADS = "indexes_heads"
-"""Indexers choose which keys ordinary attention heads read; what they keep isn't described."""
+"""Indexers choose which keys ordinary attention heads read, by groups of tokens."""
 
 ROPE_PARAMETERS = "rope_parameters"
 """Only rope_parameters says how the language model's rotary positions are scaled, or what their base is."""
 
 UNROTATED = "unrotated"
-"""The type has no rotary positions, whatever the config says of them."""
+"""The model has no rotary positions, whatever the config says of their scaling."""
 
 FIRST_CHATGLM = "first_chatglm"
 """The first ChatGLM, whose code is another one's: its config says nothing of original_rope, as all later ones do."""
