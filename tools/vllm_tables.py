@@ -238,6 +238,16 @@ MODULES = (
                 of_attention("unset"),
             ),
             Table(
+                "ONE_ROTATION",
+                "Class that takes what rope_parameters says for all of its layers alike: releases.",
+                of_attention("one_rotation"),
+            ),
+            Table(
+                "WHOLE",
+                "Class that reads the config as it stands, not the part about text in it: releases.",
+                of_attention("whole"),
+            ),
+            Table(
                 "OPENS",
                 "Class whose language model is of the class that the config of that part names: releases.",
                 of_attention("opens"),

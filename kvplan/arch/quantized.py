@@ -24,13 +24,14 @@ class Quantized:
     """A quantization block.
 
     method: as written, in lower case. unnamed: whether the method isn't written and was inferred from the block's keys.
-    algorithm: ModelOpt's quant_algo. packing: auto-round's packing_format. schemes: distinct schemes of packed
-    integers. keys: the keys of the block.
+    algorithm: ModelOpt's quant_algo. packing: auto-round's packing_format. activations: fp8's activation_scheme.
+    schemes: distinct schemes of packed integers. keys: the keys of the block.
     """
 
     method: str
     unnamed: bool = False
     algorithm: str = ""
     packing: str = ""
+    activations: str = ""
     schemes: tuple[Scheme, ...] = ()
     keys: tuple[str, ...] = ()

@@ -31,6 +31,9 @@ UNTYPED = "untyped"
 TEXT_FOR_WHOLE = "text_for_whole"
 """The config describes a text model but names the class of a whole with towers, which expects more fields."""
 
+PART_FOR_WHOLE = "part"
+"""Before `=`: the type of the text model whose class the config of a whole names, which has its text model inside."""
+
 NAMELESS = "nameless"
 """The whole config names no class. A part of it may, but engines don't look there."""
 
@@ -76,6 +79,9 @@ SEES = "sees"
 SEEN = ("vision_config", "visual")
 """Fields by which classes for text alone know a model that sees, also where their value is null."""
 
+OF_WHOLES = ("tie_word_embeddings",)
+"""Fields that the outermost object of a config says. Source: vLLM 0.33 config/vllm.py with_hf_config, Transformers 5."""
+
 VALUES = (*ACTIVATIONS, PAD, *SWITCHES)
 """Fields whose values engines check. Each one that a config states, even as null, gives a trait like `hidden_act=gelu`."""
 
@@ -94,14 +100,17 @@ TWO_ROPE_TYPES = "two_rope_types"
 NO_ROPE_TYPE = "no_rope_type"
 """A scaling of rotary positions states null as its type."""
 
+ROPES_BY_LAYER = "ropes_by_layer"
+"""Rotary positions are stated for each type of layer."""
+
 INDEXES_HEADS = "indexes_heads"
-"""Indexers choose which keys ordinary attention heads read. What these indexers keep isn't described."""
+"""Indexers choose which keys ordinary attention heads read, by groups of tokens."""
 
 ROPE_PARAMETERS = "rope_parameters"
 """Only rope_parameters states the scaling or the base of the language model's rotary positions."""
 
 UNROTATED = "unrotated"
-"""The type has no rotary positions, whatever the config says about them."""
+"""The model has no rotary positions, whatever the config says about their scaling."""
 
 FIRST_CHATGLM = "first_chatglm"
 """The first ChatGLM, which has code of its own: its config lacks original_rope, which all later ones have."""

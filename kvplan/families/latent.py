@@ -58,8 +58,9 @@ def _caches_latents(name: str) -> bool:
 def latent_layer(fields: Fields, *, owns_indexer: bool, rotates: bool = True) -> Latent:
     """One latent layer. A layer that rotates nothing keeps no rotary key; its heads are that much wider instead.
 
-    Raises: MissingField, BadField.
+    Raises: MissingField, BadField; also for a q_lora_rank of 0, of which classes build matrices without a row.
     """
+    fields.whole("q_lora_rank")
     index_dim = fields.whole_or_default("index_head_dim") if owns_indexer else None
     pool = fields.whole_or_default("index_kpool") or 1
     rope, nope = _rope_dim(fields), fields.whole_or_default("qk_nope_head_dim")

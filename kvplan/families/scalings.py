@@ -42,6 +42,12 @@ def of_object(node: Mapping[str, Any]) -> Mapping[str, Scaling]:
     return nested or {EVERY_LAYER: stated}
 
 
+def by_layer(node: Mapping[str, Any]) -> bool:
+    """Whether an object states its rotary positions by type of layer."""
+    stated = next((node[name] for name in NAMES if node.get(name)), None)
+    return isinstance(stated, Mapping) and any(isinstance(each, Mapping) for each in stated.values())
+
+
 USUAL_BASE = 10_000
 """The base that most classes take where none is stated."""
 

@@ -8,10 +8,10 @@ from typing import Any
 from kvplan.arch import traits as known
 from kvplan.families import numbers, typed
 from kvplan.families.counts import DRAFT_COUNTS, draft_count
-from kvplan.families.defaults import class_defaults, of_architecture
+from kvplan.families.defaults import TEXT_KEYS, ClassDefaults, class_defaults, of_architecture
 from kvplan.families.fields import Fields, class_names
 from kvplan.families.nulls import nulled
-from kvplan.families.scalings import Scaling, of_object, only_in_parameters, scalings
+from kvplan.families.scalings import Scaling, by_layer, of_object, only_in_parameters, scalings
 from kvplan.families.spellings import SERVED_BLOCKS
 from kvplan.families.weights.rotary_rules import rule_of
 
@@ -44,11 +44,12 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (known.NOT_IN_16_BIT, numbers.is_wide(fields)),
         (known.TWO_ROPE_TYPES, any(map(_typed_twice, _scalings(fields)))),
         (known.NO_ROPE_TYPE, any(each.get("rope_type", each.get("type", "")) is None for each in _scalings(fields))),
+        (known.ROPES_BY_LAYER, by_layer(fields.node)),
         (known.INDEXES_HEADS, fields.has("indexer_n_heads")),
         (known.ROPE_PARAMETERS, only_in_parameters(fields.node)),
         (known.OTHER_STATE, _sized_apart(fields)),
         (known.UNLISTED, _unlisted(fields)),
-        (known.UNROTATED, not rule_of(fields.model_type).rotates),
+        (known.UNROTATED, not _rotates(fields)),
         (known.DENSE_UNLISTED, fields.model_type == INDEXED and fields.node.get("layer_types") is None),
         (known.OTHER_ACTIVATION, _other_activation(fields)),
         (known.OWN_CODE, _brings_code(fields)),
@@ -70,10 +71,13 @@ def _values(fields: Fields) -> Iterator[str]:
         yield f"{known.NULLED}={null}"
     outermost = (fields.node, *fields.parents)[-1]
     yield from (f"{known.SEES}={field}" for field in known.SEEN if field in outermost)
+    if (part := _part_named(fields)) is not None:
+        yield f"{known.PART_FOR_WHOLE}={part}"
     for field in known.VALUES:
-        name = next((each for each in (field, spelled.get(field, field)) if each in fields.node), None)
+        node = outermost if field in known.OF_WHOLES else fields.node
+        name = next((each for each in (field, spelled.get(field, field)) if each in node), None)
         if name is not None:
-            yield f"{field}={fields.node[name]}"
+            yield f"{field}={node[name]}"
 
 
 STATE_SIZES = {
@@ -81,20 +85,22 @@ STATE_SIZES = {
     "granitemoehybrid": ("mamba_expand", "mamba_n_heads", "mamba_d_head", ""),
     "bamba": ("mamba_expand", "mamba_n_heads", "mamba_d_head", ""),
     "falcon_h1": ("mamba_expand", "mamba_n_heads", "mamba_d_head", "mamba_d_ssm"),
+    "zamba2": ("mamba_expand", "n_mamba_heads", "mamba_headdim", ""),
 }
 """By type, what a state's inner width is a multiple of the hidden size by, its heads, their size, and the width itself where it may
-be stated. Source: transformers 5.19 validate_architecture of models/mamba2, granitemoehybrid, bamba, falcon_h1."""
+be stated. Source: transformers 5.19 validate_architecture of models/mamba2, granitemoehybrid, bamba, falcon_h1; models/zamba2, which
+counts the size of heads itself and leaves no other."""
 
 
 def _sized_apart(fields: Fields) -> bool:
-    """Whether heads of a state don't fill its inner width; "auto" is the size with which they do."""
+    """Whether heads of a state don't fill its inner width; "auto" is the size with which they do, and so is one that isn't there."""
     names = STATE_SIZES.get(fields.model_type)
     if names is None:
         return False
     said = [fields.node.get(name, fields.defaults.values.get(name)) for name in ("hidden_size", *names)]
     hidden, expand, heads, dim, width = (size if isinstance(size, int) else 0 for size in said)
     inner = width or hidden * expand
-    return said[3] != "auto" and inner != heads * dim
+    return said[3] not in ("auto", None) and inner != heads * dim
 
 
 LISTS = {"kimi_linear": "linear_attn_config", "lfm2_moe": "layer_types", "step5": "sparse_config"}
@@ -105,6 +111,11 @@ PATTERNED = ("exaone4", "exaone4_5_text", "exaone_moe")
 """Types whose layers are in a list that nothing else stands for; and those that count by sliding_window_pattern without one, where
 that is a number and there is a window. Source: vLLM 0.33 transformers_utils/configs/kimi_linear.py, models/lfm2_moe.py;
 transformers 5.19 models/exaone4/configuration_exaone4.py, exaone_moe."""
+
+
+def _rotates(fields: Fields) -> bool:
+    rule = rule_of(fields.model_type)
+    return rule.rotates and not (rule.if_stated and fields.node.get("position_embedding_type") != "rope")
 
 
 def _names_a_whole(fields: Fields) -> bool:
@@ -119,6 +130,19 @@ def _names_a_whole(fields: Fields) -> bool:
         and whole.model_type != fields.model_type
         and named not in fields.defaults.values.get("architectures", ())
     )
+
+
+def _part_named(fields: Fields) -> str | None:
+    """The type of the text model whose class a whole's config names as its own; None where it names a whole's."""
+    outermost = (fields.node, *fields.parents)[-1]
+    part = of_architecture(next(iter(class_names(outermost)), ""))
+    if part is None or not _has_part(class_defaults(outermost.get("model_type"))) or _has_part(part):
+        return None
+    return part.model_type
+
+
+def _has_part(whole: ClassDefaults) -> bool:
+    return any(key in whole.values.get("sub_configs", {}) for key in TEXT_KEYS)
 
 
 def _unlisted(fields: Fields) -> bool:

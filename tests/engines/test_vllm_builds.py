@@ -143,7 +143,6 @@ def test_rope_types_that_miss_what_they_need(rope, lacking):
         {"type": "su", **FACTORS},
         {"type": "yarn", "factor": 2.0},
         {"type": "mrope", "mrope_section": [16, 24, 24]},
-        {"full_attention": {"rope_type": "linear", "factor": 8.0}, "sliding_attention": {"rope_type": "default"}},
     ],
 )  # fmt: skip
 def test_rope_types_that_it_builds(rope):
@@ -205,7 +204,6 @@ def test_an_old_name_of_longrope_is_to_be_replaced():
         ("LlamaForCausalLM", {"type": "linear", "factor": 4.0}, (0, 33, 0), True),
         ("LlamaForCausalLM", {"type": "yarn", "factor": 4}, (0, 33, 0), True),
         ("LlamaForCausalLM", {"type": "dynamic", "factor": 4}, (0, 33, 0), True),
-        ("LlamaForCausalLM", {"full_attention": {"rope_type": "linear", "factor": 8}}, (0, 33, 0), False),
         # by the Transformers library's code, which takes any number: registered so, and not registered
         ("Olmo2ForCausalLM", {"type": "linear", "factor": 4}, (0, 33, 0), True),
         ("Olmo2ForCausalLM", {"type": "linear", "factor": 4}, (0, 25, 0), False),
@@ -216,7 +214,108 @@ def test_a_linear_factor_has_a_point(name, rope, release, taken):
     model = read({**LLAMA, "architectures": [name], "rope_scaling": rope}, Origin("test", "test"))
     error = refusal(model, release=release)
     assert (error is None) is taken
-    assert taken or error.problem.hint.startswith(f'"factor": {8 if "full_attention" in rope else 4}.0 in')
+    assert taken or error.problem.hint.startswith('"factor": 4.0 in')
+
+
+def test_a_linear_factor_has_a_point_in_each_type_of_layer():
+    text = {**LLAMA, "model_type": "gemma3_text", "architectures": ["Gemma3ForCausalLM"]}
+    error = refusal(
+        read(
+            {**text, "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8}}},
+            Origin("test", "test"),
+        )
+    )
+    assert error.problem.hint.startswith('"factor": 8.0 in')
+
+
+BY_LAYER = {
+    "full_attention": {"rope_type": "default", "rope_theta": 1e6},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "name", "said"),
+    [
+        # asked of vLLM 0.33 with published configs changed so
+        ("llama", "LlamaForCausalLM", "unhashable type: 'dict'"),
+        ("qwen3", "Qwen3ForCausalLM", "unhashable type: 'dict'"),
+        ("exaone4", "Exaone4ForCausalLM", "unhashable type: 'dict'"),
+        ("gemma3_text", "Gemma3ForCausalLM", None),
+        # by the Transformers library's code, which reads it by type of layer, lays the usual rotation beside it, or neither
+        ("olmo3", "Olmo3ForCausalLM", None),
+        ("olmo2", "Olmo2ForCausalLM", None),
+        ("starcoder2", "Starcoder2ForCausalLM", None),
+        ("smollm3", "SmolLM3ForCausalLM", "KeyError: 'rope_type'"),
+    ],
+)
+@pytest.mark.parametrize("field", ["rope_parameters", "rope_scaling"])
+def test_rotations_by_type_of_layer(model_type, name, said, field):
+    config = {**LLAMA, "num_key_value_heads": 4, "model_type": model_type, "architectures": [name], field: BY_LAYER}
+    error = refusal(read(config, Origin("test", "test")))
+    assert (error is None) == (said is None)
+    assert said is None or (
+        isinstance(error, NotServed) and said in str(error.problem.cause) and field in str(error.problem.cause)
+    )
+
+
+def test_granite_without_positions_turns_nothing():
+    """vLLM 0.33 models/granitemoehybrid.py: position_embedding_type "rope" alone makes it turn."""
+    granite = {
+        **LLAMA, "num_key_value_heads": 4, "model_type": "granitemoehybrid", "architectures": ["GraniteMoeHybridForCausalLM"],
+        "layer_types": ["attention", "attention"], "rope_parameters": BY_LAYER, "num_local_experts": 0, "shared_intermediate_size": 128,
+    }  # fmt: skip
+    for kind, refused in (("nope", False), ("rope", True)):
+        error = refusal(read({**granite, "position_embedding_type": kind}, Origin("test", "test")))
+        assert (error is not None) is refused
+
+
+def whole(model_type: str, name: str, **more: Any) -> Model:
+    text = {**LLAMA, "num_key_value_heads": 4, "model_type": more.pop("text_type")}
+    return read(
+        {"model_type": model_type, "architectures": [name], "text_config": text, **more}, Origin("test", "test")
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        # vLLM 0.33: 'Gemma3Config' object has no attribute 'vocab_size', and so of the next ones
+        (whole("gemma3", "Gemma3ForCausalLM", text_type="gemma3_text"), NotServed),
+        (whole("qwen3_vl", "Qwen3ForCausalLM", text_type="qwen3_vl_text"), NotServed),
+        (whole("voxtral", "LlamaForCausalLM", text_type="llama"), NotServed),
+        # 'Qwen2VLTextConfig' object has no attribute 'tie_word_embeddings': the class finds the part, and not all in it
+        (
+            read(
+                {**LLAMA, "num_key_value_heads": 4, "model_type": "qwen2_vl", "architectures": ["Qwen2ForCausalLM"]},
+                Origin("x", "x"),
+            ),
+            Unsupported,
+        ),
+        # started
+        (whole("gemma4", "Gemma4ForCausalLM", text_type="gemma4_text"), None),
+        (whole("qwen2_audio", "Qwen2ForCausalLM", text_type="qwen2"), None),
+        (whole("gemma3", "Gemma3ForConditionalGeneration", text_type="gemma3_text"), None),
+    ],
+    ids=lambda each: f"{each.whole} {each.architectures[0]}" if isinstance(each, Model) else "",
+)
+def test_a_whole_that_names_the_class_of_a_text_model(model, kind):
+    error = refusal(model)
+    assert type(error) is kind if kind else error is None
+    assert kind is None or model.architectures[0] in str(error.problem.cause)
+
+
+def test_zamba2_as_first_published_names_a_size_of_heads_that_its_class_does_not_read():
+    """vLLM 0.33 fails an assertion on Zyphra/Zamba2-7B's first config: 8 heads of 896 where the checkpoint has 112 of 64."""
+    first = {
+        "model_type": "zamba2", "architectures": ["Zamba2ForCausalLM"], "hidden_size": 3584, "num_hidden_layers": 2,
+        "layers_block_type": ["mamba", "hybrid"], "mamba_headdim": 64, "mamba_ngroups": 2, "state_size": 64,
+        "num_attention_heads": 32, "num_key_value_heads": 32, "vocab_size": 32000, "ffn_hidden_size": 14336,
+    }  # fmt: skip
+    error = refusal(read(first, Origin("test", "test")))
+    assert isinstance(error, NotServed)
+    assert "mamba_headdim" in str(error.problem.cause)
+    assert refusal(read({**first, "n_mamba_heads": 112}, Origin("test", "test"))) is None
 
 
 GLM = {
@@ -543,6 +642,57 @@ def test_switches_that_a_class_is_written_for_one_value_of(said):
     error = refusal(read({**GPT2, said: True}, Origin("test", "test")))
     assert isinstance(error, NotServed)
     assert error.problem.cause == f"its class is written for {said} false, and the config says true"
+
+
+SMALL = {"hidden_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100}
+GPT_J = {
+    "model_type": "gptj",
+    "architectures": ["GPTJForCausalLM"],
+    "n_embd": 512,
+    "n_layer": 2,
+    "n_head": 4,
+    "vocab_size": 100,
+    "rotary_dim": 64,
+}
+BIG_CODE = {**GPT2, "model_type": "gpt_bigcode", "architectures": ["GPTBigCodeForCausalLM"], "multi_query": True}
+DBRX = {
+    "model_type": "dbrx", "architectures": ["DbrxForCausalLM"], "d_model": 512, "n_heads": 4, "n_layers": 2, "max_seq_len": 4096,
+    "vocab_size": 100, "attn_config": {"kv_n_heads": 4}, "ffn_config": {"ffn_hidden_size": 512, "moe_num_experts": 4, "moe_top_k": 2},
+}  # fmt: skip
+COMPASS = {
+    "model_type": "cohere_compass", "architectures": ["CohereCompassForConditionalGeneration"], "tie_word_embeddings": True,
+    "text_config": {**SMALL, "model_type": "cohere_compass_text", "head_dim": 128, "num_key_value_heads": 4},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "said", "release", "taken"),
+    [
+        # models/gpt_j.py: assert getattr(config, "rotary", True); assert not config.tie_word_embeddings
+        (GPT_J, {}, (0, 33, 0), True),
+        (GPT_J, {"rotary": True, "tie_word_embeddings": False}, (0, 33, 0), True),
+        (GPT_J, {"rotary": False}, (0, 33, 0), False),
+        (GPT_J, {"rotary": None}, (0, 8, 0), False),
+        (GPT_J, {"tie_word_embeddings": True}, (0, 33, 0), False),
+        # models/gpt_bigcode.py up to 0.20: assert not config.add_cross_attention; the library's code: "not implemented for MQA"
+        (BIG_CODE, {"scale_attn_by_inverse_layer_idx": True}, (0, 20, 0), True),
+        (BIG_CODE, {"add_cross_attention": True}, (0, 20, 0), False),
+        (BIG_CODE, {"add_cross_attention": True}, (0, 33, 0), False),
+        # models/dbrx.py: "tie_word_embeddings is not supported for Dbrx models."
+        (DBRX, {"tie_word_embeddings": False}, (0, 33, 0), True),
+        (DBRX, {"tie_word_embeddings": True}, (0, 33, 0), False),
+        # models/cohere_compass.py: assert config.tie_word_embeddings, which is the whole's, false by its class
+        (COMPASS, {}, (0, 33, 0), True),
+        (COMPASS, {"tie_word_embeddings": False}, (0, 33, 0), False),
+        ({key: value for key, value in COMPASS.items() if key != "tie_word_embeddings"}, {}, (0, 33, 0), False),
+        (COMPASS, {"text_config": {**COMPASS["text_config"], "tie_word_embeddings": False}}, (0, 33, 0), True),
+    ],
+)
+def test_what_other_classes_are_written_for(config, said, release, taken):
+    """Each was asked of vLLM 0.33's planner too where it is of that release."""
+    error = refusal(read({**config, **said}, Origin("test", "test")), release=release)
+    assert (error is None) is taken
+    assert taken or isinstance(error, NotServed)
 
 
 @pytest.mark.parametrize(

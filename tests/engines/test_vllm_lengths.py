@@ -69,7 +69,10 @@ def test_rope_parameters_are_read_since_0_12(config, old, lost):
     scaled = "linear" in str(config)
     assert (before.default_context(found).tokens, before.longest_context(found)) == (old, old)
     assert since.default_context(found).tokens == (131_072 if scaled else 32_768)
-    for engine, said in ((before, lost), (since, False)):
+    alike = "full_attention" not in str(
+        config
+    )  # Llama's class turns no type of layer its own way, and isn't built since 0.12
+    for engine, said in ((before, lost), *([(since, False)] if alike else [])):
         setup = Setup(found, load_gpu("h100-sxm"), Parallel(), None, Options(), 1024)
         assert any("rope_parameters" in each for each in engine.start(setup).cautions()) is said
 

@@ -50,6 +50,7 @@ W4 = compressed(4, "int", strategy="group", group_size=128)
 W8A8 = compressed(8, "int", 8, strategy="channel")
 F8 = compressed(8, "float", 8, strategy="channel")
 NVFP4 = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"]}
+FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic"}
 QUARK = {
     "quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp8_e4m3", "qscheme": "per_tensor"}}, "exclude": ["lm_head"],
 }  # fmt: skip
@@ -70,9 +71,9 @@ def plan(loaded: Model, gpu: str | None, version: str = "0.33.0", tp: int = 1) -
     ("block", "gpu", "version", "said"),
     [
         # quantization/fp8.py: 80 until 0.13, 75 since 0.14
-        ({"quant_method": "fp8"}, "t4", "0.13.0", "The quantization method fp8 is not supported for the current GPU. Minimum capability: 80. Current capability: 75."),
-        ({"quant_method": "fp8"}, "t4", "0.14.0", None),
-        ({"quant_method": "fp8"}, "v100-sxm-32", "0.19.1", "Minimum capability: 75. Current capability: 70."),
+        (FP8, "t4", "0.13.0", "The quantization method fp8 is not supported for the current GPU. Minimum capability: 80. Current capability: 75."),
+        (FP8, "t4", "0.14.0", None),
+        (FP8, "v100-sxm-32", "0.19.1", "Minimum capability: 75. Current capability: 70."),
         ({"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}, "v100-sxm-32", "0.9.2", "quantization method awq"),
         ({"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}, "t4", "0.9.2", None),
         ({"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True, "desc_act": False}, "v100-sxm-32", "0.19.1", None),
@@ -97,7 +98,7 @@ def plan(loaded: Model, gpu: str | None, version: str = "0.33.0", tp: int = 1) -
         (QUARK, "l40s", "0.33.0", None),
         # AMD's numbers are of another kind, and without a GPU nothing is known
         (QUARK, "mi300x", "0.33.0", None),
-        ({"quant_method": "fp8"}, None, "0.13.0", None),
+        (FP8, None, "0.13.0", None),
     ],
 )  # fmt: skip
 def test_the_least_gpu_by_method_and_release(block, gpu, version, said):

@@ -198,3 +198,54 @@ def test_caches_of_keys_wider_than_values(gpu, kv, taken):
         return
     with pytest.raises(UsageError):
         Vllm().start(Setup(*plan))
+
+
+AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}
+GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True}
+FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic"}
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        # asked of vLLM 0.33, in its words
+        ({**AWQ, "bits": 16}, "Unsupported num_bits = 16. Supported: 4."),
+        ({**GPTQ, "sym": 0}, "Unsupported quantization config: bits=4, sym=False"),
+        ({**FP8, "activation_scheme": None}, "Cannot find any of ['activation_scheme']"),
+        ({**FP8, "activation_scheme": "fast"}, "Unsupported activation scheme fast"),
+        (AWQ, None),
+        (GPTQ, None),
+        ({**FP8, "activation_scheme": "static"}, None),
+    ],
+)
+def test_values_that_a_method_does_not_take(block, said):
+    engine, loaded, card = Vllm(), model("qwen2", block), load_gpu("h100")
+    setup = Setup(loaded, card, Parallel(), engine.kv_format(loaded, None, card), Options(), 4096)
+    if said is None:
+        assert engine.start(setup)
+        return
+    with pytest.raises(Unsupported) as refused:
+        engine.start(setup)
+    assert said in str(refused.value.problem.cause)
+
+
+@pytest.mark.parametrize(
+    ("field", "block"),
+    [
+        ("quantization_config", {"bits": 4, "group_size": 64}),
+        ("quantization_config", {**AWQ, "quant_method": None}),
+        ("quantization", {"bits": 4, "group_size": 64}),  # MLX's own name of the block
+    ],
+)
+def test_packed_weights_that_nobody_names_are_not_counted_as_packed(field, block):
+    """vLLM 0.33 builds Qwen3-4B in 16 bit with these: 8,055,422,528 B where the checkpoint has 2.3 GB, which don't fit into it."""
+    loaded = read({**DENSE, "torch_dtype": "bfloat16", field: block}, Origin("a checkpoint", "a test"))
+    engine, card = Vllm(), load_gpu("h100")
+
+    def setup(**options: int) -> Setup:
+        return Setup(loaded, card, Parallel(), engine.kv_format(loaded, None, card), Options(**options), 4096)
+
+    with pytest.raises(Unsupported, match="doesn't see"):
+        engine.start(setup()).budget()
+    assert engine.start(setup(weights_per_gpu=8 << 30)).budget()
+    assert engine.start(setup(kv_memory=8 << 30)).budget()

@@ -318,7 +318,7 @@ def test_nvfp4_caches_on_hopper(name, blocks):
 
 @pytest.mark.parametrize(("method", "taken"), [("fp8", False), ("awq", True)])
 def test_e5m2_beside_fp8_checkpoints(method, taken):
-    stored = {"quant_method": method, "bits": 4, "group_size": 128, "zero_point": True}
+    stored = {"quant_method": method, "bits": 4, "group_size": 128, "zero_point": True, "activation_scheme": "dynamic"}
     model = read({**GPTQ, "quantization_config": stored}, Origin("stored", "a test"))
     question = api.FitQuestion(context=2048, engine="vllm", kv_dtype="fp8_e5m2")
     if taken:

@@ -33,6 +33,9 @@ LIMITS, PROCESSOR = "get_supported_mm_limits", "register_processor"
 INTERFACES = {"IsHybrid": "is_hybrid", "IsAttentionFree": "is_attention_free", "SupportsPP": "supports_pp"}
 """Bases that say what a class can do, and the attribute that says so without the base."""
 
+ROTATION = "rope_parameters"
+"""The field of a config that says how rotary positions are scaled."""
+
 ACTIVATION = ("hidden_act", "hidden_activation", "activation_function")
 """Fields of configs, and parameters, that name an activation."""
 
@@ -43,13 +46,17 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass
 class Module:
-    """text: its source. classes: by name. imported: names from other modules. groups: names that stand for several classes."""
+    """text: its source. classes: by name. imported: names from other modules. groups: names that stand for several classes.
+
+    functions: by name, those that stand beside the classes.
+    """
 
     name: str
     text: str
     classes: dict[str, ast.ClassDef] = field(default_factory=dict)
     imported: dict[str, Key] = field(default_factory=dict)
     groups: dict[str, set[str]] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
 
 
 @dataclass
@@ -59,7 +66,8 @@ class Found:
     windows: gives layers windows of their own. needs: parameters that do so when a caller gives them. attends: builds
     layers that keep keys and values. divides: with heads of the hidden size over their number. uniform: refuses windows on
     some layers alone. unset: takes the cache's window away. opened: builds a class that a config names. activations:
-    `hidden_act=silu`, a field of a config and a value of it that alone is taken. checked: the same of parameters.
+    `hidden_act=silu`, a field of a config and a value of it that alone is taken. checked: the same of parameters. turns: reads
+    how rotary positions are scaled. by_type: type of layer by type of layer.
     """
 
     windows: bool = False
@@ -71,6 +79,8 @@ class Found:
     opened: bool = False
     activations: set[str] = field(default_factory=set)
     checked: set[tuple[str, str]] = field(default_factory=set)
+    turns: bool = False
+    by_type: bool = False
 
 
 class Release:
@@ -209,6 +219,16 @@ class Release:
         """Whether a registered class itself leaves towers out that have nothing to read."""
         return any(_skips(method) for key in self.start(name) for _, method, _ in self.methods(key))
 
+    def reads_whole(self, name: str) -> bool:
+        """Whether a registered class's own constructor takes the config as it is handed over, not the part about text in it."""
+        return any(
+            _is_whole(each)
+            for key in self.start(name)
+            for _, method, _ in self.methods(key)
+            if method.name == "__init__"
+            for each in _assignments(method)
+        )
+
     def media(self, name: str) -> set[str]:
         """What a registered class reads beside text: the names in the method of who processes its prompts."""
         for key in self.start(name):
@@ -225,6 +245,9 @@ class Release:
         for key, found in self.found.items():
             text = self.modules[key[0]].text
             for node in _functions(self.modules[key[0]].classes[key[1]]):
+                for each in (node, *self._named(key[0], node)):
+                    found.turns |= any(map(_is_rotation, ast.walk(each)))
+                    found.by_type |= _by_type(each)
                 attends = self._attends(key[0], node)
                 found.attends |= attends
                 found.divides |= attends and _divides(node)
@@ -241,6 +264,14 @@ class Release:
                 for node in _functions(self.modules[key[0]].classes[key[1]]):
                     self._window(key, node, found, wanted)
         self._hand_on()
+
+    def _named(self, module: str, function: Function) -> Iterator[Function]:
+        """Functions beside the classes, here or imported, that a function names."""
+        here = self.modules[module]
+        for name in _used(function):
+            place, named = (module, name) if name in here.functions else here.imported.get(name, ("", ""))
+            if place in self.modules and named in self.modules[place].functions:
+                yield self.modules[place].functions[named]
 
     def _hand_on(self) -> None:
         """Activations that a class gives to those it builds, which check them; two callers above is as far as it goes."""
@@ -315,7 +346,8 @@ class Attention:
     head_dim a config states. uniform: refuse windows on some layers alone. unset: take the cache's window away. opens: build a
     language model that a config names. skips: leave towers out that have nothing to read. media: `Class image`, what each
     reads beside text. activations: `Class hidden_act=silu`, a field of the config and a value that it takes. interfaces:
-    `Class IsHybrid`, each that it has. unpipelined: are found and lack SupportsPP.
+    `Class IsHybrid`, each that it has. unpipelined: are found and lack SupportsPP. one_rotation: take what a config says of
+    rotary positions for all layers alike. whole: read the config as it is handed over.
     """
 
     own_windows: set[str]
@@ -328,6 +360,8 @@ class Attention:
     activations: set[str]
     interfaces: set[str]
     unpipelined: set[str]
+    one_rotation: set[str]
+    whole: set[str]
 
 
 @cache
@@ -350,6 +384,12 @@ def attention(folder: Path) -> Attention:
         {f"{name} {each}" for name, found in made.items() for one in found for each in one.activations},
         {f"{name} {each}" for name in registered for each in release.interfaces(name)},
         {name for name in registered if release.start(name) and "SupportsPP" not in release.interfaces(name)},
+        {
+            name
+            for name, each in made.items()
+            if any(one.turns for one in each) and not any(one.by_type for one in each)
+        },
+        {name for name in registered if release.reads_whole(name)},
     )
 
 
@@ -395,6 +435,8 @@ def _module(path: Path, folder: Path) -> Module:
     for node in _running(ast.parse(text)):
         if isinstance(node, ast.ClassDef):
             module.classes.setdefault(node.name, node)
+        elif isinstance(node, Function):
+            module.functions.setdefault(node.name, node)
         elif isinstance(node, ast.ImportFrom):
             source = _source(node, package)
             for name in node.names:
@@ -548,6 +590,47 @@ def _refused_activations(function: Function) -> Iterator[tuple[ast.expr, str]]:
         for each in asked:
             if isinstance(value, ast.Constant) and getattr(each, "attr", getattr(each, "id", "")) in ACTIVATION:
                 yield each, str(value.value)
+
+
+def _is_rotation(node: ast.AST) -> bool:
+    """Whether an expression is what a config says of rotary positions: an attribute, or one that may not be there."""
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr":
+        return any(isinstance(each, ast.Constant) and each.value == ROTATION for each in node.args)
+    return isinstance(node, ast.Attribute) and node.attr == ROTATION
+
+
+def _by_type(function: Function) -> bool:
+    """Whether it looks into what a config says of rotary positions by a word that isn't written there."""
+    held = {
+        target.id
+        for each in _assignments(function)
+        if any(map(_is_rotation, ast.walk(each.value)))
+        for target in each.targets
+        if isinstance(target, ast.Name)
+    }
+    return any(
+        not isinstance(word, ast.Constant)
+        and (_is_rotation(place) or (isinstance(place, ast.Name) and place.id in held))
+        for node in ast.walk(function)
+        for place, word in _looked_up(node)
+    )
+
+
+def _looked_up(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What an expression looks into, and for what."""
+    if isinstance(node, ast.Subscript):
+        yield node.value, node.slice
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
+        yield node.func.value, node.args[0]
+
+
+def _is_whole(assignment: ast.Assign) -> bool:
+    """Whether it takes a config as it is handed over."""
+    value = assignment.value
+    return any(
+        isinstance(each, ast.Attribute) and each.attr == "hf_config"
+        for each in (value.values if isinstance(value, ast.BoolOp) else [value])
+    )
 
 
 def _skips(function: Function) -> bool:

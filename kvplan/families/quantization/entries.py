@@ -23,6 +23,21 @@ def _integer(path: str, value: object) -> None:
         raise BadField(path, value, "a whole number", hint=hint)
 
 
+def _group(path: str, value: object) -> None:
+    """Inputs that share a scale; -1 for all of a row."""
+    _integer(path, value)
+    if isinstance(value, int) and value < 1 and value != WHOLE_ROW:
+        raise BadField(path, value, f"a positive whole number, or {WHOLE_ROW} for whole rows")
+
+
+WHOLE_ROW = -1
+
+
+def _words(path: str, value: object) -> None:
+    for index, word in enumerate(typed.items(path, value)):
+        typed.text(f"{path}[{index}]", word)
+
+
 def _pair(path: str, value: object) -> None:
     sizes = typed.items(path, value)
     if len(sizes) != 2 or any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in sizes):
@@ -62,17 +77,18 @@ def _one_or_more(path: str, value: object) -> None:
 
 
 _CHECKS: dict[str, Check] = {
-    **dict.fromkeys(("bits", "w_bit", "num_bits", "group_size", "q_group_size"), _integer),
+    **dict.fromkeys(("bits", "w_bit", "num_bits"), _integer),
+    **dict.fromkeys(("group_size", "q_group_size"), _group),
     **dict.fromkeys(
         ("lm_head", "sym", "desc_act", "symmetric", "load_in_8bit", "load_in_4bit", "bnb_4bit_use_double_quant"), typed.switch
     ),
     **dict.fromkeys(
         (
             "modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules", "exclude", "targets", "llm_int8_skip_modules",
-            "modules_in_block_to_quantize",
         ),
-        typed.items,
+        _words,
     ),
+    "modules_in_block_to_quantize": typed.items,
     **dict.fromkeys(
         (
             "quant_method", "quant_algo", "kv_cache_quant_algo", "activation_scheme", "packing_format", "type", "strategy", "dtype",

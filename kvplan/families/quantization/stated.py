@@ -16,13 +16,14 @@ UNNAMED = ("mlx", "unknown")
 
 
 def stated(node: Node, method: str, *, unnamed: bool = False) -> Quantized:
-    """The facts of a block. method: its own, or what follows from its keys; MLX's blocks name none."""
+    """The facts of a block. method: its own, or what follows from its keys. unnamed: whether it names none, as MLX's don't."""
     written = str(node.get("quant_method") or ("" if method in UNNAMED else method)).lower()
     return Quantized(
         method=written.replace("compressed_tensors", "compressed-tensors"),
-        unnamed=unnamed and bool(written),
+        unnamed=unnamed and (method != "unknown" or "quant_method" in node),
         algorithm=str(node.get("quant_algo") or "").upper(),
         packing=str(node.get("packing_format") or ""),
+        activations=str(node.get("activation_scheme") or "") if written == "fp8" else "",
         schemes=tuple(dict.fromkeys(_SCHEMES.get(written, _none)(node))),
         keys=tuple(sorted(name for name, value in node.items() if value is not None)),
     )
@@ -36,8 +37,8 @@ def _one(node: Node, base: Node) -> Iterator[Scheme]:
     bits = node.get("bits", node.get("w_bit", base.get("bits", base.get("w_bit"))))
     group = node.get("group_size", node.get("q_group_size", base.get("group_size", base.get("q_group_size", -1))))
     symmetric = node.get("sym", base.get("sym"))
-    if isinstance(bits, int) and isinstance(group, int) and bits < PLAIN_BITS:
-        yield Scheme(bits, group if group > 0 else -1, symmetric if isinstance(symmetric, bool) else None)
+    if isinstance(bits, int) and isinstance(group, int) and (bits < PLAIN_BITS or not base):
+        yield Scheme(bits, group if group > 0 else -1, None if symmetric is None else bool(symmetric))
 
 
 def _gptq(node: Node) -> Iterator[Scheme]:

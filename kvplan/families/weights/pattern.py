@@ -47,18 +47,22 @@ def _listed(fields: Fields, count: int) -> tuple[bool, ...] | None:
     return None
 
 
+STEPS = ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval")
+"""Fields that say every which layer has experts, which classes divide by."""
+
+
 def _rule(fields: Fields, symbols: ConfigSymbols) -> Callable[[int], bool]:
     """A period, a first layer, exceptions: every rule that the config states must agree."""
     dense = symbols.maybe("first_k_dense_replace") or symbols.maybe("num_dense_layers") or 0
     exceptions = fields.wholes("mlp_only_layers") or ()
-    steps = [symbols.maybe(name) for name in ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval")]
+    steps = [symbols.number(name) for name in STEPS if symbols.maybe(name) is not None]
     frequency = fields.find("moe_layer_freq")
-    every = 1 if frequency is None or isinstance(frequency[1], list) else fields.as_whole(*frequency, least=0)
+    every = 1 if frequency is None or isinstance(frequency[1], list) else fields.as_whole(*frequency)
     period, offset = symbols.maybe("expert_layer_period"), symbols.maybe("expert_layer_offset") or 0
     start, end = symbols.maybe("moe_layer_start_index"), _end(fields)
 
     def rule(layer: int) -> bool:
-        if layer < dense or layer in exceptions or any(step and (layer + 1) % step for step in steps):
+        if layer < dense or layer in exceptions or any((layer + 1) % step for step in steps):
             return False
         if (every > 1 and layer % every) or (period and (layer - offset) % period):
             return False

@@ -14,6 +14,7 @@ from kvplan.engines.extras import beside, held
 from kvplan.engines.vllm.layout.merged import counted_ends
 from kvplan.engines.vllm.layout.views import view_of
 from kvplan.engines.vllm.memory import adapters
+from kvplan.engines.vllm.starts.quantizers import unseen
 from kvplan.engines.vllm.tables.versions import NEWEST, Version
 from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu
@@ -35,7 +36,8 @@ TOWERS, LARGEST_TOWER = ("vision", "audio", "projector"), 12_000_000_000
 def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, version: Version = NEWEST) -> Term:
     """Weights as given, or counted tensor by tensor.
 
-    Raises: UsageError when they are neither known nor given, unless the cache's memory is given and nobody needs them.
+    Raises: UsageError when they are neither known nor given, unless the cache's memory is given and nobody needs them;
+    Unsupported for a checkpoint in a format that isn't seen.
     """
     if options.weights_per_gpu is not None:
         more = beside(model, parallel, options)
@@ -53,6 +55,9 @@ def weights(model: Model, gpu: Gpu, parallel: Parallel, options: Options, versio
             cause="its description doesn't say enough to count its parameters",
             hint="--weights 140GB (all checkpoint files together), or --kv-memory 40GiB (the cache alone, per GPU)",
         )
+    block = model.quantized
+    if block is not None and block.unnamed and model.what_if is None and options.kv_memory is None:
+        raise unseen(model, "--weights with the bytes that are loaded")
     view = view_of(model, gpu, version)
     found = held(model.weights, parallel, options, view)
     behind = 0 if gpu.vendor == "amd" else counted_ends(model.weights.layers, parallel, version)

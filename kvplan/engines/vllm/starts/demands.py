@@ -42,7 +42,7 @@ DEMANDS: Mapping[str, tuple[Demand, ...]] = {
     "DbrxForCausalLM": (Demand("tie_word_embeddings", value=False, unstated=False),),
     "BailingMoeV3ForCausalLM": _LINGS,
     "BailingMoeV3VLForConditionalGeneration": _LINGS,
-    "CohereCompassForCausalLM": (Demand("tie_word_embeddings", value=True, unstated=True),),
+    "CohereCompassForConditionalGeneration": (Demand("tie_word_embeddings", value=True, unstated=False),),
 }
 """By class."""
 

@@ -31,6 +31,7 @@ DEPRECATED: dict[str, Version] = {"fbgemm_fp8": (0, 14, 0), "fp_quant": (0, 14, 
 
 KEYS: dict[str, tuple[tuple[Version, tuple[str, ...]], ...]] = {
     "awq": tuple((OLDEST, names) for names in (("w_bit", "bits"), ("q_group_size", "group_size"), ("zero_point",))),
+    "fp8": ((OLDEST, ("activation_scheme",)),),
     "gptq": (*((OLDEST, (name,)) for name in ("bits", "group_size", "desc_act")), ((0, 22, 0), ("sym",))),
 }
 """Keys that a block must have, any of each row, and since when."""
@@ -43,6 +44,9 @@ ALGORITHMS: dict[str, Version] = {
 
 BESIDE = ("FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO", "NVFP4", "MIXED_PRECISION")
 """Those that may stand in hf_quant_config.json. Source: transformers_utils/model_arch_config_convertor.py."""
+
+ACTIVATIONS = ("static", "dynamic")
+"""Values of activation_scheme. Source: layers/quantization/fp8.py of every release."""
 
 MARLIN = (-1, *MARLIN_GROUPS)
 """Groups that Marlin has, as blocks state them: -1 for whole rows."""
@@ -82,17 +86,15 @@ LIMITS = (
 def check(model: Model, rules: Rules) -> None:
     """Refuse a checkpoint that this release can't load, in its own words.
 
+    One whose method only its keys tell is refused where its weights are counted: its cache is planned as any other.
+
     Raises: Unsupported.
     """
     block = model.quantized
     if block is None or model.what_if is not None:
         return
-    if block.unnamed:
-        raise Unsupported(
-            f"vLLM doesn't see that {model.origin.id} is quantized",
-            cause="its quantization_config names no quant_method, so its matrices are built in 16 bit",
-            hint=f'add "quant_method": "{block.method}" to it, or ask for the formula: --engine ideal',
-        )
+    if block.unnamed and block.method:
+        raise unseen(model, f'add "quant_method": "{block.method}" to it')
     if block.method == "compressed-tensors" and model.kv_hint is not None and model.kv_hint.k.name == "int8":
         raise NotServed(
             f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
@@ -105,6 +107,15 @@ def check(model: Model, rules: Rules) -> None:
             cause=cause,
             hint="the checkpoint that it was made from, or one in fp8 or another format (--weight-dtype fp8 asks what if)",
         )
+
+
+def unseen(model: Model, *hints: str) -> Unsupported:
+    """That the quantization of a checkpoint isn't seen, which would be loaded as what it isn't."""
+    return Unsupported(
+        f"vLLM doesn't see that {model.origin.id} is quantized",
+        cause="its quantization_config names no quant_method, so its matrices are built in 16 bit",
+        hint=", or ".join((*hints, "ask for the formula: --engine ideal")),
+    )
 
 
 def deprecated(model: Model, version: Version) -> bool:
@@ -136,6 +147,8 @@ def _refusals(block: Quantized, version: Version) -> Iterator[str]:
     for since, keys in KEYS.get(method, ()):
         if version >= since and not set(keys) & set(block.keys):
             yield f"Cannot find any of {list(keys)} in the model's quantization config."
+    if block.activations not in ("", *ACTIVATIONS):
+        yield f"Unsupported activation scheme {block.activations}"
     if method == "modelopt":
         yield from _of_modelopt(block, version)
     yield from _of_schemes(block, version)

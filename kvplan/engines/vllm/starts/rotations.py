@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvplan.arch.model import Model, Rope
-from kvplan.arch.traits import NO_ROPE_TYPE, TWO_ROPE_TYPES, UNROTATED
+from kvplan.arch.traits import NO_ROPE_TYPE, OWN_CODE, ROPES_BY_LAYER, TWO_ROPE_TYPES, UNROTATED
+from kvplan.engines.vllm.tables.language import one_rotation
 from kvplan.engines.vllm.tables.library import FIFTH, by_library
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.versions import OLDEST, Version, text
@@ -85,7 +86,11 @@ def check(model: Model, rules: Rules) -> None:
     """
     if not rules.rotations_checked or UNROTATED in model.traits:
         return
-    fault = _untyped(model) or next(filter(None, (_fault(rope, model, rules) for rope in model.context.ropes)), None)
+    fault = (
+        _untyped(model)
+        or _by_layer(model, rules)
+        or next(filter(None, (_fault(rope, model, rules) for rope in model.context.ropes)), None)
+    )
     if fault is not None:
         raise NotServed(
             f"vLLM {text(rules.version)} can't build the rotary positions of {model.origin.id}",
@@ -100,6 +105,40 @@ def _untyped(model: Model) -> Fault | None:
             "Found conflicts between its rope_type (modern field) and type (legacy field): you should only specify one of them"
         )
     return Fault("Unknown RoPE scaling type None") if NO_ROPE_TYPE in model.traits else None
+
+
+BY_LAYER = frozenset((
+    "beam", "cohere_compass_text", "deepseek_v4", "diffusion_gemma_text", "dots3_note_text", "embedding_gemma2_text", "gemma3_text",
+    "gemma3n_text", "gemma4_text", "gemma4_unified_text", "laguna", "lfm3", "mellum", "mimo_v2_flash", "modernbert",
+    "modernbert-decoder", "neomme", "olmo3", "step3p5", "t5gemma2_decoder", "t5gemma2_text", "ultrabert", "zaya",
+))  # fmt: skip
+"""Types whose code in the Transformers library turns each type of layer its own way. Source: transformers 5.23
+models/*/modeling_*.py, config.rope_parameters[layer_type]."""
+
+
+def _by_layer(model: Model, rules: Rules) -> Fault | None:
+    """Rotations for types of layers where the model's code takes one for all.
+
+    The library's own lays the usual one beside them where its class has no list of layers. Asked of vLLM 0.33.
+    """
+    if ROPES_BY_LAYER not in model.traits:
+        return None
+    if one_rotation(model, rules.version):
+        said = "TypeError: unhashable type: 'dict'"
+    elif by_library(model, rules.version) and _keeps_list(model):
+        said = "KeyError: 'rope_type'"
+    else:
+        return None
+    return Fault(
+        f"{said}: its rope_parameters (or rope_scaling) says how each type of layer turns, and its class turns all of them alike",
+        "what it says of one type of layer as the whole rope_parameters",
+    )
+
+
+def _keeps_list(model: Model) -> bool:
+    """Whether what is said of types of layers is left as it is, and read by code that doesn't expect it."""
+    listed = model.windows is not None and bool(model.windows.kinds)
+    return listed and model.family not in BY_LAYER and OWN_CODE not in model.traits
 
 
 def _anothers(rope: Rope, model: Model, rules: Rules) -> bool:

@@ -5,22 +5,42 @@ Source: transformers 5.19 configuration_*.py of the types; vLLM 0.33 transformer
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kvplan.arch.model import Model
-from kvplan.arch.traits import CODE_BESIDE, NULLED, OTHER_STATE, TEXT_FOR_WHOLE, UNLISTED, stated
+from kvplan.arch.traits import CODE_BESIDE, NULLED, OTHER_STATE, PART_FOR_WHOLE, TEXT_FOR_WHOLE, UNLISTED, stated
+from kvplan.engines.vllm.tables.language import reads_whole
 from kvplan.engines.vllm.tables.library import FIFTH
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.versions import text
 from kvplan.errors import NotServed, Unsupported
 
+
+class Sizes(NamedTuple):
+    """Fields of a state's heads that have to agree, and what is said where they don't."""
+
+    fields: str
+    said: str
+
+
 SIZES = {
-    "mamba2": "Inconsistent configuration: hidden_size * expand must equal num_heads * head_dim (128, 64 and 2 where num_heads, "
-    "head_dim and expand aren't stated)"
+    "mamba2": Sizes(
+        "num_heads, head_dim and expand",
+        "Inconsistent configuration: hidden_size * expand must equal num_heads * head_dim (128, 64 and 2 where num_heads, "
+        "head_dim and expand aren't stated)",
+    ),
+    "zamba2": Sizes(
+        "n_mamba_heads and mamba_headdim",
+        "its class builds heads of mamba_expand x hidden_size / n_mamba_heads (2 and 8 where mamba_expand and n_mamba_heads aren't "
+        "stated), which isn't its mamba_headdim, so that the checkpoint's weights don't fit",
+    ),
 }
-MAMBA_SIZES = (
+USUAL_SIZES = Sizes(
+    "mamba_n_heads, mamba_d_head and mamba_expand",
     "The dimensions for the Mamba head state do not match the model intermediate_size: mamba_n_heads x mamba_d_head isn't "
-    "mamba_expand x hidden_size (mamba_d_ssm where that is stated)"
+    "mamba_expand x hidden_size (mamba_d_ssm where that is stated)",
 )
-"""What is said of heads of a state that don't fill its inner width, by type and of all others."""
+"""By type, and of all others."""
 
 LISTS = {"kimi_linear": "linear_attn_config", "step5": "sparse_config"}
 USUAL_LIST = "layer_types"
@@ -44,14 +64,8 @@ def check(model: Model, rules: Rules) -> None:
     """
     what = f"vLLM {text(rules.version)} can't read the config of {model.origin.id}"
     if OTHER_STATE in model.traits:
-        names = (
-            "num_heads, head_dim and expand"
-            if model.family in SIZES
-            else "mamba_n_heads, mamba_d_head and mamba_expand"
-        )
-        raise NotServed(
-            what, cause=SIZES.get(model.family, MAMBA_SIZES), hint=f"{names} as published, or --engine ideal"
-        )
+        sizes = SIZES.get(model.family, USUAL_SIZES)
+        raise NotServed(what, cause=sizes.said, hint=f"{sizes.fields} as published, or --engine ideal")
     if TEXT_FOR_WHOLE in model.traits:
         raise NotServed(
             what,
@@ -59,6 +73,7 @@ def check(model: Model, rules: Rules) -> None:
             f"a text model alone ({model.family})",
             hint=f"the whole's config.json, or the class of {model.family} in architectures; or --engine ideal",
         )
+    _part(model, rules, what)
     null = stated(model.traits, NULLED)
     if null is not None and rules.library >= FIFTH and model.whole not in OWN_CLASSES:
         refused, other = (Unsupported, CODE) if CODE_BESIDE in model.traits else (NotServed, "")
@@ -74,3 +89,29 @@ def check(model: Model, rules: Rules) -> None:
             cause=f"it doesn't state {field}, and {model.family} isn't built from what it says of its layers instead",
             hint=f'"{field}" as published in its config.json, or --engine ideal',
         )
+
+
+def _part(model: Model, rules: Rules, what: str) -> None:
+    """A text model's class, named by the config of a whole, which may look for the text model's fields where they aren't.
+
+    Before Transformers 5 those fields could stand at a whole's top.
+
+    Raises: NotServed; Unsupported where it isn't known what the class finds.
+    """
+    part = stated(model.traits, PART_FOR_WHOLE)
+    if part is None:
+        return
+    named = model.architectures[0]
+    blind = reads_whole(model, rules.version)
+    if not blind and part == model.family:
+        return
+    cause = (
+        f"it names {named}, which is built of the config of a text model alone ({part}), and this one is of a whole ({model.whole}) "
+        "with its text model inside"
+    )
+    hint = f"the class of {model.whole} in architectures; or --engine ideal"
+    if blind and rules.library >= FIFTH:
+        raise NotServed(what, cause=cause, hint=hint)
+    raise Unsupported(
+        f"kvplan doesn't know whether vLLM {text(rules.version)} builds {model.origin.id}", cause=cause, hint=hint
+    )

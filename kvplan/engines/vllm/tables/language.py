@@ -6,7 +6,7 @@ A class that the release doesn't register is run by its Transformers backend, or
 from __future__ import annotations
 
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.tables.attention import DIVIDES, OPENS, OWN_WINDOWS, UNIFORM, UNSET
+from kvplan.engines.vllm.tables.attention import DIVIDES, ONE_ROTATION, OPENS, OWN_WINDOWS, UNIFORM, UNSET, WHOLE
 from kvplan.engines.vllm.tables.spans import holds
 from kvplan.engines.vllm.tables.taken import first_registered, has, taken
 from kvplan.engines.vllm.tables.versions import Version
@@ -31,6 +31,16 @@ def divides(model: Model, release: Version) -> bool:
 def uniform(model: Model, release: Version) -> bool:
     """Whether windows on some layers alone are refused."""
     return has(_language(model, release), UNIFORM, release)
+
+
+def one_rotation(model: Model, release: Version) -> bool:
+    """Whether the class takes what a config says of rotary positions for all layers alike."""
+    return has(_language(model, release), ONE_ROTATION, release)
+
+
+def reads_whole(model: Model, release: Version) -> bool:
+    """Whether the class that is taken for the model reads its config as it stands, not the part about text in it."""
+    return has(taken(model, release), WHOLE, release)
 
 
 def activations(model: Model, release: Version) -> tuple[str, ...]:
