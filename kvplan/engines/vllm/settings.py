@@ -41,7 +41,7 @@ class Settings:
     length: max_model_len. tokens, sequences: max_num_batched_tokens, max_num_seqs. running: of the latter, those that are
     admitted at once. batches: steps in flight. aligned:
     whether recurrent state is kept at block boundaries too, for prefix caching. block: --block-size, None for vLLM's
-    own. drafted: speculative tokens.
+    own. drafted: speculative tokens. exchanged: tokens of a rank that experts exchange in batches of a fixed size; 0 where they don't.
     """
 
     length: int
@@ -53,6 +53,7 @@ class Settings:
     hybrid_manager: bool
     block: int | None
     drafted: int
+    exchanged: int
     parallel: Parallel
     assumed: tuple[tuple[str, str], ...]
 
@@ -103,6 +104,7 @@ def settings(setup: Setup, rules: Rules) -> Settings:
         hybrid_manager=options.hybrid_manager,
         block=options.block_size,
         drafted=options.speculative_tokens,
+        exchanged=(tokens if rules.batched_experts else BATCHED) * _batched(parallel, options),
         parallel=parallel,
         assumed=_assumed(options, tokens, sequences, aligned=aligned if stateful else None),
     )
@@ -130,14 +132,21 @@ def _check_whole(model: Model, tokens: int, context: int, *, aligned: bool) -> N
 
 
 BATCHED = 256
-"""Tokens of a step where experts exchange them in batches. Source: DEFAULT_MAX_NUM_BATCHED_TOKENS_FOR_BATCHED_DP."""
+"""Tokens of a step where experts exchange them in batches; before 0.20 of what they exchange at once.
+
+Source: DEFAULT_MAX_NUM_BATCHED_TOKENS_FOR_BATCHED_DP; envs.py VLLM_MOE_DP_CHUNK_SIZE.
+"""
 
 
 def _asked_for(usual: Batches, parallel: Parallel, options: Options, rules: Rules) -> Batches:
     """The defaults with what other flags make of them. Source: config/parallel.py use_batched_dp_moe; get_batch_defaults."""
-    batched = rules.batched_experts and options.batched_experts and parallel.dp > 1 and parallel.ep > 1
+    batched = rules.batched_experts and _batched(parallel, options)
     tokens = BATCHED if batched else usual.tokens
     return Batches(2 * tokens, 2 * usual.sequences) if options.throughput else Batches(tokens, usual.sequences)
+
+
+def _batched(parallel: Parallel, options: Options) -> bool:
+    return options.batched_experts and parallel.dp > 1 and parallel.ep > 1
 
 
 def _default_tokens(model: Model, batches: Batches, sequences: int, context: int, rules: Rules, *, whole: bool) -> int:
