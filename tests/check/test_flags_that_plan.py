@@ -68,16 +68,27 @@ def test_guessed_tokens_use_no_prediction_layers():
             f"{GEMMA} --max-num-batched-tokens 16384 --max-num-seqs 8",
         ),
         (f"{GEMMA} --performance-mode balanced --enable-chunked-prefill", GEMMA),
-        (
-            f"{EXPERTS} -dp 4 --enable-expert-parallel --all2all-backend deepep_low_latency",
-            f"{EXPERTS} -dp 4 --enable-expert-parallel --max-num-batched-tokens 256 --max-num-seqs 256",
-        ),
         (f"{EXPERTS} -dp 4 --all2all-backend deepep_low_latency", f"{EXPERTS} -dp 4"),  # use_batched_dp_moe wants both
     ],
 )
 @pytest.mark.usefixtures("folder")
 def test_steps_as_vllm_makes_them(flags: str, same_as: str):
     assert result(flags, "h100")["numbers"] == result(same_as, "h100")["numbers"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_experts_that_exchange_tokens_in_batches_have_buffers():
+    """DeepEP's for 256 tokens, 128 experts and 2,048 hidden states, 4 x 256 x 128 x (4,096 + 64) B, and 1 GiB.
+
+    Their rooms are of 256 x 128 tokens, 2,048 wide and 768, and as many that came; else of 4 x 256 x 8 with 2,048 twice.
+    """
+    batched, plain = (
+        result(
+            f"{EXPERTS} -dp 4 --enable-expert-parallel --max-num-batched-tokens 256 --max-num-seqs 256 {flag}", "h100"
+        )["numbers"]
+        for flag in ("--all2all-backend deepep_low_latency", "")
+    )
+    assert batched["headroom"]["likely"] < plain["headroom"]["likely"] - 4 * 256 * 128 * 4160 - 2**30
 
 
 @pytest.mark.usefixtures("folder")

@@ -43,8 +43,8 @@ class Settings:
     admitted at once. batches: steps in flight. aligned:
     whether recurrent state is kept at block boundaries too, for prefix caching. block: --block-size, None for vLLM's
     own. drafted: speculative tokens. second_runner: whether the second model runner is asked for, None where vLLM chooses.
-    aiter: whether AITER's kernels are. connected: whether a KV connector moves the cache. backend: of
-    attention, None where vLLM chooses.
+    aiter: whether AITER's kernels are. connected: whether a KV connector moves the cache. backend: of attention, None
+    where vLLM chooses. exchanged: tokens of a rank that experts exchange in batches of a fixed size; 0 where they don't.
     """
 
     length: int
@@ -60,6 +60,7 @@ class Settings:
     aiter: bool
     connected: bool
     backend: str | None
+    exchanged: int
     parallel: Parallel
     assumed: tuple[tuple[str, str], ...]
 
@@ -118,6 +119,7 @@ def settings(setup: Setup, rules: Rules) -> Settings:
         aiter=options.aiter,
         connected=options.connected,
         backend=options.attention_backend,
+        exchanged=(tokens if rules.batched_experts else BATCHED) * _batched(parallel, options),
         parallel=parallel,
         assumed=_assumed(options, tokens, sequences, aligned=aligned if stateful else None),
     )
@@ -145,14 +147,21 @@ def _check_whole(model: Model, tokens: int, context: int, *, aligned: bool) -> N
 
 
 BATCHED = 256
-"""Tokens of a step where experts exchange them in batches. Source: DEFAULT_MAX_NUM_BATCHED_TOKENS_FOR_BATCHED_DP."""
+"""Tokens of a step where experts exchange them in batches; before 0.20 of what they exchange at once.
+
+Source: DEFAULT_MAX_NUM_BATCHED_TOKENS_FOR_BATCHED_DP; envs.py VLLM_MOE_DP_CHUNK_SIZE.
+"""
 
 
 def _asked_for(usual: Batches, parallel: Parallel, options: Options, rules: Rules) -> Batches:
     """The defaults with what other flags make of them. Source: config/parallel.py use_batched_dp_moe; get_batch_defaults."""
-    batched = rules.batched_experts and options.batched_experts and parallel.dp > 1 and parallel.ep > 1
+    batched = rules.batched_experts and _batched(parallel, options)
     tokens = BATCHED if batched else usual.tokens
     return Batches(2 * tokens, 2 * usual.sequences) if options.throughput else Batches(tokens, usual.sequences)
+
+
+def _batched(parallel: Parallel, options: Options) -> bool:
+    return options.batched_experts and parallel.dp > 1 and parallel.ep > 1
 
 
 def _default_tokens(model: Model, batches: Batches, sequences: int, context: int, rules: Rules, *, whole: bool) -> int:

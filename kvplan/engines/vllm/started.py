@@ -111,8 +111,8 @@ class Started:
 
     def _budget(self, own: Settings) -> Budget:
         rules = self.made.rules if self.verified else replace(self.made.rules, read=False)
-        setup = self.setup
-        return budgets.budget(setup.model, setup.named_gpu, own, rules, self._allocated, self._loaded)
+        setup, settled = self.setup, replace(own, block=self.made.block)
+        return budgets.budget(setup.model, setup.named_gpu, settled, rules, self._allocated, self._loaded)
 
     @cached_property
     def _allocated(self) -> Options:

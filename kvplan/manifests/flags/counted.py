@@ -86,7 +86,7 @@ PLANNED: Mapping[str, FlagMeaning] = {
     "enable-expert-parallel": FlagMeaning(("parallel", "ep"), every_rank),
     "all2all-backend": _flag(
         "all2all_backend", "batched_experts", batched, "the buffers that experts exchange tokens through are not counted",
-        harmless="allgather_reducescatter naive pplx",
+        harmless="allgather_reducescatter naive pplx deepep_low_latency nixl_ep",
     ),
     "prefill-context-parallel-size": FlagMeaning(
         uncounted="prefill context parallelism is not planned", harmless=words("1"), frees=True

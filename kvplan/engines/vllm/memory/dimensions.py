@@ -27,7 +27,8 @@ STREAMS = Range(1, 4, 4)
 class Experts:
     """What a token meets in a mixture on one rank: experts picked, their width, their inputs, bits of their matrices.
 
-    outputs: of the matrices that widen, together: twice the width where there is a gate. format: of those, by its name.
+    outputs: of the matrices that widen, together: twice the width where there is a gate. format: of those, by its name. count: of all
+    ranks' experts.
     """
 
     picked: int
@@ -36,6 +37,7 @@ class Experts:
     bits: int
     outputs: int
     format: str = ""
+    count: int = 0
 
 
 NO_EXPERTS = Experts(0, 0, 0, 0, 0)
@@ -134,7 +136,8 @@ def _experts(
         width = found.on_rank(parallel)[0][0]
         alike = {each.name for each in _widening(routed) if each.routed == found.routed and each.shape == found.shape}
         kept = found.stored
-        return (Experts(picked, width, found.shape[INPUTS], kept.bits, len(alike) * width, kept.name),) * 3
+        outputs = len(alike) * width
+        return (Experts(picked, width, found.shape[INPUTS], kept.bits, outputs, kept.name, found.copies),) * 3
     bits = max(weight.stored.bits for weight in routed)
     widths = _of_elements(max(weight.on_rank(parallel)[0][0] for weight in routed), hidden)
     low, likely, high = (

@@ -1,12 +1,14 @@
 """Buffers that a model runner makes before the start-up profile: counted since vLLM adds up what it has taken from the device.
 
     second runner   for each of max_num_seqs and word 4 B and a bit, of tokens counted for penalties; a bit of each logit for grammars
-    prompts         tokens x hidden size, where they come as embeddings: of what sees or hears, and always in the first runner
+    prompts         tokens x hidden size, where they come as embeddings: of what sees or hears, and always in the first runner; once more
+                    where a model of the second one embeds words itself
     drafts          tokens x their hidden states, in the first runner their embeddings too
 
 Before, neither weights nor the step's peak had them. Source: vLLM 0.27 and 0.33 utils/mem_utils.py memory_profiling (total_consumed);
 v1/worker/gpu: sample/penalties.py, structured_outputs.py, mm/encoder_runner.py, spec_decode/*/speculator.py; of the first runner
-v1/worker/gpu_model_runner.py and v1/spec_decode/llm_base_proposer.py. Logs of Qwen3-32B (0.27.1, 1,024 sequences) and
+v1/worker/gpu_model_runner.py and v1/spec_decode/llm_base_proposer.py; model_executor/models: longcat_flash_ngram.py and
+diffusion_gemma.py _inputs_embeds_buf. Logs of Qwen3-32B (0.27.1, 1,024 sequences) and
 Qwen3-14B (0.29, 512) leave 0.57 and 0.34 GiB for what comes to 0.60 and 0.30.
 """
 
@@ -26,6 +28,8 @@ HALF, COUNT = 2, 4
 """Bytes of an activation, and of a word that is counted."""
 MASKED = 32
 """Words of a vocabulary that one number of a mask has bits for; it takes as many bytes as a count."""
+EMBEDS = {"LongcatFlashNgramForCausalLM", "DiffusionGemmaForBlockDiffusion"}
+"""Classes that embed words themselves, in the second runner."""
 STATELESS: frozenset[Drafting] = frozenset({"guessed", "model"})
 """Ways of drafting that go on from no hidden states."""
 
@@ -44,7 +48,7 @@ def made(model: Model, sizes: Dimensions, settings: Settings, rules: Rules, *, s
     """Buffers of one rank. second: whether the second model runner serves the model."""
     if not rules.made_counted:
         return NONE_MADE
-    embedded = sizes.towers or not second
+    embedded = int(sizes.towers or not second) + int(second and bool(EMBEDS.intersection(classes(model))))
     prompts = HALF * settings.tokens * sizes.hidden * embedded
     drafts = _drafts(model, sizes, settings, second=second)
     return Made(prompts, drafts + (_samplers(model, sizes, settings) if second else 0))

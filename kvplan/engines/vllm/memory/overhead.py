@@ -10,12 +10,14 @@ far low and high lie from likely follows from how many independent logs show eac
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kvplan.arch.model import Model
 from kvplan.engines.base import Options, Range, Term
 from kvplan.engines.unstated import unstated
 from kvplan.engines.vllm.memory import doubt, graphs, runner
+from kvplan.engines.vllm.memory.dimensions import dimensions
+from kvplan.engines.vllm.memory.exchange import exchanged
 from kvplan.engines.vllm.memory.step import Step, steps
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.tables.architectures import compresses
@@ -210,9 +212,13 @@ def runtime(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options: O
     below = (max(doubt.WIDTH * unsure[name], cost - graphs.least(name, cost, settings)) for name, cost in costs.items())
     around = _around(sum(costs.values()), machine + sum(unsure.values()))
     least = round(around.likely - doubt.WIDTH * machine - sum(below))
+    buffers = exchanged(dimensions(model, settings.parallel).likely, settings)
+    if buffers.high:
+        formula += f" + {buffers.likely:,} B that experts exchange tokens through"
     if SHARED in found:
         formula += "; at best the system gives back memory that was counted as taken"
-    return Term("runtime", replace(around, low=least if SHARED in found else max(0, least)), formula, LOGS)
+    low = (least if SHARED in found else max(0, least)) + buffers.low
+    return Term("runtime", Range(low, around.likely + buffers.likely, around.high + buffers.high), formula, LOGS)
 
 
 def _around(likely: float, unsure: float) -> Range:

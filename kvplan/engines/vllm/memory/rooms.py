@@ -5,7 +5,11 @@
     FlashInfer's, NVFP4     inputs or outputs once more, while they run; scales of what goes in, a sixteenth of it
     vLLM's own, NVFP4       copies of inputs and outputs beside that
 
-Source: vLLM 0.14 to 0.33 fused_moe/modular_kernel.py, experts/*: workspace_shapes, oracle/*; v1/worker/workspace.py. FlashInfer 0.6.6 to
+Data-parallel ranks gather each other's tokens first, so that each has all of them. Where experts exchange tokens in batches instead, each
+expert has room for every token of every rank.
+
+Source: vLLM 0.12 to 0.33 fused_moe/modular_kernel.py, experts/*: workspace_shapes, oracle/*; prepare_finalize/naive_dp_ep.py;
+all2all_utils.py; v1/worker/workspace.py. FlashInfer 0.6.6 to
 0.6.16 csrc/fused_moe/cutlass_backend/cutlass_fused_moe_kernels.cuh getWorkspaceDeviceBufferSizes.
 """
 
@@ -26,8 +30,8 @@ from kvplan.hardware.gpu import Gpu
 HALF = 2
 """Bytes of an activation."""
 NVFP4, MXFP4 = "nvfp4", "mxfp4"
-PACKED = 4
-"""Bits of such an element."""
+PACKED, BYTE = 4, 8
+"""Bits of such an element, and of one in 8 bits."""
 SCALED = 16
 """Inputs that share a scale of a byte in NVFP4."""
 
@@ -43,6 +47,9 @@ those weighted. And hidden states: the residual, the layer's input and output, t
 what its first half puts out, or its inputs, and once that again.
 Source: vLLM 0.20 and 0.33 fused_moe/experts/cutlass_moe.py run_cutlass_moe_fp4 and CutlassExpertsFp4.workspace_shapes; logs of
 Gemma-4-26B (8,192 and 16,384 tokens on an RTX 5090), which leave 1.9 and 3.9 GiB for what is counted as 1.97 and 3.94."""
+
+FORCED: Version = (0, 12, 0)
+"""Release since which the profile makes room for a whole chunk. Source: fused_moe/modular_kernel.py _allocate_buffers."""
 
 FLOATS: Mapping[str, Version] = {NVFP4: (0, 14, 0), MXFP4: (0, 17, 0)}
 INTEGERS: Mapping[str, Version] = {"gptq": (0, 20, 0), "awq": (0, 22, 0)}
@@ -66,20 +73,49 @@ class Rooms(NamedTuple):
 
 def rooms(model: Model, sizes: Dimensions, gpu: Gpu, settings: Settings, rules: Rules, *, most: bool) -> Rooms:
     """Of the fullest rank. most: whether a kernel that possibly runs does."""
-    experts, hidden = sizes.experts, HALF * settings.tokens * sizes.hidden
-    gathered = HALF * settings.tokens * experts.picked
+    experts = sizes.experts
+    if settings.exchanged and experts.count:
+        return _of_batches(experts, settings, stay=experts.bits in rules.rooms)
+    tokens = _met(gpu, settings, most=most)
+    hidden, joined = HALF * tokens * sizes.hidden, HALF * tokens * sizes.hidden * (settings.parallel.dp > 1)
+    gathered = HALF * _at_once(tokens, experts, settings, rules) * experts.picked
     widest = max(2 * experts.width, experts.inputs)
     if _stay(model, experts, gpu, rules):
-        return Rooms(0, gathered * (max(experts.width, experts.inputs) + widest), 0)
+        return Rooms(2 * joined, gathered * (max(experts.width, experts.inputs) + widest), 0)
     own = _own_kernel(model, experts, gpu, settings, rules)
     if own == "likely" or (most and own == "possibly"):
         copies = COPIES * gathered * experts.inputs
         halves = max(2 * experts.outputs, experts.inputs) + experts.outputs
-        return Rooms(gathered * halves + STATES * hidden + copies + hidden, 0, copies if own == "possibly" else 0)
+        return Rooms(
+            gathered * halves + STATES * hidden + copies + hidden + joined, 0, copies if own == "possibly" else 0
+        )
     if own == "possibly" and _major(gpu) == CONSUMER:
         scales = gathered // HALF * max(experts.inputs, experts.width) // SCALED
-        return Rooms(gathered * (experts.inputs + max(experts.outputs, experts.inputs)) + scales + hidden, 0, 0)
-    return Rooms(gathered * (widest + experts.width) + hidden, 0, 0)
+        rows = experts.inputs + max(experts.outputs, experts.inputs)
+        return Rooms(gathered * rows + scales + hidden + joined, 0, 0)
+    return Rooms(gathered * (widest + experts.width) + hidden + joined, 0, 0)
+
+
+def _met(gpu: Gpu, settings: Settings, *, most: bool) -> int:
+    """Tokens that a rank's experts meet: of all data-parallel ranks; not sure where TensorRT-LLM's kernels make their own rooms."""
+    return settings.tokens * (settings.parallel.dp if most or _major(gpu) != BLACKWELL else 1)
+
+
+def _at_once(tokens: int, experts: Experts, settings: Settings, rules: Rules) -> int:
+    """Of these, what is run at once: since 0.12 a whole chunk in the profile, with expert and data parallelism."""
+    if rules.chunk is None or experts.bits == PACKED:
+        return tokens
+    whole = rules.version >= FORCED and settings.parallel.dp > 1 and settings.parallel.ep > 1
+    return rules.chunk if whole else min(tokens, rules.chunk)
+
+
+def _of_batches(experts: Experts, settings: Settings, *, stay: bool) -> Rooms:
+    """Where experts exchange tokens in batches: tokens as they come, in 8 bits if experts have those, and rooms of two matrices."""
+    ranks = settings.parallel.ep
+    rows = settings.exchanged * ranks * -(-experts.count // ranks)
+    came = rows * experts.inputs * (1 if experts.bits == BYTE else HALF)
+    room = HALF * rows * (max(experts.outputs, experts.inputs) + experts.width)
+    return Rooms(came, room, 0) if stay else Rooms(came + room, 0, 0)
 
 
 def _stay(model: Model, experts: Experts, gpu: Gpu, rules: Rules) -> bool:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from kvplan.arch.layers import Compressed, Latent
 from kvplan.arch.model import Model
 from kvplan.engines.base import Options
+from kvplan.engines.vllm.memory.contexts import contexts
 from kvplan.engines.vllm.memory.dimensions import Dimensions, dimensions
 from kvplan.engines.vllm.memory.encoder import NOTHING, encoded
 from kvplan.engines.vllm.memory.made import NONE_MADE, Made, made
@@ -101,6 +102,7 @@ def _step(sizes: Dimensions, model: Model, gpu: Gpu, settings: Settings, rules: 
             HALF * tokens * (3 * sizes.width + 3 * hidden),
             HALF * tokens * (mixing(model, settings.parallel) + 2 * hidden),
             _attention(sizes, model, settings),
+            contexts(model, hidden, settings, rules),
         ),
         experts=rooms(model, sizes, gpu, settings, rules, most=most),
         towers=images.kept,

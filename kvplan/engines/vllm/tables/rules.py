@@ -25,6 +25,7 @@ Sampler = Literal["sorted in PyTorch", "sorted in Triton"]
 SecondSampler = Literal["copied to fp32", "as they are", "second runner"]
 Others = Literal["none", "dense", "all"]
 Expanded = Literal["not", "to the budget", "to the item"]
+Contexts = Literal["not", "dense", "all"]
 CachedStates = Literal["refused", "off", "every block of Mamba", "block ends, every block of Mamba", "block ends"]
 
 
@@ -46,6 +47,8 @@ class Rules:
     """Whether libraries outside the allocator take the larger room."""
     rooms: frozenset[int] = frozenset()
     """Bits of the experts whose rooms for gathered tokens stay allocated."""
+    chunk: int | None = 64 * 1024
+    """Tokens that a mixture runs at once, None for all."""
     fused_sums: frozenset[int] = frozenset()
     """GPUs whose tensor ranks add up and normalize in one kernel, by major compute capability."""
     tables_copied: bool = False
@@ -61,6 +64,10 @@ class Rules:
     """Whether what the allocator holds of that copy counts as taken beside it."""
     made_counted: bool = False
     """Whether buffers count that the model runner makes before the start-up profile."""
+    contexts: Contexts = "not"
+    """Latent layers whose room for expanded contexts the start-up profile makes."""
+    contexts_by_block: bool = True
+    """Whether that room has a block of each sequence, however many those are."""
     gelu_rooms: bool = False
     """Whether FlashInfer's kernels for NVFP4 experts have GELU, so that vLLM's own, which copies more, is no longer the first."""
     streams_kept: bool = True
