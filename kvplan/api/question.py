@@ -55,6 +55,8 @@ class FitQuestion:
     """"vllm" or "k8s" for what to paste when it fits."""
     called: str | None = None
     """What the model was called, which says which of its repositories is served; None for the first."""
+    counted: bool = False
+    """Whether the GPUs were named with their number, as in h100x8, so that what is suggested changes it too."""
     draft: Model | str | None = None
     """A model that drafts for it."""
     draft_called: str | None = None

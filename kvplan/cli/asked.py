@@ -80,15 +80,15 @@ def gpu(values: Values) -> tuple[Gpu, int | None]:
     return overrides(known, memory=values.get(o.GPU_MEMORY), bandwidth=values.get(o.GPU_BANDWIDTH)), count
 
 
-def gpus_and_layout(values: Values) -> tuple[Gpu, Parallel]:
-    """The GPU, and parallel sizes that use as many as were asked for.
+def gpus_and_layout(values: Values) -> tuple[Gpu, Parallel, bool]:
+    """The GPU, parallel sizes that use as many as were asked for, and whether any number of them was.
 
     Raises: UsageError, UnknownName, CannotSplit.
     """
     from kvplan.api.given import layout
 
     known, count = gpu(values)
-    return known, layout(parallel(values, count), count, tp_given=values.was_given(o.TP))
+    return known, layout(parallel(values, count), count, tp_given=values.was_given(o.TP)), count is not None
 
 
 def end(values: Values) -> End:
