@@ -106,7 +106,7 @@ def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> 
     found, said = planned(given.model(model), given.gpu(gpu), question)
     said = (*said, *remarks.likely(found))
     pasted = launch(found, question, said)
-    changes = suggest(found, () if found.fits else all_gpus())
+    changes = suggest(found, () if found.fits else all_gpus(), counted=question.counted)
     return fit_report(found, changes, said, share=share(found), launch=pasted)
 
 

@@ -55,6 +55,8 @@ class FitQuestion:
     """What to print for a plan that fits: "vllm" for a command, "k8s" for a pod; None for neither."""
     called: str | None = None
     """The name that the model was asked for by. It decides which of its repositories is served; None for the first."""
+    counted: bool = False
+    """Whether the GPUs were named with their number, as in h100x8, so that suggestions change it too."""
     draft: Model | str | None = None
     """A model that drafts for it."""
     draft_called: str | None = None

@@ -84,13 +84,13 @@ def gpu(values: Values) -> tuple[Gpu, int | None]:
     return overrides(known, memory=values.get(o.GPU_MEMORY), bandwidth=values.get(o.GPU_BANDWIDTH)), count
 
 
-def gpus_and_layout(values: Values) -> tuple[Gpu, Parallel]:
-    """The GPU, and parallel sizes for the number of GPUs asked for.
+def gpus_and_layout(values: Values) -> tuple[Gpu, Parallel, bool]:
+    """The GPU, parallel sizes for the number of GPUs asked for, and whether any number was.
 
     Raises: UsageError, UnknownName, CannotSplit.
     """
     known, count = gpu(values)
-    return known, parallel(values, count)
+    return known, parallel(values, count), count is not None
 
 
 def end(values: Values) -> End:

@@ -80,6 +80,11 @@ class Gpu:
     driver_names: tuple[str, ...] = ()
     means: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def overridden(self) -> bool:
+        """Whether a flag gave its memory or its bandwidth, and what was known stands behind that."""
+        return any(fact.kind == "given" and fact.alternates for fact in (self.memory, self.bandwidth))
+
 
 def overrides(gpu: Gpu, *, memory: int | None = None, bandwidth: int | None = None) -> Gpu:
     """The GPU with `memory` (bytes) or `bandwidth` (bytes/s) given by hand; the known figure becomes an alternate.

@@ -33,19 +33,23 @@ class Suggestion:
     effect: str
 
 
-def suggest(plan: Plan, gpus: Iterable[Gpu] = ()) -> tuple[Suggestion, ...]:
-    """Changes that help, the smallest of each kind. gpus: other GPUs to consider if it doesn't fit."""
+def suggest(plan: Plan, gpus: Iterable[Gpu] = (), *, counted: bool = False) -> tuple[Suggestion, ...]:
+    """Changes that help, the smallest of each kind.
+
+    gpus: other GPUs to consider if it doesn't fit. counted: whether the number of GPUs was said with their name, as in
+    h100x8, and so changes with the layout.
+    """
     kinds: tuple[Iterable[Attempt], ...] = (
         _smaller_cache(plan),
         _text_alone(plan),
         _shorter(plan),
-        _more_tensor_ranks(plan),
-        _more_stages(plan),
+        _more_tensor_ranks(plan, counted=counted),
+        _more_stages(plan, counted=counted),
         _shorter_steps(plan),
         _more_utilization(plan),
         _smaller_pool(plan),
         _smaller_weights(plan),
-        _bigger_gpu(plan, gpus),
+        _bigger_gpu(plan, gpus, counted=counted),
     )
     found = (_first(plan, attempts) for attempts in kinds)
     return tuple(suggestion for suggestion in found if suggestion is not None)
@@ -99,7 +103,20 @@ def _shorter(plan: Plan) -> Iterator[Attempt]:
         yield f"--ctx {rounded}", replace(plan.request, context=rounded)
 
 
-def _more_tensor_ranks(plan: Plan) -> Iterator[Attempt]:
+def _laid_out(plan: Plan, request: Request, *, counted: bool) -> Attempt:
+    """The request, and the flags that change the plan's GPUs and layout into its own."""
+    here, there = plan.request, request
+    flags = [
+        f"--{size} {getattr(there.parallel, size)}"
+        for size in ("tp", "pp", "ep")
+        if getattr(there.parallel, size) != getattr(here.parallel, size)
+    ]
+    if counted or there.gpu is not here.gpu:
+        flags.insert(0, f"--gpu {there.gpu.id}" + (f"x{there.parallel.gpus}" if counted else ""))
+    return " ".join(flags), request
+
+
+def _more_tensor_ranks(plan: Plan, *, counted: bool) -> Iterator[Attempt]:
     """Larger tensor parallel sizes that the model can be split by. Not on MIG slices, which collectives can't join."""
     request = plan.request
     if request.gpu.mig_of is not None:
@@ -111,15 +128,15 @@ def _more_tensor_ranks(plan: Plan) -> Iterator[Attempt]:
             request.model.check_split(wider)
         except KvplanError:
             continue
-        yield f"--tp {tp}", replace(request, parallel=wider)
+        yield _laid_out(plan, replace(request, parallel=wider), counted=counted)
 
 
-def _more_stages(plan: Plan) -> Iterator[Attempt]:
+def _more_stages(plan: Plan, *, counted: bool) -> Iterator[Attempt]:
     """Two, four, ... times the pipeline stages; not on MIG slices either."""
     request = plan.request
     pp = request.parallel.pp * 2
     while request.gpu.mig_of is None and not plan.fits and pp <= len(request.model.layers):
-        yield f"--pp {pp}", replace(request, parallel=replace(request.parallel, pp=pp))
+        yield _laid_out(plan, replace(request, parallel=replace(request.parallel, pp=pp)), counted=counted)
         pp *= 2
 
 
@@ -167,10 +184,13 @@ def _smaller_weights(plan: Plan) -> Iterator[Attempt]:
         yield "an fp8 checkpoint", replace(request, model=replace(request.model, weights=half))
 
 
-def _bigger_gpu(plan: Plan, gpus: Iterable[Gpu]) -> Iterator[Attempt]:
-    """GPUs of the same vendor and segment with more memory and no less bandwidth, the smallest first."""
+def _bigger_gpu(plan: Plan, gpus: Iterable[Gpu], *, counted: bool) -> Iterator[Attempt]:
+    """GPUs of the same vendor and segment with more memory and no less bandwidth, the smallest first.
+
+    None where memory or bandwidth was given by hand, as the other GPU would get them too.
+    """
     here = plan.request.gpu
-    for gpu in sorted(() if plan.fits else gpus, key=lambda gpu: gpu.memory.value):
+    for gpu in sorted(() if plan.fits or here.overridden else gpus, key=lambda gpu: gpu.memory.value):
         alike = (gpu.vendor, gpu.segment, gpu.mig_of) == (here.vendor, here.segment, None)
         if alike and gpu.memory.value > here.memory.value and gpu.bandwidth.value >= here.bandwidth.value:
-            yield f"--gpu {gpu.id}", replace(plan.request, gpu=gpu)
+            yield _laid_out(plan, replace(plan.request, gpu=gpu), counted=counted)

@@ -18,7 +18,7 @@ def run(values: Values) -> Answer:
     """Plan one model, or every bundled one."""
     from kvplan import api
 
-    gpu, parallel = asked.gpus_and_layout(values)
+    gpu, parallel, counted = asked.gpus_and_layout(values)
     question = api.FitQuestion(
         context=values.get(o.CTX_ONE),
         parallel=parallel,
@@ -33,6 +33,7 @@ def run(values: Values) -> Answer:
         calibration=values.get(o.CALIBRATION),
         emit=values.get(o.EMIT),
         called=next(iter(values.arguments), None),
+        counted=counted,
         draft=asked.draft(values),
     )
     if not values.arguments:

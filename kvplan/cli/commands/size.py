@@ -17,7 +17,7 @@ def run(values: Values) -> Answer:
     model, window, sinks = asked.weighed(values.arguments[0], values), values.get(o.WINDOW), values.get(o.SINKS)
     if window is None and sinks:
         raise UsageError("--sinks needs --window", hint="--sinks 4 --window 1020 keeps 1,024 tokens")
-    gpu, parallel = asked.gpus_and_layout(values) if values.was_given(o.GPU) else (None, asked.parallel(values))
+    gpu, parallel = asked.gpus_and_layout(values)[:2] if values.was_given(o.GPU) else (None, asked.parallel(values))
     report = api.size(
         model if window is None else keep_recent(model, window, sinks or 0),
         contexts=values.get(o.CTX) or (),
