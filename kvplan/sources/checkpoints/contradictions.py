@@ -70,7 +70,7 @@ def _other(weight: Weight, held: Sequence[Piece], apart: int) -> str | None:
 
 
 def _other_shape(weight: Weight, shape: Shape, held: Sequence[Piece], apart: int, times: int) -> str | None:
-    """How a tensor differs; None if the difference isn't half of its layer's, so that another tensor has the rest."""
+    """How a tensor differs; None unless its layer differs at least half as much, or another tensor has the rest."""
     tensor, bits = held[0].tensor, weight.stored.bits
     count = elements(tensor, bits)
     more = 0 if count is None else (count - prod(shape)) * times
