@@ -23,8 +23,6 @@ from kvplan.engines.unstated import HIDDEN
 from kvplan.plan.achieved import Achieved, achieved, collective_s
 from kvplan.plan.request import Request
 
-SIXTEEN_BIT = 16
-
 MOST = 2**30
 """Largest batch considered when looking for the crossover."""
 
@@ -203,7 +201,7 @@ def _compute_s(request: Request, micro: int, bits: int) -> tuple[float | None, s
 def _flop_per_s(request: Request, bits: int) -> int | None:
     """The datasheet's dense rate for 16-bit numbers, or its best when the weights have fewer bits."""
     rates = {name: fact.value for name, fact in request.gpu.flops}
-    if bits < SIXTEEN_BIT:
+    if bits < 16:
         return max(rates.values(), default=None)
     return rates.get("bf16", rates.get("fp16"))
 

@@ -20,7 +20,6 @@ from kvplan.units import MIB
 Attempt = tuple[str, Request]
 """A change as it is typed, and the request with it."""
 
-SIXTEEN_BIT = 16
 ROUND_CONTEXT = 1024
 MORE_MEMORY = 0.95
 
@@ -81,7 +80,7 @@ def _effect(plan: Plan, change: str, request: Request) -> Suggestion | None:
 
 
 def _smaller_cache(plan: Plan) -> Iterator[Attempt]:
-    if plan.kv.k.bits >= SIXTEEN_BIT:
+    if plan.kv.k.bits >= 16:
         eight = format_named("fp8")
         yield "--kv-dtype fp8", replace(plan.request, kv=KvFormat(eight, eight))
 

@@ -15,7 +15,6 @@ from kvplan.text import layers_text
 
 ROOM = 64
 """Padding of a packed matrix's last words may take up to 1 / ROOM of it."""
-MATRIX = 2
 Shape = tuple[int, ...]
 
 
@@ -70,11 +69,11 @@ def _other(weight: Weight, held: Sequence[Piece], apart: int) -> str | None:
 
 
 def _other_shape(weight: Weight, shape: Shape, held: Sequence[Piece], apart: int, times: int) -> str | None:
-    """How a tensor differs; None if the difference isn't half of its layer's, so that another tensor has the rest."""
+    """How a tensor differs; None unless its layer differs at least half as much, or another tensor has the rest."""
     tensor, bits = held[0].tensor, weight.stored.bits
     count = elements(tensor, bits)
     more = 0 if count is None else (count - prod(shape)) * times
-    if not more or more * apart < 0 or 2 * abs(apart) < abs(more) or len(tensor.shape) < MATRIX:
+    if not more or more * apart < 0 or 2 * abs(apart) < abs(more) or len(tensor.shape) < 2:
         return None
     packed = tensor.dtype in WORDS
     theirs = _unpacked(held[0], bits, shape) if packed else tensor.shape
@@ -94,9 +93,9 @@ def _ways(one: Piece, shape: Shape) -> list[tuple[Shape, Shape]]:
     are packed along inputs.
     """
     packed = one.tensor.shape
-    if len(packed) == len(shape) > MATRIX and packed[0] == shape[0]:
+    if len(packed) == len(shape) > 2 and packed[0] == shape[0]:
         packed, shape = packed[1:], shape[1:]
-    if len(packed) != MATRIX or len(shape) != MATRIX:
+    if len(packed) != 2 or len(shape) != 2:
         return []
     if one.module.inner.endswith("qweight"):
         return [(packed[::-1], shape), (packed, shape[::-1])]
@@ -119,5 +118,5 @@ def _unpacked(one: Piece, bits: int, shape: Shape) -> Shape | None:
     for theirs, ours in _ways(one, shape):
         found = theirs[0], theirs[1] * WORDS[one.tensor.dtype] // bits
         if found[0] == ours[0] or found[1] == ours[1]:
-            return found if ours == shape[-MATRIX:] else found[::-1]
+            return found if ours == shape[-2:] else found[::-1]
     return None

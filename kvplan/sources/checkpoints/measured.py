@@ -195,7 +195,7 @@ def _store(block: list[Weight], group: tuple[int, ...], size: int) -> int:
 
 
 def _scales(weight: Weight, bits: int) -> int:
-    """Bits of all scales of a weight, of groups or rows, in the config's format for elements of `bits`."""
+    """Number of scales of all copies of a weight, of groups or rows, in the config's format; 0 if it has other bits."""
     known, (rows, columns) = weight.stored, matrix(weight.shape)
     if known.bits != bits:
         return 0

@@ -121,7 +121,7 @@ def _whole_sets(names: list[str], where: str) -> list[str]:
 
 
 def _missing(key: tuple[str, str, str], found: set[str]) -> list[str]:
-    """Numbers missing from a set. It may be numbered from 0, up to one less than its total or up to the total."""
+    """Names of the files that a numbered set lacks. Numbers start at 1, or at 0 and then end one lower or not."""
     stem, parts, ending = key
     count = int(parts)
     numbered = {int(name.removeprefix(f"{stem}-").partition("-")[0]): name for name in found}

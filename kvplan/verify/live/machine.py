@@ -145,9 +145,9 @@ def _meminfo() -> dict[str, int]:
 
 
 def _container_room(free: int) -> int:
-    """At most the memory that the container has left, and every control group above it.
+    """Free memory, but at most what the container and every control group above it have left.
 
-    Its cached files don't count, because they are given back on demand.
+    Cached files don't count as used, because they are given back on demand.
     """
     for folder, files in _containers():
         with contextlib.suppress(OSError, ValueError):

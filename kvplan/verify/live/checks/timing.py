@@ -159,7 +159,7 @@ def _time(predicted: Predicted, decoder: Decoder, batch: int, context: int, read
 
     seconds = once(work, device)
     asked = at.cache_bytes
-    # Nothing is claimed about a CPU's speed, so its first step will do. A GPU's first step compiles kernels; the next are quick.
+    # Nothing is claimed about a CPU's speed, so its first step will do. A GPU's compiles kernels; the next are quick.
     if device.type == "cuda" or in_time(ranks, reader.deadline - _STEPS_OF_A_POINT * seconds):
         first = once(work, device)
         if not times.points:
