@@ -266,12 +266,9 @@ class Release:
         self._hand_on()
 
     def _named(self, module: str, function: Function) -> Iterator[Function]:
-        """Functions beside the classes, here or imported, that a function names."""
-        here = self.modules[module]
-        for name in _used(function):
-            place, named = (module, name) if name in here.functions else here.imported.get(name, ("", ""))
-            if place in self.modules and named in self.modules[place].functions:
-                yield self.modules[place].functions[named]
+        """Functions beside the classes of a module that a function names."""
+        beside = self.modules[module].functions
+        return (beside[name] for name in _used(function) if name in beside)
 
     def _hand_on(self) -> None:
         """Activations that a class gives to those it builds, which check them; two callers above is as far as it goes."""
