@@ -116,7 +116,7 @@ def _stated(table: str, name: str, need: Need, gpu: Capability, block: int | Non
     raise Unsupported(
         f"kvplan doesn't know whether {name} runs {table} layers with a {need.format} cache of heads of {need.dim} here",
         cause="what vLLM's kernels take was read of those that it chooses itself",
-        hint="leave --attention-backend out",
+        hint="leave vLLM's --attention-backend out",
     )
 
 

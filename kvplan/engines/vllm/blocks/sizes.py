@@ -154,7 +154,7 @@ def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
             raise Unsupported(
                 f"kvplan has no rules for --attention-backend with {table} layers in vLLM {text(place.rules.version)}",
                 cause="there the platform forces their blocks by the kernels' name",
-                hint="leave --attention-backend out",
+                hint="leave vLLM's --attention-backend out",
             )
         yield pick(
             table,
