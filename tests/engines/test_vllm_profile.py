@@ -27,6 +27,7 @@ from kvplan.engines.vllm.settings import settings
 from kvplan.engines.vllm.tables.changes import rules
 from kvplan.engines.vllm.tables.items import longest
 from kvplan.engines.vllm.tables.versions import parse
+from kvplan.errors import WontStart
 from kvplan.families import read
 from kvplan.families.quantization.mixes import kept_named
 from kvplan.sources.gpus import load_gpu
@@ -338,6 +339,17 @@ def test_the_first_runner_overlaps_no_steps_of_pipeline_stages(version, model, s
     """Source: config/vllm.py max_concurrent_batches, with two stages: pp + 1, or pp."""
     two = Parallel(pp=2)
     assert served_by(load_model(model), version, two, "h200", second_runner=stated)[2].batches == steps
+
+
+@pytest.mark.parametrize(("version", "starts"), [("0.23.0", False), ("0.24.0", True), ("0.33.0", True)])
+def test_the_second_runner_serves_states_since_0_24(version, starts):
+    options = Options(second_runner=True, prefix_caching=False)
+    setup = Setup(load_model("qwen3-next-80b"), load_gpu("h100"), Parallel(tp=4), None, options, 8192)
+    if starts:
+        Vllm(parse(version)).start(setup)
+    else:
+        with pytest.raises(WontStart, match="VLLM_USE_V2_MODEL_RUNNER=1"):
+            Vllm(parse(version)).start(setup)
 
 
 def test_the_first_releases_serve_only_16_bit():

@@ -28,7 +28,7 @@ _ATTENTION = (
     Backend("FLASHINFER", _PAGES, EITHER_FP8 | FP4, (10,), _FLASHINFER_DIMS, exact=True),
     Backend("FLASH_ATTN", (64,), frozenset({"fp8"}), (9,), (512,), image_prefix=True, exact=True),
     Backend("FLASH_ATTN", (16,), FP8, (9,), largest_dim=512, image_prefix=True, step=8),
-    Backend("FLASH_ATTN", (128,), WHOLE, (10,), (256,), since=(0, 30, 0)),  # FA4_HD256_PAGE_SIZE
+    Backend("FLASH_ATTN", (128,), WHOLE, (10,), (256,), since=(0, 29, 0)),  # FA4_HD256_PAGE_SIZE
     Backend("FLASH_ATTN", (16,), WHOLE, (8, 10, 11, 12), largest_dim=256, step=8),
     Backend("FLASHINFER", _PAGES, EITHER_FP8, (8,), (64, 128, 256), exact=True, bare=True),
     Backend("FLASHINFER", _PAGES, EITHER_FP8, (9, 12), _FLASHINFER_DIMS, exact=True, bare=True),

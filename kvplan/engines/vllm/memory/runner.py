@@ -30,7 +30,7 @@ def serves(model: Model, gpu: Gpu | None, drafted: int, pp: int, stated: bool | 
     """
     if stated is not None and rules.version >= CHOSEN:
         return stated
-    return _serves(model, gpu, rules) and (not drafted or _drafts(model, pp, rules))
+    return _serves(model, gpu, rules) and (not drafted or drafts(model, pp, rules))
 
 
 def is_second(model: Model, gpu: Gpu, settings: Settings, rules: Rules) -> bool:
@@ -49,7 +49,7 @@ def first_alone(rules: Rules) -> Rules:
     return replace(rules, second_named=frozenset(), second_others="none")
 
 
-def _drafts(model: Model, pp: int, rules: Rules) -> bool:
+def drafts(model: Model, pp: int, rules: Rules) -> bool:
     """Whether the second runner has the way that tokens are drafted."""
     method = drafting(model)
     staged = method == "eagle3" and pp > 1

@@ -10,7 +10,7 @@ from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks.drafts import has_drafts
 from kvplan.engines.vllm.memory.alone import alone
 from kvplan.engines.vllm.settings import Settings, has_state, keeps_ends
-from kvplan.engines.vllm.starts import nameless, quantizers, served
+from kvplan.engines.vllm.starts import first_engine, nameless, quantizers, served
 from kvplan.engines.vllm.tables.items import longest_whole
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.versions import text
@@ -31,6 +31,7 @@ def cautions(setup: Setup, settings: Settings, rules: Rules) -> tuple[str, ...]:
         _absent(model, settings),
         _turned_otherwise(model, rules),
         _all_of_it(setup.options),
+        first_engine.caution(setup, rules.version),
     )
     return tuple(f"{each}." for each in said if each is not None)
 

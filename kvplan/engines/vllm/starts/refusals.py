@@ -34,6 +34,7 @@ from kvplan.engines.vllm.starts import (
     quantizers,
     ratios,
     rotations,
+    runners,
     unlaid,
     unread,
     words,
@@ -105,6 +106,7 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     unread.check(model, rules)
     unlaid.check(model, rules)
     encoders.check(model, settings, rules)
+    runners.check(model, settings, rules)
     _experts(model, settings)
     _heads(model, settings)
     _one_rank(model, settings)
