@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 from kvplan.errors import BadFile
 from kvplan.manifests.flags import names
@@ -15,7 +14,7 @@ from kvplan.manifests.flags.layer import layer_of
 from kvplan.manifests.keys import ENDLESS
 from kvplan.manifests.kinds import STDIN, is_dockerfile, is_shells, kind_of
 from kvplan.manifests.mentions import mentions
-from kvplan.manifests.places import UNSAID_VERSION, Given, Place, Unread
+from kvplan.manifests.places import UNSAID_VERSION, Given, Hidden, Place, Unread
 from kvplan.manifests.processes.container import Served, served
 from kvplan.manifests.tree import Tree, read_text
 from kvplan.manifests.unseen import unseen
@@ -55,22 +54,32 @@ def parse(text: str, name: str, tree: Tree) -> Served:
 
 def _on_lines(served: Served) -> Served:
     """The same with names and reasons on one line each, and not too long: they are quoted in reports."""
-    line = partial(on_one_line, word=MOST_QUOTED, most=MOST_SAID)
-    return Served(
-        tuple(
-            replace(
-                command,
-                name=line(command.name),
-                noted=tuple(replace(remark, text=line(remark.text)) for remark in command.noted),
-                flags=tuple(
-                    replace(flag, name=line(flag.name), text=None if flag.text is None else line(flag.text))
-                    for flag in command.flags
-                ),
-            )
-            for command in served.commands
+    return Served(tuple(map(_quotable, served.commands)), tuple(map(_told, served.unread)))
+
+
+def _told(unread: Unread) -> Unread:
+    command = None if unread.command is None else _quotable(unread.command)
+    return replace(unread, what=_line(unread.what), why=_line(unread.why), command=command)
+
+
+def _quotable(command: Command) -> Command:
+    return replace(
+        command,
+        name=_line(command.name),
+        layer={
+            key: replace(placed, why=_line(placed.why)) if isinstance(placed, Hidden) else placed
+            for key, placed in command.layer.items()
+        },
+        noted=tuple(replace(remark, text=_line(remark.text)) for remark in command.noted),
+        flags=tuple(
+            replace(flag, name=_line(flag.name), text=None if flag.text is None else _line(flag.text))
+            for flag in command.flags
         ),
-        tuple(replace(unread, what=line(unread.what), why=line(unread.why)) for unread in served.unread),
     )
+
+
+def _line(text: str) -> str:
+    return on_one_line(text, word=MOST_QUOTED, most=MOST_SAID)
 
 
 MOST_QUOTED, MOST_SAID = 100, 500

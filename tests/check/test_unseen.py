@@ -95,3 +95,20 @@ def test_one_of_several_commands_by_its_name(folder: Path):
     (folder / "kvplan-budget.yaml").write_text(f"kvplan-budget: 1\ndeployments:\n  a: {said}\n")
     (result,) = check("--json").document["results"]
     assert (result["subject"]["model"], result["subject"]["context"]) == ("qwen3-8b", 4096)
+
+
+def test_a_runtime_whose_model_a_budget_names(folder: Path):
+    (folder / "runtime.yaml").write_text("""\
+apiVersion: serving.kserve.io/v1alpha1
+kind: ServingRuntime
+metadata: {name: vllm}
+spec:
+  containers:
+  - {name: main, image: "vllm/vllm-openai:v0.11.0", args: [--model=/mnt/models, --max-model-len=4096]}
+""")
+    (unread,) = check("runtime.yaml", "--gpu", "h100", "--json").document["unread"]
+    assert unread["why"].endswith("puts its model at /mnt/models: a budget can say it (`from: runtime.yaml`)")
+    said = "{from: runtime.yaml, gpu: h100, model: llama-3-8b}"
+    (folder / "kvplan-budget.yaml").write_text(f"kvplan-budget: 1\ndeployments:\n  a: {said}\n")
+    (result,) = check("--json").document["results"]
+    assert (result["subject"]["version"], result["subject"]["context"]) == ("0.11.0", 4096)

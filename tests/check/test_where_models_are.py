@@ -228,4 +228,4 @@ def test_a_model_that_is_mounted_from_elsewhere_is_told_by_what_the_command_call
 
 @pytest.mark.usefixtures("folder")
 def test_a_path_that_is_not_here_is_told():
-    assert "its model is /srv/m, which isn't here: say which model that is" in told("vllm serve /srv/m")
+    assert "its model is /nowhere/m, which isn't here: say which model that is" in told("vllm serve /nowhere/m")

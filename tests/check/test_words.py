@@ -133,6 +133,7 @@ CERTAIN |= {
 DOUBTFUL += [
     "f() { run ${1:-3}; }; f 4", "if a; then set -- 4; fi; run ${1:-3}", "set -- 4; shift; run ${1:-3}", "run ${1:-$(x)}",
     "source .env; run ${1:-${T:-3}}", "set -- $X 4; run ${1:-3}", "set -- $X 4; run ${2:-3}", "run ${T:-$U}", "run ${T:-${1}}",
+    'U=(a b); run ${T:-${U[@]}}', 'set -- a b; run ${T:-$@}', 'run ${T:-"$1"}',
 ]  # fmt: skip
 
 

@@ -109,8 +109,10 @@ class Arguments:
 
     @property
     def given(self) -> tuple[GivenFlag, ...]:
-        """Every flag, one by one."""
-        return tuple(GivenFlag(name, value.text, value.place) for name, value in self.flags.items())
+        """Every flag, one by one; without a text that isn't all known."""
+        return tuple(
+            GivenFlag(name, None if value.unknown else value.text, value.place) for name, value in self.flags.items()
+        )
 
     def remark(
         self, rule: Rule, text: str, place: Place, level: Level = "warn", *, about: str = "", frees: bool = False

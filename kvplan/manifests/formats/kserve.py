@@ -44,7 +44,7 @@ def _without_model(result: Served) -> Served:
     """The same, where a template's command serves whatever model a service puts in its place: that is nothing to plan."""
     empty = [command for command in result.commands if str(command.layer[("model",)].value).startswith(STORED)]
     why = f"a runtime: a service that isn't in this file puts its model at {STORED}"
-    unread = tuple(Unread(command.name, why, command.layer[("model",)].place) for command in empty)
+    unread = tuple(Unread(command.name, why, command.layer[("model",)].place, command=command) for command in empty)
     kept = tuple(command for command in result.commands if command not in empty)
     return Served(kept, (*result.unread, *unread), result.lines)
 

@@ -26,6 +26,8 @@ _GUARDED = re.compile(r'([A-Za-z_][A-Za-z0-9_]*\[@\]|@):?\+"\$(?:\{\1\}|@)"')
 _SETS = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?:?=", re.ASCII)
 """Expansions that set what they stand for, inside of a text that isn't resolved."""
 
+_SEVERAL = re.compile(r"[\"\\]|\$\{?[@*]|\[[@*]\]")
+"""What makes several words of a default, or isn't read in one."""
 MOST_DEFAULTS = 8
 """Defaults inside of each other that are read."""
 
@@ -286,7 +288,7 @@ class Pieces:
         plain = _unquoted(word)
         if "$" not in plain and "`" not in plain:
             return plain
-        if '"' in plain or "\\" in plain or self.depth >= MOST_DEFAULTS:
+        if _SEVERAL.search(plain) or self.depth >= MOST_DEFAULTS:
             return None
         inner = type(self)(f'"{plain}"', self.line, self.shape, depth=self.depth + 1)
         inner.double()
