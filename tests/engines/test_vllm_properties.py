@@ -334,10 +334,15 @@ def test_ranks_divide_and_stages_share():
 
 
 def test_planning_is_quick():
+    """The quickest of a few rounds, as other processes slow some of them down."""
     names = ["llama-3-70b", "gemma-3-27b", "qwen3.5-35b-a3b", "deepseek-v3.2"]
-    own, start = engine("vllm"), time.process_time()
-    for name in names:
-        model, kv = model_of(name), kv_of(name)
-        memory = own.start(Setup(model, H100, ONE, None, Options(), 8192)).budget().kv
-        own.start(Setup(model, H100, ONE, kv, Options(), 8192)).capacity(max(memory.low, 0))
-    assert time.process_time() - start < 0.2
+    own, models = engine("vllm"), [(model_of(name), kv_of(name)) for name in names]
+
+    def seconds() -> float:
+        start = time.process_time()
+        for model, kv in models:
+            memory = own.start(Setup(model, H100, ONE, None, Options(), 8192)).budget().kv
+            own.start(Setup(model, H100, ONE, kv, Options(), 8192)).capacity(max(memory.low, 0))
+        return time.process_time() - start
+
+    assert min(seconds() for _ in range(5)) < 0.1
