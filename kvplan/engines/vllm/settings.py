@@ -43,7 +43,7 @@ class Settings:
     admitted at once. batches: steps in flight. aligned:
     whether recurrent state is kept at block boundaries too, for prefix caching. block: --block-size, None for vLLM's
     own. drafted: speculative tokens. second_runner: whether the second model runner is asked for, None where vLLM chooses.
-    aiter: whether AITER's kernels are. connected: whether a KV connector moves the cache. backend: of attention, None
+    aiter: whether AITER's kernels are. connected: whether a KV connector moves the cache. attention_backend: None
     where vLLM chooses. exchanged: tokens of a rank that experts exchange in batches of a fixed size; 0 where they don't.
     """
 
@@ -59,7 +59,7 @@ class Settings:
     second_runner: bool | None
     aiter: bool
     connected: bool
-    backend: str | None
+    attention_backend: str | None
     exchanged: int
     parallel: Parallel
     assumed: tuple[tuple[str, str], ...]
@@ -118,7 +118,7 @@ def settings(setup: Setup, rules: Rules) -> Settings:
         second_runner=options.second_runner,
         aiter=options.aiter,
         connected=options.connected,
-        backend=options.attention_backend,
+        attention_backend=options.attention_backend,
         exchanged=(tokens if rules.batched_experts else BATCHED) * _batched(parallel, options),
         parallel=parallel,
         assumed=_assumed(options, tokens, sequences, aligned=aligned if stateful else None),

@@ -150,7 +150,7 @@ def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
     elif isinstance(cache, Latent):
         dim = cache.rank + cache.rope_dim
         table = "latent" if cache.topk is None else "sparse latent"
-        if place.settings.backend is not None and place.rules.latent_blocks:
+        if place.settings.attention_backend is not None and place.rules.latent_blocks:
             raise Unsupported(
                 f"kvplan has no rules for --attention-backend with {table} layers in vLLM {text(place.rules.version)}",
                 cause="there the platform forces their blocks by the kernels' name",
@@ -165,7 +165,7 @@ def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
                 dcp=dcp,
                 heads=_queries(cache, place),
                 aiter=place.settings.aiter,
-                backend=place.settings.backend,
+                backend=place.settings.attention_backend,
                 release=place.rules.version,
             ),
             place.gpu,
@@ -206,7 +206,7 @@ OF_UNEVEN = "_DIFFKV"
 
 def _asked_for(place: Place, *, uneven: bool) -> str | None:
     """Kernels that were asked for, as far as they are meant for the layer."""
-    name = place.settings.backend
+    name = place.settings.attention_backend
     return None if uneven and name is not None and not name.endswith(OF_UNEVEN) else name
 
 
