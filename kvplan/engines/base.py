@@ -100,8 +100,8 @@ class Options:
     """Whether a prompt may be cut into steps."""
     throughput: bool = False
     """Whether defaults of steps are doubled: performance_mode."""
-    batched_experts: bool = False
-    """Whether experts exchange tokens in batches of a fixed size."""
+    all2all_backend: str | None = None
+    """What experts of several ranks exchange tokens through."""
     language_model_only: bool = False
     """Whether a model that sees or hears is served for text alone, without its towers."""
     no_media: tuple[str, ...] = ()
