@@ -1,8 +1,8 @@
-"""CPU seconds of `kvplan check` over 500 different deployments, one process, everything included.
+"""CPU seconds of `kvplan check` for 500 different deployments, in one process, start-up included.
 
-python bench/check.py [--rounds 3]
+    python bench/check.py [--rounds 3]
 
-A measurement that never fails for being slow: 3 s of one core is what a CI step may take.
+It only measures and never fails. A CI step may take 3 s of one core.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ POINTS = tuple(product(MODELS, GPUS, (1, 2, 4, 8), (4096, 8192, 16384, 32768, 65
 
 
 def budget() -> str:
-    """A budget file with one deployment for each point."""
+    """A budget file with one deployment per point."""
     lines = [
         "kvplan-budget: 1",
         "defaults: {engine: vllm, limits: {headroom: 1%, starts: {level: warn}}}",
@@ -40,7 +40,7 @@ def budget() -> str:
 def seconds(folder: Path) -> float:
     """User and system seconds of one check.
 
-    Raises: SystemExit if a deployment had no answer.
+    Raises: SystemExit if a deployment has no answer.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(

@@ -1,12 +1,12 @@
-"""How long a whole `kvplan` process takes, beside importing typer, click and rich and beside kvfit, paired in one run.
+"""How long a whole `kvplan` process takes, compared with importing typer, click and rich, and with kvfit.
 
     python bench/startup.py [--rounds 15] [--kvfit PATH]
 
-Every round runs each command once, in turn, so that a busy machine slows all of them alike. Prints medians, ratios to
-`python -c "import typer"` (of the dev extra) and peak memory; it is a measurement and never fails. Python's compiled
-files are kept in a folder of this run's own, as an installed package has them. kvfit is looked for on PATH unless given:
-it has an environment of its own (`pip install kvfit==0.3.0`), and is timed on its help because it sizes nothing without
-the Hub.
+Every round runs each command once, so that a busy machine slows all of them alike. It prints medians, ratios to `python
+-c "import typer"` (of the dev extra) and peak memory; it only measures and never fails. Compiled Python files are kept
+in a temporary folder, as an installed package has them. kvfit is looked for on PATH unless given: it needs an
+environment of its own (`pip install kvfit==0.3.0`), and only its help is timed, because it sizes nothing without the
+Hub.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ KERNEL_SECONDS = 40
 
 
 class Run(NamedTuple):
-    """A verification: its name, the words after `kvplan verify`, about how many seconds it is given."""
+    """A verification: its name, the words after `kvplan verify`, and roughly the seconds it is given."""
 
     name: str
     words: tuple[str, ...]
@@ -44,7 +44,7 @@ class Run(NamedTuple):
 
 
 LONG = ("--batch", "4")
-"""Of runs that are there for one thing: reading more than 2^20 tokens, which takes layers away from the weights' room."""
+"""For runs that only read more than 2^20 tokens, and leave out layers to make room for them."""
 
 RUNS = (
     Run("llama-3.1-8b", ("llama-3.1-8b",), 28),
@@ -59,14 +59,16 @@ RUNS = (
     Run("llama-3.1-8b-fp8", ("llama-3.1-8b", "--kv-dtype", "fp8"), 24),
     Run("llama-3.1-8b-int8-paged", ("llama-3.1-8b", "--kv-dtype", "int8_per_token_head", "--block-size", "16"), 22),
 )
-"""In order of importance: what comes last is left out first. The six models that have to be
-shown come first. Together with the first import of torch and the sweep they leave SLACK of SECONDS, for starts that are slow."""
+"""In order of importance: the last ones are left out first. The six models that must be shown come first.
+
+Together with the first import of torch and the sweep they leave SLACK of SECONDS for slow starts.
+"""
 
 Json = dict[str, Any]
 
 
 def main() -> int:
-    """Run what was asked for; 0 when no prediction was refuted, 1 when one was, 2 when nothing could run."""
+    """Run what was asked for. 0 if no prediction was refuted, 1 if one was, 2 if nothing could run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="folder for the results")
     parser.add_argument("--seconds", type=int, default=SECONDS, help="for everything")
@@ -138,7 +140,7 @@ def verify(run: Run, device: str, left: float) -> tuple[Json | None, str]:
 
 
 def said(stream: str | bytes | None) -> str:
-    """The end of what a process wrote, for a line that says why there is no receipt; empty if it wrote nothing."""
+    """The end of a process's output, to explain a missing receipt; empty if there was no output."""
     text = stream.decode(errors="replace") if isinstance(stream, bytes) else stream or ""
     return f": {text.strip()[-2000:]}" if text.strip() else ""
 
@@ -149,9 +151,10 @@ TINY = (
 
 
 def preflight(parser: argparse.ArgumentParser, device: str) -> None:
-    """Leave with 2 when kvplan or torch doesn't even start here, as for want of a requirement: a device's time is dear.
+    """Exit with 2 if kvplan or torch can't even start here, because time on a device is expensive.
 
-    The first import of torch reads gigabytes, and the first use of a device makes its context: neither is then part of a run.
+    The first import of torch reads gigabytes, and the first use of a device makes its context. Afterwards neither is
+    part of a run.
     """
     starts = {
         "kvplan --help": ["-m", "kvplan", "verify", "--help"],
@@ -172,12 +175,12 @@ def preflight(parser: argparse.ArgumentParser, device: str) -> None:
 
 
 def environment() -> dict[str, str]:
-    """The process's own, with this checkout in front."""
+    """This process's environment, with this checkout first in PYTHONPATH."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 
 def save(out: Path, receipts: dict[str, Json], kernels: list[Json], skipped: list[str]) -> None:
-    """Everything that is known so far."""
+    """Write everything that is known so far."""
     (out / "receipts.json").write_text(json.dumps(receipts, indent=1) + "\n")
     rows = [{"run": name, **step} for name, receipt in receipts.items() for step in receipt["steps"]]
     write_csv(out / "steps.csv", rows)
@@ -206,9 +209,10 @@ def split(receipts: Path, folder: Path) -> int:
 
 
 class Shape(NamedTuple):
-    """One rank's attention in one of the models above, and its cache as they have it: what is compiled here they find compiled.
+    """One rank's attention in one of the models above with its cache. Kernels compiled here are reused by their runs.
 
-    v_dim None: latent, whose value is 512 of its key's 576. page: tokens of a page. sink: a logit for each head.
+    v_dim: None for a latent, whose value is 512 of its key's 576. page: tokens of a page. sink: whether heads have a
+    logit.
     """
 
     name: str
@@ -237,14 +241,14 @@ SHAPES = (
 
 CASES = tuple((shape, format_) for shape in SHAPES for format_ in shape.formats)
 COMPILING = 0.7
-"""Share of the sweep's time that Triton may compile for: a kernel takes seconds, and timing one takes none."""
+"""Share of the sweep's time for compiling with Triton. A kernel takes seconds; timing one takes no time."""
 
 
 def sweep(out: Path, device: str, seconds: float) -> tuple[list[Json], list[str]]:
     """Bandwidth of each reader on each shape and format, as a share of a copy's, and why some are missing.
 
-    First each in a process of its own, at once and small, so that Triton compiles on all cores; then those that were
-    compiled one by one at full size, in a process of their own, so that memory is free.
+    First each case runs at a small size in a process of its own, all at once, so that Triton compiles on all cores.
+    Then the compiled ones run one by one at full size in another process, so that memory is free.
     """
     words = [sys.executable, __file__, "--device", device, "--out", str(out)]
     began = time.monotonic()
@@ -279,7 +283,7 @@ def sweep(out: Path, device: str, seconds: float) -> tuple[list[Json], list[str]
 
 
 def compile_cases(words: Sequence[str], deadline: float) -> tuple[list[int], list[str]]:
-    """Numbers of the cases whose kernels are compiled by the deadline (time.monotonic), and why others are not."""
+    """Numbers of the cases compiled by the deadline (time.monotonic), and why others are not."""
     compiled: list[int] = []
     skipped: list[str] = []
     began = time.monotonic()
@@ -304,7 +308,7 @@ def compile_cases(words: Sequence[str], deadline: float) -> tuple[list[int], lis
 
 
 def sweep_here(cases: Sequence[tuple[Shape, str]], device_name: str, *, small: bool) -> int:
-    """Time the readers of some caches in this process, a line of JSON each. small: only compile them."""
+    """Time the readers of some caches in this process and print a line of JSON each. small: only compile them."""
     import torch
 
     from kvplan.arch.formats import FORMATS
@@ -343,7 +347,7 @@ def sweep_here(cases: Sequence[tuple[Shape, str]], device_name: str, *, small: b
 
 
 def timed(named: Any, query: Any, size: int, copy: float, device: Any, *, small: bool) -> Json:
-    """One reader on one cache, in a graph as in a step: else Python's share of a millisecond counts as reading."""
+    """Time one reader on one cache, in a graph as in a step. Otherwise Python's share of a millisecond would count."""
     from kvplan.verify.live.clock import graphed, median
 
     try:
@@ -403,7 +407,7 @@ def summary(receipts: dict[str, Json], kernels: Sequence[Json], skipped: Iterabl
 
 
 def launches(measured: Json) -> str:
-    """Kernels of a step and what one takes; a dash where nobody counted them."""
+    """Kernels of a step and the time of one; a dash if they weren't counted."""
     kernels, each = measured["kernels"], measured["launch_floor_s"]
     return "-" if kernels is None or each is None else f"{kernels} x {each * 1e6:.2f} us"
 
@@ -432,7 +436,7 @@ WIDE, HIGH, LEFT, BOTTOM = 860, 520, 70, 50
 
 
 def plot(receipts: dict[str, Json]) -> str:
-    """Step time against bytes read: dots measured, lines at the copy's bandwidth plus launches."""
+    """Step time against bytes read: dots for measurements, lines for the copy's bandwidth plus launches."""
     steps = [step for receipt in receipts.values() for step in receipt["steps"]]
     if not steps:
         return f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDE}" height="{HIGH}"/>\n'
@@ -463,7 +467,7 @@ def plot(receipts: dict[str, Json]) -> str:
 
 
 def series(name: str, steps: Sequence[Json], colour: str, number: int, at: Any) -> list[str]:
-    """One run: its dots, its prediction, its entry in the legend."""
+    """One run: its dots, its prediction, and its entry in the legend."""
     ordered = sorted(steps, key=lambda step: step["weight_bytes"] + step["kv_bytes"])
     line = " ".join("{:.1f},{:.1f}".format(*at(s["weight_bytes"] + s["kv_bytes"], s["predicted_s"])) for s in ordered)
     dots = [

@@ -32,7 +32,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What the person at the keyboard reads: what, why, and what to type next."""
+    """What the user reads: what went wrong, why, and what to type next."""
 
     what: str
     cause: str | None = None
@@ -40,7 +40,7 @@ class Problem:
 
 
 class KvplanError(Exception):
-    """Base of everything kvplan raises on purpose. Caught once, at the command line.
+    """Base of everything kvplan raises on purpose. It is caught once, by the command line.
 
     Attributes: `problem` (what, cause, hint) and `exit_code` (the process's).
     """
@@ -52,7 +52,7 @@ class KvplanError(Exception):
         self.problem = Problem(what, cause, hint)
 
     def about(self, name: str) -> Self:
-        """The same error, beginning with what it is about: a flag, a field, an argument."""
+        """The same error, prefixed by what it is about: a flag, a field, an argument."""
         problem = self.problem
         return type(self)(f"{name}: {problem.what}", cause=problem.cause, hint=problem.hint)
 
@@ -62,7 +62,7 @@ class UsageError(KvplanError):
 
 
 class UnknownName(UsageError):
-    """A name that nothing answers to; the hint carries the nearest known ones."""
+    """An unknown name. The hint has the nearest known ones."""
 
 
 class BadSize(UsageError):
@@ -78,11 +78,11 @@ class NotSplit(CannotSplit):
 
 
 class WontStart(UsageError):
-    """Flags that the engine itself refuses to start with."""
+    """Flags with which the engine itself refuses to start."""
 
 
 class ConfigError(KvplanError):
-    """The model's description can't be answered for."""
+    """The model's description isn't enough for an answer."""
 
 
 class BadFile(ConfigError):
@@ -103,7 +103,7 @@ class MissingField(ConfigError):
 
 
 class BadField(ConfigError):
-    """A field holds a value that can't be what it claims to be."""
+    """A field has a value that its meaning doesn't allow."""
 
     def __init__(
         self, field: str, value: object, wanted: str, *, cause: str | None = None, hint: str | None = None
@@ -116,7 +116,7 @@ class BadField(ConfigError):
 
 
 class Unsupported(ConfigError):
-    """A model type, layer type or number format that kvplan doesn't know: refused, not guessed."""
+    """A model type, layer type or number format that kvplan doesn't know. It is refused, not guessed."""
 
 
 class NotServed(Unsupported):
@@ -124,27 +124,27 @@ class NotServed(Unsupported):
 
 
 REFUSALS = (WontStart, NotSplit, NotServed)
-"""What the engine itself refuses, whatever the memory: `kvplan check` answers it with a no, as for too little memory."""
+"""Refusals of the engine itself, whatever the memory. `kvplan check` answers no, as for too little memory."""
 
 
 class CannotWrite(KvplanError):
-    """The answer is there, but where it should go can't be written: a full disk, a closed or broken stream."""
+    """The answer can't be written to its destination: a full disk, a closed or broken stream."""
 
 
 class DoesNotFit(KvplanError):
-    """What was asked for exists only for a plan that fits, and this one doesn't."""
+    """Something was asked for that only a plan that fits has, and this one doesn't fit."""
 
     exit_code = 1
 
 
 class SourceError(KvplanError):
-    """The place the description comes from didn't deliver it."""
+    """The source of a description didn't deliver it."""
 
     exit_code = 3
 
 
 class Offline(SourceError):
-    """A network answer was needed while --offline or HF_HUB_OFFLINE forbids it."""
+    """A network answer is needed, and --offline or HF_HUB_OFFLINE forbids it."""
 
 
 class NotFound(SourceError):

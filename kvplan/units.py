@@ -1,7 +1,7 @@
 """Base units, and the only parser and formatter of sizes.
 
-Inside kvplan every quantity is an integer in its base unit: bytes, tokens, bytes per second. `GB` is 10^9 bytes,
-`GiB` 2^30. Token counts use powers of two, as model cards do: `8k` = 8,192, `1m` = 1,048,576.
+Inside kvplan every quantity is an integer in its base unit: bytes, tokens, bytes per second. `GB` is 10^9 bytes, `GiB`
+2^30. Token counts use powers of two, as model cards do: `8k` = 8,192, `1m` = 1,048,576.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _BYTE_UNITS = {
 }  # fmt: skip
 _SPELT = ("B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")
 _SHORT = re.compile(r"(?:[kmgt]i?)?", re.ASCII)
-"""Units that leave out the byte, or everything: of 10^3 or of 2^10?"""
+"""Units without the byte, or nothing at all: they could mean 10^3 or 2^10."""
 _TOKEN_UNITS = {"": 1, "k": 2**10, "m": 2**20}
 NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*)(?:\.[0-9]+)?"
-"""How a number is written, everywhere: a comma stands only before each three digits of a whole part."""
+"""How a number is written, everywhere. Commas may separate only groups of three digits."""
 _NUMBER = re.compile(rf"\s*({NUMBER})\s*([A-Za-z/]*)\s*", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"(\s*[0-9]+),([0-9]+\s*[A-Za-z/]*\s*)", re.ASCII)
 _THOUSANDS = re.compile(r"(?<![0-9])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])", re.ASCII)
-"""In a list, one length with thousands separators or several of three digits: nobody can tell."""
+"""In a list, ambiguous: one length with thousands separators, or several lengths of three digits."""
 LARGEST = 2**63 - 1
 """Most bytes or tokens."""
 MOST = 2**31 - 1
-"""Most of anything else that is counted: sequences, ranks, tokens of a block."""
+"""Largest of all other counts: sequences, ranks, tokens of a block."""
 
 
 def _split(text: str, what: str, example: str) -> tuple[Decimal, str]:
@@ -55,7 +55,7 @@ def _whole(number: Decimal, text: str, what: str) -> int:
 
 
 def whole(value: object, *, least: int = 1, most: int = MOST) -> int:
-    """The value, where it is a whole number within bounds.
+    """The value, if it is a whole number within bounds.
 
     Raises: BadSize.
     """
@@ -66,7 +66,7 @@ def whole(value: object, *, least: int = 1, most: int = MOST) -> int:
 
 
 def parse_whole(text: str, *, least: int = 1) -> int:
-    """A number of things from its digits.
+    """A whole number from its digits.
 
     Raises: BadSize.
     """
@@ -75,7 +75,7 @@ def parse_whole(text: str, *, least: int = 1) -> int:
 
 
 def share(value: object) -> float:
-    """The value, where it is a share of something: more than 0, at most 1.
+    """The value, if it is a share: more than 0, at most 1.
 
     Raises: BadSize.
     """
@@ -97,7 +97,7 @@ def parse_share(text: str) -> float:
 
 
 def parse_bytes(text: str) -> int:
-    """Bytes from `24GiB`, `80 GB`, `81559MiB`. A bare number is refused: 80 of what?
+    """Bytes from `24GiB`, `80 GB`, `81559MiB`. A number without a unit is refused.
 
     Raises: BadSize.
     """
@@ -114,7 +114,7 @@ def parse_bytes(text: str) -> int:
 
 
 def parse_some_bytes(text: str) -> int:
-    """Bytes, at least one: of what can't be empty, as a GPU's memory or a model's weights can't.
+    """Bytes, at least one, for sizes that can't be 0, like a GPU's memory or a model's weights.
 
     Raises: BadSize.
     """
@@ -141,7 +141,7 @@ def parse_tokens(text: str) -> int:
 def parse_token_list(text: str) -> tuple[int, ...]:
     """Lengths from `8k`, a list `8k,32k` or a doubling range `8k..128k`.
 
-    Raises: BadSize, also for `8,192`, which is one length to some and two to others.
+    Raises: BadSize, also for `8,192`, which could be one length or two.
     """
     either = _THOUSANDS.search(text)
     if either is not None:
@@ -183,7 +183,7 @@ def parse_bandwidth(text: str) -> int:
 
 
 def format_bytes(count: int) -> str:
-    """Bytes in the largest binary unit that keeps the number above one: `40.0 GiB`, `320.0 KiB`, `12 B`."""
+    """Bytes in the largest binary unit in which they are at least 1: `40.00 GiB`, `320.0 KiB`, `12 B`."""
     size = abs(count)
     for unit, name in ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if size >= unit:
@@ -193,7 +193,7 @@ def format_bytes(count: int) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Seconds in the unit a person would say: `16.3 ms`, `1.24 s`, `820 us`."""
+    """Seconds in the usual unit for their size: `16.30 ms`, `1.24 s`, `820 us`."""
     if seconds >= 1:
         return f"{seconds:,.2f} s"
     if seconds >= 1e-3:

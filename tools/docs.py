@@ -1,4 +1,4 @@
-"""The documents, filled with output that was really printed. tools/remake.py writes them.
+"""Fills the documents with real output. tools/remake.py writes them.
 
 A block is a fence marked `console` whose first line is a command:
 
@@ -7,7 +7,7 @@ A block is a fence marked `console` whose first line is a command:
     ...what it printed...
     ```
 
-A region between `<!-- table: NAME -->` and `<!-- /table -->` holds a table made by a function of this file.
+A region between `<!-- table: NAME -->` and `<!-- /table -->` has a table made by a function of this file.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = "docs/examples/platform/kvplan-budget.yaml"
-"""A budget with a lock beside it, whose numbers are printed output too."""
+"""A budget with its lock, whose numbers are generated too."""
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"```console\n\$ kvplan (?P<words>.*)\n(?P<output>(?:(?!```).*\n)*)```")
 REGION = re.compile(r"<!-- table: (?P<name>[\w-]+) -->\n(?P<body>(?:(?!<!-- /table -->).*\n)*)<!-- /table -->")
 
 
 def printed(words: str) -> str:
-    """What `kvplan words` prints, both streams, 100 columns wide and without colour.
+    """What `kvplan words` prints on both streams, 100 columns wide and without colour.
 
-    Raises: SystemExit where kvplan itself fails.
+    Raises: SystemExit if kvplan itself fails.
     """
     from kvplan.cli import main
 
@@ -47,7 +47,7 @@ def printed(words: str) -> str:
 
 
 def cases_table() -> str:
-    """Public fault reports and kvplan's answers."""
+    """Public fault reports with kvplan's answers."""
     rows = ["| report | question | answer |", "| --- | --- | --- |"]
     for line in (ROOT / "tests" / "data" / "cases.jsonl").read_text(encoding="utf-8").splitlines():
         case = json.loads(line)
@@ -77,6 +77,6 @@ TABLES: dict[str, Callable[[], str]] = {"cases": cases_table, "seven-models": se
 
 
 def refreshed(text: str) -> str:
-    """A document with its blocks and regions made anew."""
+    """A document with its blocks and regions updated."""
     text = BLOCK.sub(lambda match: f"```console\n$ kvplan {match['words']}\n{printed(match['words'])}```", text)
     return REGION.sub(lambda match: f"<!-- table: {match['name']} -->\n{TABLES[match['name']]()}<!-- /table -->", text)

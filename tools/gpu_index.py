@@ -1,4 +1,4 @@
-"""What configs/gpus/index.json should hold: what all YAML files beside it say. tools/remake.py writes it."""
+"""The content of configs/gpus/index.json: all YAML files beside it. tools/remake.py writes it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from kvplan.sources.gpus import read_yaml  # noqa: E402
 FOLDER = ROOT / "configs" / "gpus"
 VENDORS = ("nvidia", "amd", "intel", "google", "aws", "huawei", "apple")
 SEGMENTS = ("datacenter", "workstation", "consumer", "edge")
-"""The order in which `kvplan gpus` lists devices; whoever adds a vendor adds it here."""
+"""The order in which `kvplan gpus` lists devices. Add new vendors here."""
 
 
 def index_text() -> str:
-    """What index.json should hold: one line a record, so that a change reads as a change.
+    """The content of index.json, one record per line to make changes readable.
 
-    "made_from" holds the digest of each record's file, for kvplan to notice a file that was edited since.
+    "made_from" has the digest of each record's file, by which kvplan notices a later edit.
 
-    Raises: ConfigError for a record that doesn't load or a name that two devices claim.
+    Raises: ConfigError for a record that doesn't load, or a name that two devices claim.
     """
     trees: dict[str, Tree] = {}
     for path in sorted(FOLDER.glob("*.yaml")):

@@ -1,9 +1,9 @@
-"""Remake every generated file that needs nothing but this repository, in the order in which they need each other.
+"""Remake every generated file that needs only this repository, in the order of their dependencies.
 
-    python tools/remake.py            write what has changed, and name it
-    python tools/remake.py --check    write nothing; exit 1 and name what is behind
+    python tools/remake.py            write changed files, and name them
+    python tools/remake.py --check    write nothing; exit 1 and name outdated files
 
-Not among them is what is made from other people's releases: tools/vllm_tables.py (vLLM), tests/oracles (transformers).
+Files made from releases of other projects are remade by tools/vllm_tables.py (vLLM) and tests/oracles (transformers).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from kvplan.sources import bundled, compiled  # noqa: E402
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One generated file: its path in the repository, and what it should hold."""
+    """One generated file: its path in the repository, and its content."""
 
     path: str
     text: Callable[[], str]
 
 
 def made() -> Iterator[Made]:
-    """Every generated file. What later ones are made from comes first."""
+    """Every generated file, after those that it is made from."""
     yield Made("configs/models/index.json", bundled.index_text)
     yield Made("configs/gpus/index.json", gpu_index.index_text)
     yield Made("configs/models-compiled.jsonl", compiled.text)
@@ -57,12 +57,12 @@ def example_lock() -> str:
 
 
 def document(path: Path) -> str:
-    """A document with what kvplan prints now."""
+    """A document with kvplan's current output."""
     return docs.refreshed(path.read_text(encoding="utf-8"))
 
 
 def behind(*, write: bool) -> Iterator[str]:
-    """Files that don't hold what they should, written if asked.
+    """Outdated files, written if asked.
 
     Raises: KvplanError for a model or GPU that can't be read.
     """

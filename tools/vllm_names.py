@@ -1,8 +1,8 @@
-"""Remakes kvplan/engines/vllm/tables/nameless.py: the classes that vLLM takes a config for which names none.
+"""Remakes kvplan/engines/vllm/tables/nameless.py: the classes that vLLM uses for configs that name none.
 
     python tools/vllm_names.py TRANSFORMERS
 
-TRANSFORMERS is the folder of the Transformers library. Nothing of it is imported.
+TRANSFORMERS is the folder of the Transformers library. Nothing is imported from it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main(folder: Path) -> None:
 
 
 def pairs(tree: ast.Module, name: str) -> dict[str, str]:
-    """One of the library's tables; of several classes for a type the first."""
+    """One of the library's tables; the first class of a type that has several."""
     for node in ast.walk(tree):
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         if getattr(target, "id", "") == name and isinstance(node, ast.Assign | ast.AnnAssign):
@@ -59,7 +59,7 @@ def pairs(tree: ast.Module, name: str) -> dict[str, str]:
 
 
 def table(name: str, says: str, rows: dict[str, str]) -> str:
-    """One table as Python has it."""
+    """One table as Python code."""
     lines = "\n".join(f'    "{key}": "{value}",' for key, value in rows.items())
     return f'{name} = {{\n{lines}\n}}\n"""{says}"""\n'
 

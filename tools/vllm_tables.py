@@ -1,10 +1,11 @@
-"""Remakes most of kvplan/engines/vllm/tables: what each release of vLLM takes.
+"""Remakes most of kvplan/engines/vllm/tables: what each release of vLLM accepts.
 
     python tools/vllm_tables.py FOLDER
 
-FOLDER holds one folder a release, named by its version, with the release's `vllm` package in it (a wheel unpacks; of it
-only config*, engine/arg_utils.py, entrypoints/common/cli_args.py, model_executor/models, models and layers/quantization are read). Nothing is imported:
-names are taken from the syntax trees. Names of classes, flags and formats are facts; no other text is kept.
+FOLDER has one folder per release, named by its version, with the release's `vllm` package in it (unpack a wheel). Only
+config*, engine/arg_utils.py, entrypoints/common/cli_args.py, model_executor/models, models and layers/quantization are
+read. Nothing is imported: names are taken from the syntax trees. Names of classes, flags and formats are facts; no
+other text is kept.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ from __future__ import annotations
 '''
 
 Releases = list[tuple[Version, Path]]
-"""Each with its `vllm` package, oldest first."""
+"""Each release with its `vllm` package, oldest first."""
 Rows = Mapping[str, object] | set[str]
-"""What a name stands for, or the names alone."""
+"""Names with what they stand for, or names alone."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """One constant of a module: its name, its docstring, and what it holds of the releases."""
+    """One constant of a module: its name, its docstring, and its content from the releases."""
 
     name: str
     says: str
@@ -52,7 +53,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Module:
-    """One file below HERE. about: the first lines of its docstring, the source with them."""
+    """One file below HERE. about: the first lines of its docstring, including the source."""
 
     file: str
     about: str
@@ -70,11 +71,11 @@ def main(folder: Path) -> None:
 
 
 NEEDED = ("engine/arg_utils.py", "model_executor/models", "model_executor/layers/quantization/__init__.py")
-"""Files and folders of every release: where one is missing the release would seem to have lost what it holds."""
+"""Files and folders of every release. If one were missing, the release would seem to have lost its content."""
 
 
 def check_whole(releases: Releases) -> None:
-    """Nothing, if every release has the files that tables are made from.
+    """Check that every release has the files that tables are made from.
 
     Raises: SystemExit, naming what is missing.
     """
@@ -86,7 +87,7 @@ def check_whole(releases: Releases) -> None:
 
 
 def write_releases(releases: Releases) -> None:
-    """The module that names the releases."""
+    """Write the module that lists the releases."""
     known = ", ".join(f'"{dotted(version)}"' for version, _ in releases)
     (HERE / "releases.py").write_text(
         '"""Releases of vLLM whose files the tables beside this one were made from.\n\n'
@@ -127,7 +128,7 @@ def spans(names: Callable[[Path], set[str]]) -> Callable[[Releases], dict[str, s
 
 
 def nested(names: Callable[[Path], set[str]]) -> Callable[[Releases], dict[str, dict[str, str]]]:
-    """The same of names in two words: the first with every second."""
+    """The same for names in two words: the first word, with all second ones."""
 
     def rows(releases: Releases) -> dict[str, dict[str, str]]:
         found: dict[str, dict[str, str]] = {}
@@ -140,7 +141,7 @@ def nested(names: Callable[[Path], set[str]]) -> Callable[[Releases], dict[str, 
 
 
 def numbered(names: Callable[[Path], set[str]]) -> Callable[[Releases], dict[str, dict[int, str]]]:
-    """The same where the second is a number."""
+    """The same if the second word is a number."""
 
     def rows(releases: Releases) -> dict[str, dict[int, str]]:
         return {
@@ -152,7 +153,7 @@ def numbered(names: Callable[[Path], set[str]]) -> Callable[[Releases], dict[str
 
 
 def written(name: str, says: str, rows: Rows) -> str:
-    """A constant as Python has it."""
+    """A constant as Python code."""
     if isinstance(rows, set):
         lines = "\n".join(f'    "{key}",' for key in sorted(rows))
         return f'{name} = frozenset((\n{lines}\n))  # fmt: skip\n"""{says}"""\n\n'
@@ -161,14 +162,14 @@ def written(name: str, says: str, rows: Rows) -> str:
 
 
 def valued(value: object) -> str:
-    """A value as Python has it, strings in double quotes."""
+    """A value as Python code, strings in double quotes."""
     if isinstance(value, dict):
         return f"{{{', '.join(f'{valued(key)}: {valued(each)}' for key, each in sorted(value.items()))}}}"
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
 def of_attention(kind: str) -> Callable[[Releases], dict[str, str]]:
-    """Classes that build their layers so, with the releases in which they do."""
+    """Classes with such attention layers, with the releases in which they have them."""
     return spans(lambda folder: getattr(attention(folder), kind))
 
 
@@ -351,7 +352,7 @@ MODULES = (
         ),
     ),
 )
-"""Everything that is written, beside the releases' names."""
+"""All modules to write, besides the one that lists the releases."""
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Print how near kvplan comes to what vLLM's start-up logs print, as Markdown.
+"""Print how close kvplan comes to the figures of vLLM's start-up logs, as Markdown.
 
     python -m bench.accuracy LOGS.jsonl... --configs DIR
 
-Four tables: figures made of the cache memory that a log prints; that memory from GPU, model and flags alone; the rates of
-overheads fitted on the same logs beside those kvplan uses; weights counted from configs beside the printed ones.
+There are four tables: figures derived from the cache memory that a log prints; that memory from GPU, model and flags
+alone; rates of overheads fitted on the same logs, beside those that kvplan uses; weights counted from configs, beside
+the printed ones.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def _memory(rows: Sequence[Case]) -> None:
 
 
 def _safe(rows: Sequence[Case], ends: Sequence[float]) -> None:
-    """The low ends that kvplan gives, and those of the same procedure on other sources alone."""
+    """The low ends that kvplan gives, and those that the same procedure gives from other sources alone."""
     likely = [case.usable - _weights(case) - case.predicted(published()) for case in rows]
     gaps = [(most - low) / abs(case.available) for case, most, low in zip(rows, likely, ends, strict=True)]
     unsafe = sum(

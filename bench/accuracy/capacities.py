@@ -1,4 +1,4 @@
-"""Given the cache memory that a log prints: do its tokens, its concurrency and its blocks come out as printed?"""
+"""Given the cache memory that a log prints: are its tokens, concurrency and blocks reproduced?"""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from kvplan.units import GIB
 CANDIDATES: tuple[Version, ...] = (
     NEWEST, (0, 31, 0), (0, 28, 0), (0, 25, 0), (0, 22, 0), (0, 20, 0), (0, 19, 0), (0, 16, 0), (0, 11, 2), (0, 8, 5), (0, 6, 4),
 )  # fmt: skip
-"""Versions tried for a log that doesn't print one."""
+"""Versions to try for a log that doesn't print one."""
 LENGTH = 2048
-"""Of models whose config states none. Source: vLLM config/model.py."""
+"""Context of models whose config states none. Source: vLLM config/model.py."""
 RANKS_DIFFER = 0.5
-"""GiB by which the rank that printed the memory may differ from the smallest one, which decides the blocks."""
+"""GiB by which the rank that printed its memory may differ from the smallest one, which decides the blocks."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one row came out. version: the one that reproduced it, or the first tried. ours, theirs: what was compared."""
+    """The outcome for one row. version: the one that reproduces it, or the first tried. ours, theirs: the figures."""
 
     row: Row
     hit: bool
@@ -37,12 +37,15 @@ class Outcome:
 
 
 def outcomes(rows: Iterable[Row], *, resolved: bool) -> list[Outcome]:
-    """One for each row that prints cache memory and something made of it. resolved: with unstated flags filled in."""
+    """An outcome for each row that prints cache memory and a figure derived from it.
+
+    resolved: whether to fill in unstated flags.
+    """
     return [_outcome(row, row.model, resolved) for row in rows if row.model is not None and is_asked(row)]
 
 
 def is_asked(row: Row) -> bool:
-    """Whether a row can be asked."""
+    """Whether kvplan can be asked about a row."""
     printed = {"kv_tokens", "max_concurrency", "gpu_blocks"} & set(row.reported)
     return row.model is not None and row.unknown is None and "available_kv_gib" in row.reported and bool(printed)
 
@@ -81,14 +84,14 @@ def _plan(row: Row, model: Model, version: Version) -> allocate.Plan:
 
 
 def _printed(row: Row) -> list[str]:
-    """What is compared: concurrency only for the length that the plan is of."""
+    """The figures to compare; concurrency only if it is for the planned length."""
     same = row.reported.get("max_concurrency_for_tokens", row.length) == row.length
     names = ["kv_tokens", "gpu_blocks", *(["max_concurrency"] if same else [])]
     return [name for name in names if name in row.reported]
 
 
 def _memory(row: Row) -> tuple[int, int]:
-    """The bytes that the printed figure may stand for."""
+    """The bytes that the rounded figure may stand for."""
     printed = row.reported["available_kv_gib"]
     digits = len(str(printed).partition(".")[2])
     several = row.parallel.tp * row.parallel.pp > 1
@@ -97,7 +100,7 @@ def _memory(row: Row) -> tuple[int, int]:
 
 
 def _ask(made: allocate.Plan, memory: int) -> dict[str, float]:
-    """Blocks, tokens and concurrency; a log is printed whether or not the longest request fits."""
+    """Blocks, tokens and concurrency. vLLM prints them whether or not the longest request fits."""
     blocks = min(memory // size for size in made.stages if size)
     concurrency = blocks / allocate.request_blocks(made)
     return {
@@ -108,7 +111,7 @@ def _ask(made: allocate.Plan, memory: int) -> dict[str, float]:
 
 
 def described(outcome: Outcome) -> str:
-    """One line for a table."""
+    """One row of a table."""
     row = outcome.row
     parallel = f"TP{row.parallel.tp}" + (f" PP{row.parallel.pp}" if row.parallel.pp > 1 else "")
     where = f"{row.gpu.id if row.gpu else '-'} {parallel}"

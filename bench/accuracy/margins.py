@@ -1,9 +1,9 @@
-"""How far below the likely figure the safe end lies, chosen and tested on rows whose source it never saw.
+"""How far the safe end is below the likely figure, chosen and tested on rows of unseen sources.
 
-    margin = width x doubt         doubt: kvplan.engines.vllm.memory.doubt, by how many sources show what a start is made of
+    margin = width x doubt         doubt: kvplan.engines.vllm.memory.doubt, by the number of sources behind each rate
 
-The width is the smallest that keeps 99 % of the rows of other sources from being promised over 1 % too much, each of them
-predicted by rates that didn't see its own source either. To test it, a whole source is left out of all of that.
+The width is the smallest that keeps 99 % of the rows of other sources from being promised over 1 % too much, each of
+them predicted by rates that didn't use its own source either. To test it, a whole source is left out of all of that.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ TOLERANCE = 0.01
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What some sources show: rates (bytes), and how many of the sources show each rate and each class of GPU."""
+    """What a set of sources shows: rates (bytes), and how many sources show each rate and each class of GPU."""
 
     rates: Rates
     sources: dict[str, int]
     classes: dict[str, int]
 
     def doubt(self, case: Case) -> float:
-        """GiB, before the width."""
+        """GiB per unit of width."""
         gpu, known = case.gpu, self.classes.get(doubt.gpu_class(case.gpu), 0)
         parts = [doubt.of_machine(gpu, known), doubt.of_counted(case.fixed * GIB)]
         shown = [known, *(self.sources.get(name, 0) for name in case.amounts)]
@@ -45,13 +45,13 @@ class Knowledge:
         return sum(parts) / GIB
 
     def too_much(self, case: Case) -> float:
-        """GiB by which the likely figure is above what may be promised."""
+        """GiB by which the likely figure exceeds what may be promised."""
         return case.rest - case.predicted(self.rates) - TOLERANCE * abs(case.available)
 
 
 @dataclass(frozen=True)
 class SafeEnd:
-    """The safe end of one row. likely, low: GiB. width: that of all other sources."""
+    """The safe end for one row. likely, low: GiB. width: from all other sources."""
 
     case: Case
     likely: float
@@ -60,12 +60,12 @@ class SafeEnd:
 
     @property
     def promises_too_much(self) -> bool:
-        """Whether it is more than 1 % above what is printed."""
+        """Whether it is more than 1 % above the printed figure."""
         return self.low - self.case.available > TOLERANCE * abs(self.case.available)
 
     @property
     def gap(self) -> float:
-        """How far it lies below the likely figure, as a share of what is printed."""
+        """How far it is below the likely figure, as a share of the printed one."""
         return (self.likely - self.low) / abs(self.case.available)
 
 
@@ -79,12 +79,12 @@ def learned(rows: Sequence[Case]) -> Knowledge:
 
 
 def width(rows: Sequence[Case]) -> float:
-    """The width that these rows ask for."""
+    """The width that these rows need."""
     return _width(rows, _leaving_out(rows), frozenset())
 
 
 def safe_ends(rows: Sequence[Case]) -> list[SafeEnd]:
-    """One for each row: rates, counts and width all from other sources."""
+    """A safe end for each row, with rates, counts and width from other sources."""
     without = _leaving_out(rows)
     widths = {source: _width(rows, without, frozenset([source])) for source in {case.row.source for case in rows}}
     found = []

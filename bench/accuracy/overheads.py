@@ -1,9 +1,9 @@
-"""Rates of vLLM's overheads fitted on start-up logs, and how well fits that never saw a source or a model predict it.
+"""Rates of vLLM's overheads fitted on start-up logs, and predictions for unseen sources and models.
 
-    total x utilization - weights - available = rates x amounts + what the step's tensors come to
+    total x utilization - weights - available = rates x amounts + tensors of the step
 
-Least absolute deviations, so that a log of a broken start doesn't move a rate; rates that no row of a fit needs stay zero,
-and what a tensor's type says is counted, not fitted.
+The fit uses least absolute deviations, so that the log of a broken start doesn't move a rate. Rates that no row needs
+stay zero, and what follows from a tensor's type is counted, not fitted.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from kvplan.hardware.gpu import Gpu
 from kvplan.units import GIB
 
 FLAT = 4.5
-"""GiB that a planner without a model of overheads takes off."""
+"""GiB that a planner without a model of overheads subtracts."""
 LENGTH = 8192
-"""Context of rows that name none; it hardly matters to overheads."""
+"""Context of rows that state none. It hardly affects overheads."""
 TYPED = frozenset(("logits copied to fp32", "logits as they are"))
-"""Rates that the types of tensors say."""
+"""Rates that follow from the types of tensors."""
 
 Rates = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One row that prints weights and available memory, with everything else known."""
+    """One row that prints weights and available memory, and states everything else."""
 
     row: Row
     model: Model
@@ -49,7 +49,7 @@ class Case:
 
     @cached_property
     def held(self) -> Rules:
-        """Of the row's version, the newest where none is known."""
+        """The rates of the row's version, or of the newest if it is unknown."""
         return replace(rules(self.row.version or NEWEST), read=self.row.version is not None)
 
     @cached_property
@@ -64,14 +64,14 @@ class Case:
         return self.kv_with(self.held)
 
     def kv_with(self, held: Rules) -> Range:
-        """The same by other rules."""
+        """The same by other rates."""
         options = self.row.options
         weights = loaded(self.model, self.gpu, self.flags.parallel, options, held)
         return budget(self.model, self.gpu, self.flags, held, options, weights).kv
 
     @cached_property
     def usable(self) -> float:
-        """GiB, as vLLM takes them."""
+        """GiB that vLLM may use."""
         share = self.row.options.utilization or self.held.utilization
         return ceil(self.gpu.memory.value * share) / GIB
 
@@ -87,12 +87,12 @@ class Case:
 
     @property
     def logits(self) -> str:
-        """Name of the rate of its logits."""
+        """Name of the rate for its logits."""
         return f"logits {runner.sampler(self.model, self.gpu, self.flags, self.held)}"
 
     @cached_property
     def peak(self) -> Peak:
-        """Of the profile, with the rates that kvplan uses."""
+        """Peak of the profiling run, at kvplan's rates."""
         counted = steps(self.model, self.gpu, self.flags, self.held, self.row.options).likely
         return peak(counted, COSTS[self.logits])
 
@@ -111,21 +111,21 @@ class Case:
         return (self.peak.counted + typed) / GIB
 
     def predicted(self, rates: Rates) -> float:
-        """GiB that are neither weights nor cache, by these rates (bytes)."""
+        """GiB that are neither weights nor cache, at these rates (bytes)."""
         return self.fixed + sum(rates.get(name, 0.0) * units for name, units in self.amounts.items()) / GIB
 
     def error(self, rates: Rates) -> float:
-        """How much more cache is predicted than printed, as a share of what is printed."""
+        """Relative error of the predicted cache."""
         return (self.rest - self.predicted(rates)) / abs(self.available)
 
     @property
     def flat_error(self) -> float:
-        """The same for a flat constant."""
+        """The same for the flat constant."""
         return (self.rest - FLAT) / abs(self.available)
 
 
 def cases(rows: Iterable[Row]) -> list[Case]:
-    """Rows that can be asked, one for each start."""
+    """The rows that kvplan can be asked about, one for each start."""
     needed = {"weights_gib", "available_kv_gib"}
     return [
         Case(row, row.model, row.gpu)
@@ -140,7 +140,7 @@ def published() -> Rates:
 
 
 def fit(rows: Sequence[Case]) -> Rates:
-    """Rates with the least sum of absolute errors, found by reweighting least squares."""
+    """Rates with the least sum of absolute errors, by iteratively reweighted least squares."""
     names = sorted({name for case in rows for name in case.amounts})
     scale = np.array([max(case.amounts.get(name, 0.0) for case in rows) for name in names])
     table = np.array([[case.amounts.get(name, 0.0) for name in names] for case in rows]) / scale
@@ -154,6 +154,6 @@ def fit(rows: Sequence[Case]) -> Rates:
 
 
 def held_out(rows: Sequence[Case], group: Callable[[Case], str]) -> list[Rates]:
-    """For each row, rates of a fit to the rows of all other groups."""
+    """For each row, the rates fitted to the rows of all other groups."""
     fits = {name: fit([case for case in rows if group(case) != name]) for name in {group(case) for case in rows}}
     return [fits[group(case)] for case in rows]

@@ -1,4 +1,4 @@
-"""Start-up logs as questions that kvplan can be asked: one row of engine-logs.jsonl, its model, GPU, version and flags."""
+"""Start-up logs as questions for kvplan: a row of engine-logs.jsonl with its model, GPU, version and flags."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ V0: Version = (0, 6, 4)
 class Row:
     """One log.
 
-    config_here: whether the corpus has the model's own config. version: None when nothing says it. unknown: a cache
+    config_here: whether the corpus has the model's own config. version: None if nothing states it. unknown: a cache
     format that only a fork has.
     """
 
@@ -59,7 +59,7 @@ class Row:
 
 
 def read_rows(files: Path | Sequence[Path], configs: Path, engine: str = "vllm") -> list[Row]:
-    """Rows of one engine, in order, each start once. configs: the folder that a row's `config` lies in."""
+    """Rows of one engine in order, each start once. configs: the folder of the rows' configs."""
     texts = [file.read_text() for file in ([files] if isinstance(files, Path) else files)]
     raws: dict[str, dict[str, Any]] = {}
     for raw in (json.loads(line) for text in texts for line in text.splitlines() if line.strip()):
@@ -68,7 +68,7 @@ def read_rows(files: Path | Sequence[Path], configs: Path, engine: str = "vllm")
 
 
 def _whole(raw: dict[str, Any]) -> dict[str, Any]:
-    """A row with what its log shows beside."""
+    """A row completed by what its log shows elsewhere."""
     shown = KNOWN["stated"].get(raw["id"], {}).get("row", {})
     return {**raw, **shown, "flags": {**(raw.get("flags") or {}), **shown.get("flags", {})}}
 
@@ -94,7 +94,7 @@ def _row(raw: dict[str, Any], configs: Path) -> Row:
 
 
 def _source(url: str) -> str:
-    """The repository or thread a row comes from."""
+    """The repository or thread of a row."""
     parts = url.split("/")
     if "github.com" not in url:
         return url
@@ -136,7 +136,7 @@ def _configured(config: Path) -> Model:
 
 
 def _stored(model: Model, quantization: str) -> Model:
-    """The model in the format that the log names, where its config is of the 16-bit checkpoint."""
+    """The model in the log's format, if its config is the 16-bit checkpoint's."""
     named = next((storage for part, storage in QUANTIZED if part in quantization.lower()), None)
     if (
         named is None
@@ -148,7 +148,7 @@ def _stored(model: Model, quantization: str) -> Model:
 
 
 def _gpu(raw: dict[str, Any]) -> Gpu | None:
-    """The log's GPU, with the memory that it prints: Windows shows more of a card than Linux, and a system may carve some out."""
+    """The log's GPU with the memory that it prints. Windows shows more of a card than Linux, and systems may keep some."""
     name, total = raw.get("gpu_name") or "", raw["reported"].get("total_gpu_mem_gib")
     size = None if total is None else Fact(round(total * GIB), "given", ("the log",))
     for spelling in (name, GPU_NOISE.sub("", name)):

@@ -1,4 +1,4 @@
-"""Weights that kvplan counts from a config, against those that a log prints."""
+"""Weights that kvplan counts from a config, compared with those that a log prints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Counted:
 
     @property
     def error(self) -> float:
-        """How much more kvplan counts, as a share of what is printed."""
+        """Relative error of kvplan's count."""
         return self.ours / self.printed - 1
 
 

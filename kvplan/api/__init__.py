@@ -1,17 +1,18 @@
-"""The public functions: what `import kvplan` offers and every command calls.
+"""The public functions, which `import kvplan` offers and every command calls.
 
-    load_model, load_gpu           descriptions from wherever they are
+    load_model, load_gpu           descriptions, from wherever they are
     weigh                          a model with the bytes of its checkpoint's own headers
     size, fit, fit_all, compare    answers, as the documents that --json prints (kvplan.report.schema)
     models, gpus, engines, env     what kvplan knows and where it runs
     to_json                        a document as the command line prints it
 
-Models and GPUs may be given as objects or as whatever names them on the command line.
+Models and GPUs can be given as objects or by name, as on the command line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.api import given
@@ -37,7 +38,7 @@ __all__ = [
 ]  # fmt: skip
 
 PACKAGES = ("pydantic", "huggingface_hub", "pyyaml", "nvidia-ml-py", "torch", "transformers", "vllm", "sglang")
-"""Whose versions `env` reports."""
+"""Packages whose versions `env` reports."""
 
 PLAINLY = FitQuestion()
 
@@ -55,15 +56,15 @@ def size(  # noqa: PLR0913 - all but the model by name, each of them an option o
     weight_dtype: Kept | str | None = None,
     batch: int = 1,
 ) -> schema.SizeReport:
-    """What sequences of `contexts` tokens keep; by default one of the model's own maximum.
+    """What sequences of `contexts` tokens keep; by default one sequence of the model's own maximum.
 
-    gpu: for engines whose rules depend on it. prompt: how many of the longest context's tokens are the prompt, for the
-    arithmetic of what the cache saves. weight_dtype: a format that the weights would be kept in. batch: sequences of the
-    step whose reading of weights is told.
+    gpu: for engines whose rules depend on it. prompt: tokens of the longest context that are the prompt, for the
+    arithmetic of what the cache saves. weight_dtype: a format to convert the weights to. batch: sequences of the decode
+    step whose reads of weights are reported.
 
-    Raises: CannotSplit, UnknownName; ConfigError and SourceError when the model has to be loaded.
+    Raises: CannotSplit, UnknownName; ConfigError and SourceError if the model has to be loaded.
     """
-    from kvplan.api.sized import remarks
+    from kvplan.api.size_remarks import remarks
     from kvplan.plan.size import SizeRequest, default_length, unstated_length
     from kvplan.plan.size import size as plan
     from kvplan.report.assemble.size import size_report
@@ -89,9 +90,9 @@ def size(  # noqa: PLR0913 - all but the model by name, each of them an option o
 
 
 def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> schema.FitReport:
-    """Whether it fits, how many at once, how long, how fast, and what would help.
+    """Whether it fits, how many sequences at once, how long, how fast, and what would help.
 
-    Raises: CannotSplit, UsageError, UnknownName; ConfigError and SourceError when the model has to be loaded.
+    Raises: CannotSplit, UsageError, UnknownName; ConfigError and SourceError if the model has to be loaded.
     """
     from kvplan.api import remarks
     from kvplan.api.launch import launch, share
@@ -110,10 +111,12 @@ def fit(model: Model | str, gpu: Gpu | str, question: FitQuestion = PLAINLY) -> 
 
 
 def fit_all(gpu: Gpu | str, question: FitQuestion = PLAINLY, names: Iterable[str] | None = None) -> schema.FitTable:
-    """The same for every bundled model (or `names`), without trees and suggestions; what can't be planned is listed.
+    """`fit` for every bundled model (or for `names`), without trees and suggestions.
 
-    Raises: UnknownName for a GPU, an engine, a format or a bundled model; BadFile for a calibration that isn't one; what
-    loading a draft raises.
+    Models that can't be planned are listed with the reason.
+
+    Raises: UnknownName for a GPU, an engine, a format or a bundled model; BadFile for a file that isn't a calibration;
+    and what loading a draft raises.
     """
     from kvplan.api.question import looked_up, planned
     from kvplan.report.assemble.fit import fit_report
@@ -142,9 +145,11 @@ def compare(
     attentions: Sequence[str] = (),
     parallel: Parallel = ONE_GPU,
 ) -> schema.CompareReport:
-    """Models, cache formats and attention kinds side by side, at one length: the shortest of the maxima that models state.
+    """Models, cache formats and kinds of attention side by side, at one length.
 
-    Raises: CannotSplit, UnknownName, UsageError; ConfigError and SourceError when a model has to be loaded.
+    context: by default the shortest maximum that the models state.
+
+    Raises: CannotSplit, UnknownName, UsageError; ConfigError and SourceError if a model has to be loaded.
     """
     from kvplan.plan.compare import compare as plan
     from kvplan.plan.size import default_length, unstated_length
@@ -163,13 +168,13 @@ def compare(
 
 
 def _check_common(parallel: Parallel, options: Options = NO_FLAGS) -> None:
-    """Raises: UsageError for what isn't such an object."""
+    """Raises: UsageError for arguments of another type."""
     given.check_is("parallel", parallel, Parallel, example="kvplan.Parallel(tp=8)")
     given.check_is("options", options, Options, example="kvplan.Options(utilization=0.9)")
 
 
 def models(names: Sequence[str] = (), *, offline: bool = False) -> schema.ModelsReport:
-    """The bundled models; or those named, bundled or not, each with its description.
+    """The bundled models; or the named ones, bundled or not, each with its description.
 
     Raises: UnknownName, and what loading a model raises.
     """
@@ -203,9 +208,17 @@ def gpus(names: Sequence[str] = ()) -> schema.GpusReport:
     slices: dict[str | None, list[str]] = {}
     for part in all_slices():
         slices.setdefault(part.mig_of, []).append(part.id)
-    found = tuple(given.explained_gpu(name) for name in names) or all_gpus()
+    found = tuple(_explained(name) for name in names) or all_gpus()
     listed = tuple(listed_gpu(gpu, tuple(slices.get(gpu.id, ()))) for gpu in found)
     return schema.GpusReport(schema.schema_id("gpus"), listed)
+
+
+def _explained(name: str) -> Gpu:
+    """The GPU of that name. Its first note says why a name that could mean several devices means this one."""
+    from kvplan.sources.gpus import meaning
+
+    gpu, why = load_gpu(name), meaning(name)
+    return gpu if why is None else replace(gpu, notes=(f"{why}.", *gpu.notes))
 
 
 def engines() -> schema.EnginesReport:
@@ -217,7 +230,7 @@ def engines() -> schema.EnginesReport:
 
 
 def env(settings: Iterable[Setting] = ()) -> schema.EnvReport:
-    """Versions, platform and GPUs of this machine, for a bug report. settings: what else is in force, and from where."""
+    """Versions, platform and GPUs of this machine, for a bug report. settings: those in force, with their origin."""
     import platform
 
     from kvplan import __version__
@@ -240,7 +253,7 @@ def env(settings: Iterable[Setting] = ()) -> schema.EnvReport:
 
 
 def _machine() -> tuple[str, tuple[str, ...]]:
-    """The driver, or why there is none, and the GPUs it shows."""
+    """The driver and the GPUs that it shows, or why there is no driver."""
     from kvplan.sources.nvml import read_machine
 
     try:

@@ -1,4 +1,4 @@
-"""What callers give, looked up: models, GPUs, engines, formats and receipts, by name or as objects."""
+"""Arguments of the public functions: checked, and looked up where they are names."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kvplan.arch.formats import KvFormat, parse_kv_format
 from kvplan.arch.model import Model
-from kvplan.arch.parallel import Parallel
-from kvplan.errors import BadSize, CannotSplit, UsageError
+from kvplan.errors import BadSize, UsageError
 from kvplan.text import any_of
 from kvplan.units import LARGEST, MOST, format_bytes, whole
 
@@ -25,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def load_model(name: str, *, revision: str | None = None, offline: bool = False) -> Model:
-    """The model that `name` stands for.
+    """The model of that name.
 
-    name: a bundled name (`kvplan.models()` lists them), a Hub id or address (`org/name`, `org/name@revision`), the path of a
-    config.json, of Mistral's params.json, of a kvplan YAML or of a folder with one of them, or `-` for the description
-    itself on standard input. A path that exists comes before a name.
-    revision: of the Hub repository. offline: never ask the Hub.
+    name: a bundled name (`kvplan.models()` lists them), a Hub id or address (`org/name`, `org/name@revision`), the path
+    of a config.json, of Mistral's params.json, of a kvplan YAML or of a folder with one of them, or `-` for a
+    description on standard input. An existing path takes precedence over a name. revision: of the Hub repository.
+    offline: never ask the Hub.
 
     Raises: UnknownName, ConfigError, SourceError.
     """
@@ -45,20 +44,15 @@ def load_model(name: str, *, revision: str | None = None, offline: bool = False)
     return load(name, revision=revision, offline=offline)
 
 
-def has_headers(model: Model) -> bool:
-    """Whether a checkpoint may lie where the model's description came from; a bundled model has none."""
-    return not model.origin.bundled
-
-
 def weigh(model: Model, *, offline: bool = False, progress: Progress | None = None) -> Model:
-    """The model with the bytes of its checkpoint's own headers, and as it was, with a note, where they can't be had.
+    """The model with the bytes of its checkpoint's own headers; unchanged, with a note, if there are none to be had.
 
-    They are those of the files beside its config.json, or of its Hub repository, by range requests.
-    progress: called with the number of files done and of files in all.
+    The headers are those of the files beside its config.json, or of its Hub repository, read by range requests. A
+    bundled model is returned as it is. progress: called with the number of files done and the number of all files.
 
     Raises: ConfigError for a local file that contradicts itself.
     """
-    if not has_headers(model):
+    if model.origin.bundled:
         return model
     from kvplan.sources.checkpoints.weighing import weigh as by_headers
 
@@ -66,7 +60,7 @@ def weigh(model: Model, *, offline: bool = False, progress: Progress | None = No
 
 
 def load_gpu(name: str, *, memory: int | None = None, bandwidth: int | None = None) -> Gpu:
-    """The GPU of that name, its visible memory (bytes) and bandwidth (bytes/s) replaced if given.
+    """The GPU of that name. memory (bytes), bandwidth (bytes/s): in place of the known figures.
 
     Raises: UnknownName.
     """
@@ -79,37 +73,10 @@ def load_gpu(name: str, *, memory: int | None = None, bandwidth: int | None = No
     return overrides(load(name), memory=memory, bandwidth=bandwidth)
 
 
-def explained_gpu(name: str) -> Gpu:
-    """The GPU of that name; first among its notes, why a name that could mean several devices means this one.
-
-    Raises: UnknownName.
-    """
-    from kvplan.sources.gpus import meaning
-
-    gpu, said = load_gpu(name), meaning(name)
-    return gpu if said is None else replace(gpu, notes=(f"{said}.", *gpu.notes))
-
-
-def layout(parallel: Parallel, count: int | None, *, tp_given: bool) -> Parallel:
-    """The parallel sizes for `count` GPUs: the tensor size takes what the others leave, unless it is given.
-
-    Raises: CannotSplit when the sizes don't make that number.
-    """
-    if count is None or parallel.gpus == count:
-        return parallel
-    others = parallel.pp * parallel.dp
-    if tp_given or count % others:
-        raise CannotSplit(
-            f"tp {parallel.tp} x pp {parallel.pp} x dp {parallel.dp} is {parallel.gpus} GPUs, not {count}",
-            hint=f"leave the number of GPUs out, or choose sizes whose product is {count}",
-        )
-    return replace(parallel, tp=count // others)
-
-
 def check_is(name: str, value: object, *kinds: type, example: str) -> None:
-    """Nothing, if an argument is one of the kinds.
+    """Check that an argument has one of the types.
 
-    Raises: UsageError, naming it.
+    Raises: UsageError, naming the argument.
     """
     if not isinstance(value, kinds):
         known = any_of("name" if kind is str else kind.__name__ for kind in kinds if kind is not NoneType)
@@ -117,9 +84,9 @@ def check_is(name: str, value: object, *kinds: type, example: str) -> None:
 
 
 def several(name: str, values: Iterable[T], example: str) -> tuple[T, ...]:
-    """The values of an argument that takes several.
+    """The values of an argument that takes a list.
 
-    Raises: UsageError for one alone, naming the argument.
+    Raises: UsageError for a single value, naming the argument.
     """
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise UsageError(f"{name}: {values!r} isn't a list", hint=f"write {name}=[{example}]")
@@ -127,9 +94,9 @@ def several(name: str, values: Iterable[T], example: str) -> tuple[T, ...]:
 
 
 def check_whole(name: str, value: int | None, *, most: int = MOST) -> None:
-    """Nothing, if an argument is left out or a whole number from 1.
+    """Check that an argument is None or a whole number from 1.
 
-    Raises: BadSize, naming it.
+    Raises: BadSize, naming the argument.
     """
     try:
         if value is not None:
@@ -139,13 +106,13 @@ def check_whole(name: str, value: int | None, *, most: int = MOST) -> None:
 
 
 def model(model: Model | str) -> Model:
-    """The model, loaded if it was named."""
+    """The model, loaded if it is given by name."""
     check_is("model", model, Model, str, example="'llama-3-8b'")
     return load_model(model) if isinstance(model, str) else model
 
 
 def bundled(names: Iterable[str] | None = None) -> Iterator[tuple[str, Model]]:
-    """Bundled models by name: all of them, or those named.
+    """Bundled models by name: all of them, or the named ones.
 
     Raises: UnknownName.
     """
@@ -158,7 +125,7 @@ def bundled(names: Iterable[str] | None = None) -> Iterator[tuple[str, Model]]:
 
 
 def gpu(gpu: Gpu | str) -> Gpu:
-    """The GPU, loaded if it was named."""
+    """The GPU, loaded if it is given by name."""
     from kvplan.hardware.gpu import Gpu
 
     check_is("gpu", gpu, Gpu, str, example="'h100'")
@@ -166,7 +133,7 @@ def gpu(gpu: Gpu | str) -> Gpu:
 
 
 def engine(spec: str) -> Engine:
-    """The engine by name."""
+    """The engine of that name."""
     check_is("engine", spec, str, example="'vllm'")
     from kvplan.engines.registry import engine as named
 
@@ -174,7 +141,7 @@ def engine(spec: str) -> Engine:
 
 
 def kv_format(kv: KvFormat | str | None) -> KvFormat | None:
-    """The format of the cache; None for auto."""
+    """The cache format; None for auto."""
     if isinstance(kv, str):
         return None if kv == "auto" else parse_kv_format(kv)
     check_is("kv_dtype", kv, KvFormat, str, NoneType, example="'fp8'")
@@ -182,7 +149,7 @@ def kv_format(kv: KvFormat | str | None) -> KvFormat | None:
 
 
 def calibration(known: Calibration | str | None, gpu: Gpu) -> Calibration | None:
-    """What was measured, read from its file if that is what was given.
+    """The calibration, read from its file if a file is given.
 
     Raises: BadFile; UsageError for a receipt of another GPU.
     """
@@ -197,7 +164,7 @@ def calibration(known: Calibration | str | None, gpu: Gpu) -> Calibration | None
 
 
 def kept(dtype: Kept | str | None) -> Kept | None:
-    """The format that weights would be kept in; None for the checkpoint's own.
+    """The format to convert weights to; None for the checkpoint's own.
 
     Raises: UnknownName.
     """
@@ -211,7 +178,7 @@ def kept(dtype: Kept | str | None) -> Kept | None:
 
 
 def weight_formats() -> tuple[str, ...]:
-    """Names that `kept` knows."""
+    """Names that `kept` accepts."""
     from kvplan.arch.storage import NAMED
     from kvplan.families.quantization.mixes import MIXES
 
@@ -219,9 +186,9 @@ def weight_formats() -> tuple[str, ...]:
 
 
 def stored(model: Model, dtype: Kept | str | None) -> Model:
-    """The model with its weights kept otherwise, and a note of what they are.
+    """The model with its weights in another format, and a note of what both take.
 
-    Raises: UnknownName; UsageError where the weights aren't known; Unsupported for a mix of a model that has no rules for it.
+    Raises: UnknownName; UsageError if the weights aren't known; Unsupported for a mix that has no rules for the model.
     """
     asked = kept(dtype)
     if asked is None:

@@ -1,4 +1,4 @@
-"""The command or manifest that starts a plan that fits, and the smallest share of memory that would do."""
+"""The command or manifest that starts a plan, and the smallest share of memory that is enough for it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def launch(plan: Plan, question: FitQuestion, said: tuple[str, ...]) -> str | None:
-    """What to paste in the form asked for; None when nothing is asked for, or it doesn't fit.
+    """The command or manifest asked for; None if none is, or the plan doesn't fit.
 
-    Raises: UnknownName, UsageError for a plan that the engine can't be told.
+    Raises: UnknownName; UsageError for a plan that the engine's flags can't express.
     """
     form = question.emit
     if form is None:
@@ -33,9 +33,9 @@ def launch(plan: Plan, question: FitQuestion, said: tuple[str, ...]) -> str | No
 
 
 def _launcher(plan: Plan, form: str) -> Launcher:
-    """Who writes the form.
+    """The launcher that writes `form`.
 
-    Raises: UnknownName for what nobody writes, UsageError for what another engine does.
+    Raises: UnknownName for an unknown form, UsageError for another engine's.
     """
     from kvplan.engines.registry import engine, forms
 
@@ -49,7 +49,7 @@ def _launcher(plan: Plan, form: str) -> Launcher:
 
 
 def _check(plan: Plan, question: FitQuestion) -> None:
-    """Refuse what is planned, and can't be served.
+    """Refuse plans that can't be served.
 
     Raises: UsageError.
     """
@@ -63,7 +63,7 @@ def _check(plan: Plan, question: FitQuestion) -> None:
 
 
 def share(plan: Plan) -> tuple[float | None, str | None]:
-    """The least share of memory that holds the concurrency asked for; None, and why, when none does."""
+    """The smallest share of memory at which the concurrency asked for fits; None with the reason if there is none."""
     request = plan.request
     if request.concurrency is None or request.options.kv_memory is not None:
         return None, None

@@ -1,4 +1,4 @@
-"""The question that `fit` is asked, and the plan that answers it: names are looked up and missing values filled in."""
+"""The question that `fit` answers. Names in it are looked up and missing values filled in before it is planned."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ if TYPE_CHECKING:
 
 ENDS = get_args(End)
 DRAFTED = 3
-"""Tokens that a draft model guesses each step unless somebody says; what it takes hardly depends on it."""
+"""Tokens that a draft model proposes per step by default. The memory hardly depends on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FitQuestion:
-    """What `fit` and `fit_all` ask besides model and GPU."""
+    """What to plan, besides model and GPU."""
 
     context: int | None = None
     """Tokens of one sequence, None for the model's own maximum."""
     parallel: Parallel = ONE_GPU
-    """How many GPUs share the model, and how."""
+    """Parallel sizes."""
     kv_dtype: KvFormat | str | None = None
     """Format of the cache, None for auto."""
     engine: str | None = None
-    """A name, or `vllm@0.33`; None for vLLM."""
+    """An engine's name, or `vllm@0.33` for a release; None for vLLM."""
     options: Options = NO_FLAGS
-    """The engine's own flags, adapters among them."""
+    """The engine's flags, adapters included."""
     weights: int | None = None
-    """Bytes of the whole model instead of the computed ones."""
+    """Bytes of the whole model in place of the computed ones."""
     weight_dtype: Kept | str | None = None
-    """The format they would be kept in, None for the checkpoint's own."""
+    """A format to convert the weights to, None for the checkpoint's own."""
     concurrency: int | None = None
-    """Sequences that must be admitted."""
+    """Sequences that must be admitted at once, None to ask how many can be."""
     batch: int | None = None
-    """Sequences of the decode step that is timed."""
+    """Sequences of the decode step that is timed, None for as many as fit."""
     end: End = "safe"
-    """What decides when it is uncertain."""
+    """The end of an uncertain budget that decides."""
     calibration: Calibration | str | None = None
-    """A receipt of `kvplan verify` on such a GPU, or its file: its measurements make the likely time of a step."""
+    """A receipt of `kvplan verify` on such a GPU, or its file. Its measurements make the likely time of a step."""
     emit: str | None = None
-    """"vllm" or "k8s" for what to paste when it fits."""
+    """What to print for a plan that fits: "vllm" for a command, "k8s" for a pod; None for neither."""
     called: str | None = None
-    """What the model was called, which says which of its repositories is served; None for the first."""
+    """The name that the model was asked for by. It decides which of its repositories is served; None for the first."""
     draft: Model | str | None = None
     """A model that drafts for it."""
     draft_called: str | None = None
-    """What that was called, where it isn't named here."""
+    """The name that the draft was asked for by, if `draft` isn't a name."""
 
     def __post_init__(self) -> None:
         """Raises: BadSize, UnknownName, naming the field."""
@@ -67,11 +67,11 @@ class FitQuestion:
         given.check_whole("concurrency", self.concurrency)
         given.check_whole("batch", self.batch)
         if self.end not in ENDS:
-            raise UnknownName(f"end: {self.end!r} isn't an end of the range", hint=f"known: {', '.join(ENDS)}")
+            raise UnknownName(f"end: {self.end!r} isn't an end of a range", hint=f"known: {', '.join(ENDS)}")
 
 
 def looked_up(question: FitQuestion, gpu: Gpu) -> FitQuestion:
-    """The question with the names in it looked up once for all models, which are no model's fault when they are wrong.
+    """The question with its names looked up, once for all models.
 
     Raises: UnknownName, BadFile; UsageError for a calibration of another GPU; what loading a draft raises.
     """
@@ -88,9 +88,9 @@ def looked_up(question: FitQuestion, gpu: Gpu) -> FitQuestion:
 
 
 def planned(model: Model, gpu: Gpu, question: FitQuestion) -> tuple[Plan, tuple[str, ...]]:
-    """The plan and what to say with it.
+    """The plan, and remarks to print with it.
 
-    What the default engine can't serve, a model or a GPU, is planned by the formula, unless its own words are asked for.
+    If the default engine can't serve the model or the GPU, the formula plans it, unless that engine was asked for.
     """
     from kvplan.api import remarks
     from kvplan.engines.ideal import Ideal
@@ -112,7 +112,7 @@ def planned(model: Model, gpu: Gpu, question: FitQuestion) -> tuple[Plan, tuple[
 
 
 def asked(model: Model, gpu: Gpu, question: FitQuestion) -> Request:
-    """The question with its names looked up and what nobody said filled in: what every plan is made of.
+    """The request that a plan is made of: names looked up, defaults filled in.
 
     Raises: UsageError, UnknownName, CannotSplit.
     """
@@ -121,7 +121,7 @@ def asked(model: Model, gpu: Gpu, question: FitQuestion) -> Request:
 
 
 def _check_weights(question: FitQuestion) -> None:
-    """Weights are given in one way, or not at all.
+    """Refuse weights that are given in more than one way.
 
     Raises: UsageError.
     """
@@ -136,7 +136,7 @@ def _check_weights(question: FitQuestion) -> None:
 
 
 def _with_length(plan: Plan) -> Plan:
-    """The length that nobody gave, among the flags that were assumed."""
+    """The plan with its default length among the assumed flags."""
     flag = plan.request.engine.words.length
     if flag is None:
         return plan
@@ -172,9 +172,9 @@ def _request(model: Model, question: FitQuestion, gpu: Gpu) -> Request:
 
 
 def _with_draft(model: Model, question: FitQuestion) -> tuple[Model, FitQuestion]:
-    """The model with the one that drafts for it.
+    """The model with its draft, and the question with the number of drafted tokens.
 
-    Raises: CannotSplit; UsageError where the weights of either aren't known.
+    Raises: CannotSplit; UsageError if the weights of either model aren't known.
     """
     if question.draft is None:
         return model, question
@@ -188,12 +188,12 @@ def _with_draft(model: Model, question: FitQuestion) -> tuple[Model, FitQuestion
 
 
 def _draft_called(question: FitQuestion) -> str | None:
-    """What the draft was called, where it was named at all."""
+    """The name that the draft was asked for by, if there is one."""
     return question.draft if isinstance(question.draft, str) else question.draft_called
 
 
 def _served(draft: Model, called: str | None) -> str:
-    """The name that a server finds the draft by: its repository, or what it is called here where it has none."""
+    """The name that a server finds the draft by: its repository, or its id if it has none."""
     from kvplan.sources.served import served_name
 
     try:
@@ -203,7 +203,9 @@ def _served(draft: Model, called: str | None) -> str:
 
 
 def _check_vocabularies(model: Model, draft: Model) -> None:
-    """Drafted tokens are the model's own tokens. Source: vLLM 0.33 config/speculative.py verify_equal_vocab_size_if_draft_model.
+    """Refuse a draft whose vocabulary isn't the model's.
+
+    Source: vLLM 0.33 config/speculative.py verify_equal_vocab_size_if_draft_model.
 
     Raises: UsageError.
     """

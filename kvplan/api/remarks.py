@@ -1,4 +1,4 @@
-"""Remarks about a request that are printed whatever the answer."""
+"""Remarks on a plan, printed whatever its answer."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kvplan.units import format_bytes
 
 
 def warnings(plan: Plan, engine: str | None, *, unlocked: bool = False) -> tuple[str, ...]:
-    """What about a request deserves a word, whatever the answer.
+    """What a reader should know about the request, whatever the answer.
 
-    engine: as it was asked for. unlocked: whether the engine was told to serve more than the model's own maximum.
+    engine: as asked for. unlocked: whether the engine was told to serve more than the model's own maximum.
     """
     request, kv = plan.request, plan.kv
     found = []
@@ -28,9 +28,7 @@ def warnings(plan: Plan, engine: str | None, *, unlocked: bool = False) -> tuple
     found += _slices(request)
     found += one_row(request.model, kv)
     if request.options.speculative_tokens:
-        found.append(
-            "Drafting and checking what was drafted isn't timed: a step's time is that of one token a sequence."
-        )
+        found.append("Speculative decoding isn't timed: a step's time is for one token per sequence.")
     if kv.k.bits <= 4:
         found.append(
             f"{kv.k.name} keys: below 8 bits long-context recall degrades, and keys, with their outlier channels, are "
@@ -47,7 +45,7 @@ def warnings(plan: Plan, engine: str | None, *, unlocked: bool = False) -> tuple
 
 
 def _too_long(plan: Plan, *, unlocked: bool) -> tuple[str, ...]:
-    """What a length beyond the model's own maximum means."""
+    """The remark on a length beyond the model's own maximum."""
     excess, words = plan.started.excess, plan.request.engine.words
     if excess is None:
         return ()
@@ -60,7 +58,7 @@ def _too_long(plan: Plan, *, unlocked: bool) -> tuple[str, ...]:
 
 
 def _slices(request: Request) -> tuple[str, ...]:
-    """What ranks on MIG slices are up against. Source: NVIDIA/nccl#1716, NVIDIA's MIG guide."""
+    """The remark on several ranks on MIG slices. Source: NVIDIA/nccl#1716, NVIDIA's MIG guide."""
     gpu, parallel = request.gpu, request.parallel
     if gpu.mig_of is None or parallel.tp * parallel.pp * parallel.ep == 1:
         return ()
@@ -70,7 +68,7 @@ def _slices(request: Request) -> tuple[str, ...]:
 
 
 def _unstated(request: Request) -> Iterator[str]:
-    """Which fields would narrow what is wide, or stands on a guess, because nobody states them."""
+    """Remarks on fields that would narrow wide ranges, or replace guesses, if they were stated."""
     model, options = request.model, request.options
     where = "its description" if model.family == DESCRIBED else "a description of it (docs/model-files.md)"
     names = request.engine.unstated(model)
@@ -80,11 +78,11 @@ def _unstated(request: Request) -> Iterator[str]:
             f"Add what is missing to {where}, or give --overhead."
         )
     if model.hidden_size is None and request.parallel.tp > 1:
-        yield f"{model.origin.id} states no hidden_size: what ranks tell each other is a guess. Add it to {where}."
+        yield f"{model.origin.id} states no hidden_size: the size of messages between ranks is a guess. Add it to {where}."
 
 
 def timed(plan: Plan) -> tuple[str, ...]:
-    """That the step timed is of more sequences than are admitted at once."""
+    """The remark on a timed step with more sequences than are admitted at once."""
     batch = plan.request.batch
     if batch is None or plan.decode is None or batch <= plan.max_sequences:
         return ()
@@ -92,18 +90,20 @@ def timed(plan: Plan) -> tuple[str, ...]:
 
 
 def likely(plan: Plan) -> tuple[str, ...]:
-    """That it fits by what is likely, where only the safe end of what isn't known says no."""
+    """The remark on a plan that fits by the likely end and not by the safe one."""
     if plan.fits or plan.request.end != "safe":
         return ()
     found = by_end(plan, "likely")
     if not found.fits:
         return ()
     held = f"{plural(found.max_sequences, 'sequence')} at once"
-    return (f"By what is likely it fits, with {held} (--likely): what isn't known is counted here at its most.",)
+    return (
+        f"By the likely values it fits, with {held} (--likely); this answer counts uncertain amounts at their most.",
+    )
 
 
 def length(request: Request) -> tuple[str, ...]:
-    """What the engine's own default length is, where it isn't the model's maximum."""
+    """The remark on a default length that isn't the model's maximum."""
     own, used = request.model.context.tokens, request.engine.default_context(request.model)
     if used.tokens == own:
         return ()
@@ -112,7 +112,7 @@ def length(request: Request) -> tuple[str, ...]:
 
 
 def _note(engine: str | None) -> str | None:
-    """What the register says about the version asked for."""
+    """The registry's note on the version asked for."""
     if engine is None or "@" not in engine:
         return None
     from kvplan.engines.registry import find

@@ -1,6 +1,6 @@
-"""Growth laws as data: how many bytes a sequence of n tokens keeps, and how many tokens fit in a number of bytes.
+"""Growth laws as data: bytes that a sequence of n tokens keeps, and the tokens that fit in a number of bytes.
 
-One evaluator and one exact inverse serve every model: layers only state their growth.
+Layers only state how they grow. One evaluator and one exact inverse serve every model.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from kvplan.arch.search import largest
 
 LONGEST = 2**40
-"""Longest sequence asked about, in tokens; a curve that never reaches the budget answers this."""
+"""Longest sequence considered, in tokens. A curve that never reaches the budget answers this."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateGroup:
-    """Bytes of one growth law for a sequence of n tokens on one rank.
+    """One growth law: bytes that a sequence of n tokens keeps on one rank.
 
         bytes(n) = fixed + per_state * ceil((min(n, cap) // stride) / spread)
 
-    per_state: bytes of one entry. stride: tokens that make one entry (compressed attention: 4, 128).
-    cap: tokens after which nothing grows (a window). fixed: bytes whatever the length (recurrent state).
-    spread: ranks that the entries are dealt to in turn (decode context parallel); this is the fullest.
+    per_state: bytes of one entry. stride: tokens that share one entry (compressed attention: 4, 128). cap: tokens after
+    which nothing grows (a window). fixed: bytes at any length (recurrent state). spread: ranks that entries are dealt
+    to in turn (decode context parallelism); the law is the fullest rank's.
     """
 
     per_state: int = 0
@@ -44,7 +44,7 @@ class StateGroup:
 
     @property
     def grows_forever(self) -> bool:
-        """Whether there is no length after which it stops growing."""
+        """Whether it grows at every length."""
         return self.cap is None and self.per_state > 0
 
 
@@ -55,11 +55,11 @@ class Curve:
     terms: tuple[tuple[StateGroup, int], ...]
 
     def bytes_at(self, tokens: int) -> int:
-        """Bytes that one sequence of `tokens` keeps; with 0, what it keeps before the first token."""
+        """Bytes that one sequence of `tokens` keeps. With 0: what it keeps before its first token."""
         return sum(group.bytes_at(tokens) * layers for group, layers in self.terms)
 
     def bytes_over(self, lengths: Sequence[int]) -> list[int]:
-        """bytes_at for many lengths; the laws are merged once, so long lists cost less than one call each."""
+        """`bytes_at` for many lengths. Laws are merged once, so that a long list costs less than single calls."""
         merged: dict[tuple[int, int | None, int], int] = {}
         for group, layers in self.terms:
             key = (group.stride, group.cap, group.spread)
@@ -83,14 +83,24 @@ class Curve:
 
     @property
     def span(self) -> int:
-        """Tokens after which every law has gone through whole strides."""
+        """Tokens in which every law completes a whole number of strides."""
         from math import lcm
 
         return lcm(1, *(group.stride * group.spread for group, _ in self.terms))
 
     @property
+    def bytes_per_token(self) -> int:
+        """Bytes that token 1 adds."""
+        return self.bytes_at(1) - self.bytes_at(0)
+
+    @property
+    def bytes_per_token_full(self) -> int:
+        """Bytes that one more token adds once every window is full."""
+        return self.slope_at(self.full_after)
+
+    @property
     def fixed_bytes(self) -> int:
-        """Bytes kept whatever the length."""
+        """Bytes kept at any length."""
         return sum(group.fixed * layers for group, layers in self.terms)
 
     @property
@@ -99,14 +109,14 @@ class Curve:
         return max((group.cap or 0 for group, _ in self.terms if group.per_state), default=0)
 
     def tokens_that_fit(self, budget_bytes: int) -> int:
-        """Largest n with bytes_at(n) <= budget: exact, by bisection, never by dividing by a slope.
+        """Largest n with bytes_at(n) <= budget, exact: by bisection, not by dividing by a slope.
 
         0 if not even one token fits; LONGEST if the curve stops growing below the budget.
         """
         return largest(lambda tokens: self.bytes_at(tokens) <= budget_bytes, LONGEST, self.about(budget_bytes))
 
     def about(self, size: int) -> int | None:
-        """Roughly the tokens that keep so many bytes, as if entries came evenly; None where that says nothing."""
+        """Estimate of the tokens that keep `size` bytes, as if entries came evenly; None if nothing grows forever."""
         full = self.full_after
         rate = sum(
             group.per_state * layers / (group.stride * group.spread)

@@ -1,4 +1,4 @@
-"""What is served with a model: LoRA adapters and a draft for speculative decoding. Both add weights; a draft also adds cache."""
+"""LoRA adapters and draft models, which are served beside a model. Both add weights; a draft also adds cache."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from kvplan.errors import UnknownName, UsageError
 
 
 def adapters(weights: Weights, *, rank: int, resident: int = 1, targets: tuple[str, ...] | None = None) -> Weights:
-    """The tensors of `resident` LoRA adapters: two for each target, rank x inputs and outputs x rank.
+    """The tensors of `resident` LoRA adapters: for each target one of rank x inputs and one of outputs x rank.
 
         bytes = resident x sum over targets of rank x (inputs + outputs) x bytes of an element
 
-    targets: last steps of module names (`q_proj`, `lm_head`), None for every linear layer but embedding, head and routers.
-    A slot is as large as the largest rank it may have to hold. The answer is an inventory of its own, with the model's
-    layers: it splits over ranks and stages as the model does. Of a layer split by outputs the second tensor is split, of
-    one split by inputs the first; those of the embedding and the head are whole on every rank of the first and last stage.
+    rank: the largest rank that a slot must hold. targets: last parts of module names (`q_proj`, `lm_head`), None for
+    every linear layer except the embedding, the head and routers.
+
+    The result has the model's layers, so it is split over ranks and stages as the model is. Where a layer is split by
+    outputs, the second tensor is split; where it is split by inputs, the first. Those of the embedding and the head are
+    whole on every rank of the first and last stage.
 
     Source: LoRA, arXiv:2106.09685; vLLM 0.33 lora/layers, without fully_sharded_loras; its vocab_parallel_embedding.py
     and logits_processor.py.
 
-    Raises: UsageError for a rank or a number below 1 or a model whose matrices nobody states, UnknownName for targets that the model doesn't have.
+    Raises: UsageError for a rank or number below 1, or a model whose matrices are unknown; UnknownName for targets that
+    the model doesn't have.
     """
     if rank < 1 or resident < 1:
         raise UsageError(f"{resident} adapters of rank {rank} can't be planned", cause="both numbers must be 1 or more")
@@ -70,12 +73,12 @@ def _is_target(weight: Weight) -> bool:
 
 
 def adaptable(weights: Weights) -> set[str]:
-    """Last steps of the names of linear layers that adapters can be given."""
+    """Names of the linear layers that adapters can target: the last parts of their names."""
     return {weight.last for block, _ in weights.distinct for weight in block if _is_target(weight)}
 
 
 def adaptable_ends(weights: Weights) -> dict[str, Component]:
-    """Last steps of the names of embedding and head, and which of them each is."""
+    """The same for the embedding and the head, each with its component."""
     return {weight.last: weight.component for weight in (*weights.first, *weights.last) if _is_end(weight)}
 
 
@@ -91,7 +94,7 @@ def _pair(weight: Weight, rank: int, resident: int) -> tuple[Weight, Weight]:
 
 
 def without_draft(model: Model) -> Model:
-    """The model without its own prediction layers, for tokens that are guessed from the text."""
+    """The model without its own multi-token-prediction layers, for tokens drafted from the text."""
     weights = model.weights
     return replace(
         model,
@@ -103,9 +106,9 @@ def without_draft(model: Model) -> Model:
 
 
 def without_towers(model: Model) -> Model:
-    """The model without its encoders of images and sound, for text alone; itself where it has none.
+    """The model without its vision and audio encoders, for text alone; the model itself if it has none.
 
-    Weights that aren't known stay so.
+    Unknown weights stay unknown.
     """
     weights = model.weights
     if weights is None:
@@ -119,15 +122,15 @@ def without_towers(model: Model) -> Model:
 
 
 MEDIA: tuple[Component, ...] = ("vision", "audio", "projector")
-"""Components that serve nothing but images and sound; the names of missing ones begin so too."""
+"""Components that serve only images and sound. The names of missing parts begin with these words too."""
 
 
 def with_draft(model: Model, draft: Model, called: str | None = None) -> Model:
-    """The model with another one to draft for it: its layers keep a cache, all its weights are the draft's.
+    """The model with a draft model: the draft's layers keep a cache, and all its weights are added.
 
-    called: what a server finds the draft by, None for what it is called here.
+    called: the name by which a server finds the draft, None for the draft's own id.
 
-    Raises: UsageError if the weights of either aren't known.
+    Raises: UsageError if the weights of either model aren't known.
     """
     for one in (model, draft):
         if one.weights is None:

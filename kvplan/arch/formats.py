@@ -1,4 +1,4 @@
-"""Cache number formats: the bits of an element, and the scales that a block or a row of elements shares."""
+"""Cache formats: the bits of an element, and the scales that a block or a row of elements shares."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Format:
     """How a row of numbers is stored.
 
     bits: of one element. block, scale_bits: every `block` elements share `scale_bits` of scale (and zero point).
-    row_bits: scale bits once per row, a row being one head's vector of one token. latents: it packs a latent and its
-    rotary key, and no keys and values of heads.
+    row_bits: scale bits once per row; a row is the vector of one head and token. latents: whether it packs a latent
+    with its rotary key, and can't store the keys and values of heads.
     """
 
     name: str
@@ -101,10 +101,15 @@ class KvFormat:
     k: Format
     v: Format
 
-    def of_heads(self) -> KvFormat:
-        """Itself, for keys and values of heads.
+    @property
+    def name(self) -> str:
+        """`bf16`, or `q8_0:q4_0` where keys and values differ."""
+        return self.k.name if self.k == self.v else f"{self.k.name}:{self.v.name}"
 
-        Raises: UsageError for a format of latents only.
+    def of_heads(self) -> KvFormat:
+        """This format, if it can store the keys and values of heads.
+
+        Raises: UsageError for a format that stores only latents.
         """
         if self.k.latents or self.v.latents:
             raise UsageError(
@@ -121,16 +126,16 @@ PAIRS: dict[str, tuple[str, str]] = {
     "turboquant_k3v4_nc": ("turboquant_k3", "turboquant_v4"),
     "turboquant_3bit_nc": ("turboquant_k3", "turboquant_v3"),
 }
-"""Cache formats that an engine names once but that store keys and values differently."""
+"""Cache formats with one name that store keys and values differently."""
 
 
 def find_format(name: str) -> Format | None:
-    """The format of that name, `torch.bfloat16` and other spellings included; None where there is none."""
+    """The format of that name, in any spelling (`torch.bfloat16`); None if there is none."""
     return _known(name, FORMATS, ALIASES)
 
 
 def format_named(name: str) -> Format:
-    """As `find_format`, of a name that must be one.
+    """The format of that name, in any spelling.
 
     Raises: UnknownName.
     """
@@ -145,7 +150,7 @@ def format_named(name: str) -> Format:
 
 
 def spelled(name: str, known: Mapping[str, T], aliases: Mapping[str, str], what: str) -> T:
-    """What is known by that name, however it is spelled. what: `a cache format`, for the message.
+    """The entry of that name, in any spelling. what: the kind of entry (`a cache format`), for the message.
 
     Raises: UnknownName.
     """
@@ -161,7 +166,7 @@ def _known(name: str, known: Mapping[str, T], aliases: Mapping[str, str]) -> T |
 
 
 def parse_kv_format(text: str) -> KvFormat:
-    """`fp8` for both, `q8_0:f16` for keys and values apart, `turboquant_k8v4` for a pair of its own.
+    """The format of `fp8` (keys and values alike), `q8_0:f16` (keys:values) or `turboquant_k8v4` (a pair).
 
     Raises: UnknownName.
     """

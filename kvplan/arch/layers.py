@@ -1,9 +1,9 @@
-"""Kinds of layers, by what they cache for a sequence: a closed set of growth laws, never model names.
+"""Kinds of layer, by what they cache for a sequence: a closed set of growth laws, not of model names.
 
     Cache = Attention | Latent | Compressed | Recurrent | CrossAttention
 
-Each answers two questions for one rank: `parts` (what is stored) and `reads` (what one decode step reads of it).
-A layer without cache, or one that reuses an earlier layer's, has no entry at all.
+Each kind answers two questions for one rank: `parts` (what is stored) and `reads` (what one decode step reads). A layer
+without a cache, or one that reads an earlier layer's, has no entry.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from kvplan.arch.formats import FORMATS, Format, KvFormat
 from kvplan.arch.parallel import Shard
 
 MOST_LAYERS = 4096
-"""Layers past which a number is a mistake: no published model has a tenth of them."""
+"""More layers than this are a mistake: no published model has a tenth of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One growth law of a layer, with the formula that gave it and where the formula comes from."""
+    """One growth law of a layer, with its formula and the formula's source."""
 
     kind: str
     group: StateGroup
@@ -32,32 +32,34 @@ class Part:
 _ATTENTION = "K and V of every KV head: GQA, arXiv:2305.13245"
 _MLA = "latent and rotary key, shared by all heads: DeepSeek-V2, arXiv:2405.04434 section 2.1"
 _INDEXER = "lightning indexer keys: DeepSeek-V3.2 reference inference code (fp8 key, one fp32 scale per 128 elements)"
-_POOLED = "pooled indexer keys: vLLM 0.33 models/glm5next/common/attention.py, a ring of one pool"
+_POOLED = "pooled indexer keys: vLLM 0.33 models/glm5next/common/attention.py and qwen4_exp/common/qsa_cache.py, a ring of one pool"
 _COMPRESSED = "compressed sparse attention: DeepSeek-V4 reference inference code; compressor state in fp32"
 
 
 @dataclass(frozen=True, slots=True)
 class Indexer:
-    """Keys that choose which tokens sparse attention reads; one per token (or per compressed entry), not split by TP.
+    """Keys that choose which tokens sparse attention reads: one per token or compressed entry, not split by TP.
 
-    dim: elements of a key. stored: its format, whatever the cache format is. pool: tokens whose keys are pooled into one;
-    the unfinished pool keeps its raw 16-bit keys and gates.
+    dim: elements of a key. stored: format of the keys, independent of the cache format. pool: tokens whose keys are
+    pooled into one; the unfinished pool keeps its raw 16-bit keys, and gates beside them where it is gated.
     """
 
     dim: int
     stored: Format
     pool: int = 1
+    gated: bool = True
 
     def parts(self, stride: int, shard: Shard) -> tuple[Part, ...]:
-        """Growth of the keys, one per `stride` x pool tokens, and the unfinished pool."""
+        """Growth of the keys, one per `stride` x `pool` tokens, and of the unfinished pool."""
         size = self.stored.row_bytes(self.dim)
         formula = f"{self.dim} in {self.stored.name} = {size} B"
         keys = Part("indexer", StateGroup(size, stride * self.pool, spread=shard.dcp), formula, _INDEXER)
         if self.pool == 1:
             return (keys,)
-        tail = self.pool * 2 * self.dim * 2
+        kept = 2 if self.gated else 1
+        tail = self.pool * kept * self.dim * 2
         return keys, Part(
-            "indexer tail", StateGroup(fixed=tail), f"{self.pool} x 2 x {self.dim} x 2 B = {tail} B", _POOLED
+            "indexer tail", StateGroup(fixed=tail), f"{self.pool} x {kept} x {self.dim} x 2 B = {tail} B", _POOLED
         )
 
 
@@ -66,12 +68,12 @@ FP8_INDEX = Format("fp8 with scale", 8, block=128, scale_bits=32, source=_INDEXE
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Keys and values of every token, or of the last `window` tokens, or of the current `chunk`.
+    """Keys and values of every token, of the last `window` tokens, or of the current `chunk`.
 
-    heads: query heads. kv_heads: key and value heads. k_dim, v_dim: elements of one head's key and value.
-    window: tokens a query sees, itself included. chunk: tokens of a chunk; the cache empties at its border.
-    sinks: first tokens kept beside the window (StreamingLLM, arXiv:2309.17453). indexer: of block-sparse attention.
-    topk: tokens that sparse attention reads. heads is None where a config states key and value heads alone.
+    heads: query heads, None where a config states only key and value heads. kv_heads: key and value heads. k_dim,
+    v_dim: elements of one head's key and value. window: tokens that a query sees, itself included. chunk: tokens of a
+    chunk; the cache is emptied at its end. sinks: first tokens kept beside the window (StreamingLLM, arXiv:2309.17453).
+    indexer: of block-sparse attention. topk: tokens that sparse attention reads.
     """
 
     heads: int | None
@@ -86,7 +88,7 @@ class Attention:
 
     @property
     def cap(self) -> int | None:
-        """Tokens after which nothing more is kept."""
+        """Tokens after which nothing more is kept; None if it always grows."""
         if self.window is not None:
             return self.window + self.sinks
         return self.chunk
@@ -118,9 +120,9 @@ class Attention:
 class Latent:
     """Multi-head latent attention: one compressed vector and one rotary key per token, whole on every tensor rank.
 
-    rank: kv_lora_rank. rope_dim: qk_rope_head_dim. nope_dim, v_dim: of the heads it expands to, which no cache holds.
-    heads, nope_dim and v_dim are None where a config states the latent alone. topk: tokens that sparse attention reads.
-    window: tokens a query sees, itself included.
+    rank: kv_lora_rank. rope_dim: qk_rope_head_dim. nope_dim, v_dim: of the heads that a latent expands to, which aren't
+    cached. heads, nope_dim and v_dim are None where a config states only the latent. topk: tokens that sparse attention
+    reads. window: tokens that a query sees, itself included.
     """
 
     heads: int | None
@@ -138,7 +140,7 @@ class Latent:
         return "latent" if self.window is None else "sliding latent"
 
     def parts(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[Part, ...]:
-        """Stored by one rank: (rank + rope_dim) elements per token, no factor 2, no head count."""
+        """Stored by one rank: rank + rope_dim elements per token, once for keys, values and all heads."""
         row = kv.k.row_bytes(self.rank + self.rope_dim)
         formula = f"(latent {self.rank} + rotary key {self.rope_dim}) in {kv.k.name} = {row} B"
         spread = shard.dcp if self.window is None else 1
@@ -153,11 +155,11 @@ class Latent:
 
 @dataclass(frozen=True, slots=True)
 class Compressed:
-    """A window of raw latents, plus one compressed latent per `ratio` tokens, plus the compressor's running state.
+    """A window of raw latents, one compressed latent per `ratio` tokens, and the compressor's running state.
 
-    heads: query heads. dim: elements of a latent (key and value are the same vector). ratio None: the window alone.
-    indexer: over compressed entries. topk: compressed entries that it picks.
-    state_elements: fp32 elements of the compressors' buffers.
+    heads: query heads. dim: elements of a latent, which is key and value at once. ratio: None for the window alone.
+    indexer: over compressed entries. topk: compressed entries that it picks. state_elements: fp32 elements of the
+    compressors' buffers.
     """
 
     heads: int
@@ -174,7 +176,7 @@ class Compressed:
         return "compressed" if self.ratio else "sliding"
 
     def parts(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[Part, ...]:
-        """Stored by one rank; nothing here has heads to split."""
+        """Stored by one rank. There are no heads to split."""
         row = kv.k.row_bytes(self.dim)
         per_entry = f"latent {self.dim} in {kv.k.name} = {row} B"
         parts = [Part("sliding", StateGroup(row, cap=self.window), per_entry, _COMPRESSED)]
@@ -191,7 +193,7 @@ class Compressed:
         return tuple(parts)
 
     def reads(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[StateGroup, ...]:
-        """Read by one decode step: the window, the compressed entries that the indexer chose, and its keys."""
+        """Read by one decode step: the window, the compressed entries chosen, and the indexer's keys."""
         groups = []
         for part in self.parts(shard, kv, dtype):
             group = part.group
@@ -205,9 +207,9 @@ class Compressed:
 class StateTensor:
     """One tensor of a recurrent layer's state.
 
-    role: what it is for, so that an engine can lay it out its own way. rows: of each part (a convolution's kernel - 1).
-    widths: (units, elements of one unit); tensor parallelism deals units. stored: the format that the config states.
-    usual: the reference implementation's when the config is silent; None for the model's own.
+    role: its purpose, by which engines lay it out. rows: of each part (a convolution's kernel - 1). widths: (units,
+    elements of one unit); tensor parallelism deals out units. stored: the format that the config states. usual: the
+    reference implementation's format if the config states none; None for the model's own.
     """
 
     role: Literal["conv", "recurrent", "shift"]
@@ -217,7 +219,7 @@ class StateTensor:
     usual: Format | None = None
 
     def format(self, dtype: Format) -> Format:
-        """The format of a tensor of a model that runs in `dtype`."""
+        """Format of the tensor in a model that runs in `dtype`."""
         return self.stored or self.usual or dtype
 
     def elements(self, shard: Shard) -> int:
@@ -233,7 +235,7 @@ class StateTensor:
 class Recurrent:
     """State of constant size: Mamba, gated delta net, linear attention, RWKV, short convolution.
 
-    law: what the recurrence is called. tensors: what it keeps. source: where the shapes come from.
+    law: name of the recurrence. tensors: what it keeps. source: where their shapes come from.
     """
 
     law: str
@@ -246,7 +248,7 @@ class Recurrent:
         return "recurrent"
 
     def parts(self, shard: Shard, kv: KvFormat, dtype: Format) -> tuple[Part, ...]:
-        """Stored by one rank, whatever the length; the cache format doesn't shrink it."""
+        """Stored by one rank at any length. The cache format doesn't change it."""
         size = sum(tensor.bytes(shard, dtype) for tensor in self.tensors)
         formula = " + ".join(
             f"{tensor.role} {tensor.elements(shard)} in {tensor.format(dtype).name}" for tensor in self.tensors
@@ -262,7 +264,7 @@ class Recurrent:
 class CrossAttention:
     """Keys and values of an encoder's output, computed once per request.
 
-    tokens: the longest encoder output; shorter inputs keep less.
+    tokens: length of the longest encoder output; a shorter one keeps less.
     """
 
     heads: int
@@ -296,9 +298,10 @@ FP32, BF16 = FORMATS["fp32"], FORMATS["bf16"]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer of the stack: what it keeps itself, or the earlier layer whose cache it reads.
+    """One layer of the stack: the caches that it keeps, or the earlier layer whose cache it reads.
 
-    caches: empty for a layer without cache (a plain MLP) and for one that shares.
+    caches: empty for a layer without a cache (a plain MLP) and for one that reads another's. shares_with: index of that
+    earlier layer.
     """
 
     caches: tuple[Cache, ...] = ()

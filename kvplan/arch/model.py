@@ -1,4 +1,4 @@
-"""A model: its layers, its limits, and which of its numbers were defaults."""
+"""A model: its layers, its limits, and the numbers that were filled in from defaults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kvplan.errors import CannotSplit
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """A field the config leaves out, the value used instead, and who documents it."""
+    """A field that the config leaves out, the value used instead, and the source that documents it."""
 
     field: str
     value: object
@@ -26,15 +26,15 @@ class Default:
 
 
 FEED_FORWARD = ("mlp", "shared_experts", "experts")
-"""Components whose matrices tensor ranks share by elements."""
+"""Components whose matrices tensor ranks share by elements, not by heads."""
 ROWS = 64
-"""Rows that engines pad vocabularies to, before ranks share them."""
+"""Engines pad vocabularies to a multiple of this many rows before ranks share them."""
 
 DESCRIBED = "kvplan"
-"""Family of models that are described in kvplan's own terms, whose word is the describer's, not a checkpoint's."""
+"""Family of models described in kvplan's own terms."""
 
 BUNDLED = "bundled: "
-"""How the source of a model begins that came with kvplan."""
+"""Prefix of the source of a model that comes with kvplan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,18 @@ class Origin:
 
     @property
     def bundled(self) -> bool:
-        """Whether it came with kvplan."""
+        """Whether the model comes with kvplan."""
         return self.source.startswith(BUNDLED)
 
 
 @dataclass(frozen=True, slots=True)
 class Rope:
-    """One scaling of rotary positions as the config states it: its type, its factor, the length it was trained for.
+    """One scaling of rotary positions as the config states it: type, factor, and length of training.
 
-    factor: an int where it is written as one. keys: every name that it states, which is what engines look for in a type; factor
-    only where it can be read. unread: a factor that can't, as it stands, and what it is where that doesn't show.
+    kind: its type. factor: an int where the config writes one; None where it is absent or unreadable. original: the
+    length that the model was trained for. keys: all names that the scaling states, which engines look up by type;
+    `factor` only where it can be read. unread: an unreadable factor as it is written, with its type where that isn't
+    obvious.
     """
 
     kind: str
@@ -68,11 +70,11 @@ class Rope:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Longest sequence the config justifies, in tokens; None with the reason when it justifies none.
+    """Longest sequence that the config justifies, in tokens; None if it justifies none. reason: why.
 
-    ropes, original, lengths: what engines derive lengths of their own from: every scaling of rotary positions,
-    original_max_position_embeddings where it stands beside them, and every length that the config or its class states,
-    by the field's name; None where no config was read.
+    Engines derive lengths of their own from the rest. ropes: every scaling of rotary positions. original:
+    original_max_position_embeddings where the model's class has one of its own. lengths: every length that the config or
+    its class states, by field; None if no config was read.
     """
 
     tokens: int | None
@@ -84,11 +86,11 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """What a config says of sliding windows to a reader that doesn't ask which type it is.
+    """What a config says about sliding windows, whatever its model type.
 
-    tokens: of sliding_window, None for none; also where the type's own class has no such field. kinds: entries of
-    layer_types, each once, in order; the type's own list where the config has none, empty without either.
-    first: max_window_layers. silent: whether the tokens are the class's word alone, and the config doesn't say them.
+    tokens: of sliding_window, even where the type's own class has no such field; None for none. kinds: distinct entries
+    of layer_types in order; the type's own list where the config has none, empty without either. first:
+    max_window_layers. silent: whether only the type's class states the tokens, and the config doesn't.
     """
 
     tokens: int | None
@@ -98,13 +100,13 @@ class Windows:
 
     @property
     def mixed(self) -> bool:
-        """Whether layers of several kinds are listed."""
+        """Whether the layers are of several kinds."""
         return len(self.kinds) > 1
 
 
 @dataclass(frozen=True, slots=True)
 class LayerCount:
-    """Layers whose part is the same, for one rank."""
+    """A part that several layers have alike on one rank, and how many."""
 
     part: Part
     layers: int
@@ -112,17 +114,17 @@ class LayerCount:
 
 @dataclass(frozen=True)
 class Model:
-    """What a config says, in kvplan's own terms.
+    """A model in kvplan's own terms, as its config describes it.
 
-    dtype: format of activations, and of the cache unless something else is asked for. kv_hint: the cache format that
-    the checkpoint carries scales for. draft_layers: multi-token-prediction layers, cached only when they are used.
-    architectures: the classes the config names, in its order; empty when it names none. traits: what else engines
-    branch on, by name: "image_prefix" (image tokens attend to each other both ways). attention_heads: query heads as the
-    config states them, also where no layer has any: some engines split by that number alone. quantized: what the
-    checkpoint's quantization block states. drafter: another model that drafts for this one.
-    intermediate_size: width of dense feed-forward layers as stated, for a model whose matrices aren't known.
-    windows: what the config says of them, None for a model that no config describes. whole: type of the whole config, of
-    which `family` is the language model's part. inner_architectures: classes that this part names beside the whole's.
+    dtype: format of activations, and of the cache unless another is asked for. kv_hint: the cache format that the
+    checkpoint has scales for. draft_layers: multi-token-prediction layers, cached only when they are used.
+    architectures: the classes that the config names, in order; empty if it names none. traits: properties that only
+    engines use (kvplan.arch.traits). attention_heads: query heads as stated, even where no layer has any, because some
+    engines split by that number alone. quantized: what the checkpoint's quantization block states. drafter: another
+    model that drafts for this one. intermediate_size: stated width of dense feed-forward layers, for a model whose
+    matrices aren't known. windows: what the config says about them, None for a model without a config. whole: model
+    type of the whole config; `family` is its language model's. inner_architectures: classes that the language model's
+    part of the config names.
     """
 
     origin: Origin
@@ -153,7 +155,7 @@ class Model:
         return self.kv_hint or KvFormat(self.dtype, self.dtype)
 
     def in_use(self, kv: KvFormat) -> KvFormat:
-        """The formats that anything is stored in: a latent is key and value at once, and stored as keys are."""
+        """The formats really used: a model of latents stores key and value as one, in the format of keys."""
         together = self.has(Latent, Compressed) and not self.has(Attention, CrossAttention)
         return KvFormat(kv.k, kv.k) if together else kv
 
@@ -165,12 +167,12 @@ class Model:
 
     @property
     def what_if(self) -> str | None:
-        """The format that its weights are asked about in (--weight-dtype); None where they are the checkpoint's."""
+        """The format asked about with --weight-dtype; None if the weights are the checkpoint's."""
         return None if self.weights is None else self.weights.asked
 
     @property
     def query_heads(self) -> tuple[int, ...]:
-        """Distinct numbers of query heads; tensor parallelism must divide each."""
+        """Distinct numbers of query heads. The tensor parallel size must divide each of them."""
         found = {cache.heads for cache, _ in self.distinct if not isinstance(cache, Recurrent)}
         return tuple(sorted(heads for heads in found if heads is not None))
 
@@ -201,7 +203,7 @@ class Model:
         return tuple(stages)
 
     def rank_curves(self, parallel: Parallel, kv: KvFormat, drafting: tuple[Layer, ...] = ()) -> tuple[Curve, ...]:
-        """What one tensor rank of each pipeline stage keeps for a sequence. drafting: layers beside the last stage's.
+        """Growth on one tensor rank of each pipeline stage. drafting: layers added to the last stage.
 
         Raises: CannotSplit.
         """
@@ -212,13 +214,13 @@ class Model:
         )
 
     def curve(self, kv: KvFormat, shard: Shard = WHOLE, layers: tuple[Layer, ...] | None = None) -> Curve:
-        """What a sequence keeps in `layers` (all of them) on one rank."""
+        """Growth of a sequence's cache in `layers` (default: all) on one rank."""
         return Curve(tuple((count.part.group, count.layers) for count in self.parts(kv, shard, layers)))
 
     def reads(self, kv: KvFormat, shard: Shard = WHOLE, layers: tuple[Layer, ...] | None = None) -> Curve:
-        """What one decode step of a sequence reads of its cache, in `layers`, on one rank.
+        """Cache that one decode step of a sequence reads in `layers` (default: all) on one rank.
 
-        A cache that other layers share is read by each of them.
+        A shared cache counts once for every layer that reads it.
         """
         groups: list[tuple[StateGroup, int]] = []
         read = tuple(self.holder(layer) for layer in (self.layers if layers is None else layers))
@@ -229,7 +231,7 @@ class Model:
     def parts(
         self, kv: KvFormat, shard: Shard = WHOLE, layers: tuple[Layer, ...] | None = None
     ) -> tuple[LayerCount, ...]:
-        """The same, law by law, with formulas."""
+        """The growth laws of `layers` (default: all) on one rank, with formulas and layer counts."""
         counts: dict[Part, int] = {}
         for cache, count in self._counted(layers):
             for part in cache.parts(shard, kv, self.dtype):
@@ -249,7 +251,7 @@ class Model:
         )
 
     def splits_evenly(self, tp: int) -> bool:
-        """Whether so many tensor ranks get equal shares of heads, of the padded vocabulary and of every feed-forward."""
+        """Whether `tp` ranks get equal shares of the heads, the padded vocabulary and every feed-forward."""
         rows = self.vocabulary
         if not self._splits(tp) or (rows is not None and -(-rows // ROWS) * ROWS % tp):
             return False
@@ -299,9 +301,9 @@ def _counted(layers: tuple[Layer, ...]) -> tuple[tuple[Cache, int], ...]:
 
 
 def map_caches(model: Model, change: Callable[[Cache], Cache]) -> Model:
-    """The same model with each cache replaced: how engines and comparisons rewrite a model.
+    """The same model with `change` applied to each cache. Engines and comparisons rewrite models with it.
 
-    Equal layers stay one object, and a model in which nothing changes is the model itself.
+    Equal layers stay one object. If nothing changes, the model itself is returned.
     """
     made = {number: _changed(layer, change) for number, layer in {id(layer): layer for layer in model.layers}.items()}
     layers = tuple(made[id(layer)] for layer in model.layers)

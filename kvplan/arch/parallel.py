@@ -1,4 +1,4 @@
-"""How many GPUs share a model, and how many heads, groups and tokens of it one rank holds."""
+"""How many GPUs share a model, and which heads, groups and tokens one rank holds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kvplan.units import whole
 class Parallel:
     """Sizes of tensor, pipeline, data, expert and decode-context parallelism.
 
-    dcp and ep take no GPUs of their own: decode context parallelism uses the tensor ranks, experts are dealt over
-    tp * dp. Source: vLLM 0.33 config/parallel.py.
+    dcp and ep need no further GPUs: decode context parallelism uses the tensor ranks, and experts are dealt out to all
+    tp * dp ranks. Source: vLLM 0.33 config/parallel.py.
     """
 
     tp: int = 1
@@ -44,24 +44,24 @@ class Parallel:
 
     @property
     def gpus(self) -> int:
-        """GPUs that the layout takes."""
+        """Number of GPUs."""
         return self.tp * self.pp * self.dp
 
     @property
     def shard(self) -> Shard:
-        """One tensor rank's share."""
+        """The share of one tensor rank."""
         return Shard(self.tp, self.dcp)
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The share of one of `tp` tensor ranks, tokens dealt over `dcp` of them."""
+    """The share of one of `tp` tensor ranks; tokens are dealt out to `dcp` of them."""
 
     tp: int = 1
     dcp: int = 1
 
     def units(self, count: int, what: str) -> int:
-        """Units (heads, groups) on one rank: an equal share, or one whole unit when there are more ranks than units.
+        """Units (heads, groups) on one rank: an equal share, or one whole unit if there are more ranks than units.
 
         Source: vLLM 0.33 config/model.py get_num_kv_heads, max(1, heads // tp).
 
@@ -91,7 +91,7 @@ def _listed(sizes: Iterable[int]) -> str:
 
 
 def stage_layers(layers: int, stages: int) -> tuple[int, ...]:
-    """Layers on each pipeline stage: even, the remainder one each to the stages counted back from the last but one.
+    """Layers of each pipeline stage. The remainder goes one each to the stages before the last, backwards.
 
     32 layers on 3 stages: 11, 11, 10. Source: vLLM 0.33 distributed/utils.py get_pp_indices.
 

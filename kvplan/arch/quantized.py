@@ -9,9 +9,8 @@ from dataclasses import dataclass
 class Scheme:
     """How some of the matrices are packed.
 
-    bits: of an element. group: inputs that share a scale, -1 for whole rows. symmetric: whether there are no zero points;
-    None where it isn't stated. order: what compressed-tensors calls the order of activations ("group", "weight"), "" for
-    none.
+    bits: of an element. group: inputs that share a scale, -1 for whole rows. symmetric: whether there are no zero
+    points; None if that isn't stated. order: compressed-tensors' order of activations ("group", "weight"), "" for none.
     """
 
     bits: int
@@ -24,8 +23,9 @@ class Scheme:
 class Quantized:
     """A quantization block.
 
-    method: as written, in small letters. unnamed: whether it isn't written, and follows from the block's keys. algorithm: ModelOpt's quant_algo. packing: auto-round's packing_format. schemes:
-    of packed integers, different ones once. keys: that the block has.
+    method: as written, in lower case. unnamed: whether the method isn't written and was inferred from the block's keys.
+    algorithm: ModelOpt's quant_algo. packing: auto-round's packing_format. schemes: distinct schemes of packed
+    integers. keys: the keys of the block.
     """
 
     method: str

@@ -1,4 +1,4 @@
-"""Bisection over whole numbers: the exact number at which the answer to a yes-or-no question changes."""
+"""Bisection over whole numbers: the number at which a yes-or-no answer changes, exactly."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 
 def largest(holds: Callable[[int], bool], most: int, near: int | None = None) -> int:
-    """Largest whole number from 1 to `most` for which `holds`, which stays false once it is; 0 if none.
+    """Largest whole number from 1 to `most` for which `holds`, which must stay false once it is; 0 if there is none.
 
-    near: where it may lie. A good guess saves most of the questions, a bad one doubles them; the answer is the same.
+    near: a guess. A good one saves most of the calls, a bad one doubles them; the answer is the same.
     """
     if most > 0 and holds(most):
         return most
@@ -22,7 +22,7 @@ def largest(holds: Callable[[int], bool], most: int, near: int | None = None) ->
 
 
 def _around(holds: Callable[[int], bool], near: int, most: int) -> tuple[int, int]:
-    """A number for which it holds, or 0, and a larger one for which it doesn't, in doubling steps from a guess."""
+    """A number for which it holds (or 0) and a larger one for which it doesn't, found in doubling steps from `near`."""
     step = 1
     if holds(near):
         while near + step < most and holds(near + step):
@@ -34,6 +34,6 @@ def _around(holds: Callable[[int], bool], near: int, most: int) -> tuple[int, in
 
 
 def smallest(holds: Callable[[int], bool], most: int, near: int | None = None) -> int | None:
-    """Smallest whole number from 1 to `most` for which `holds`, which stays true once it is; None if none."""
+    """Smallest whole number from 1 to `most` for which `holds`, which must stay true once it is; None if none."""
     below = largest(lambda number: not holds(number), most, near)
     return None if below == most else below + 1

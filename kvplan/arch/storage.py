@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """How a matrix of `rows` (outputs) by `columns` (inputs) is kept.
+    """How a matrix of `rows` (outputs) by `columns` (inputs) is stored.
 
     bits: of an element, packed. group, group_bits: every `group` inputs of every `group_rows` outputs share group_bits
     of scales and zero points. row_bits: per output (a per-channel scale). column_bits: per input (an order of inputs).
@@ -32,7 +32,7 @@ class Storage:
     source: str = "a dtype without scales"
 
     def chooser(self, weights: Weights) -> Callable[[Weight, int | None], Storage]:
-        """What each weight is kept in: in this where it is a dtype or the weight a linear layer, else as it was."""
+        """The storage of each weight: this one for linear layers, and for all weights if it is a plain dtype."""
         plain = self.name in DTYPES
 
         def choose(weight: Weight, layer: int | None) -> Storage:  # noqa: ARG001 - the same in every layer
@@ -85,7 +85,7 @@ NF4 = Storage("nf4 in groups of 64", 4, 64, 1, 8, source=BNB_SOURCE)
 def integer(
     bits: int, group: int, *, zero_bits: int, column_bits: int = 0, tensor_bits: int = 0, source: str = GPTQ_SOURCE
 ) -> Storage:
-    """Packed integers with a 16-bit scale and a zero point per group of inputs; group -1 is a whole row."""
+    """Packed integers with a 16-bit scale and a zero point per group of inputs. group: -1 for whole rows."""
     name = f"int{bits} in {f'groups of {group}' if group > 0 else 'whole rows'}"
     scale = 16 + zero_bits
     if group > 0:
@@ -94,7 +94,7 @@ def integer(
 
 
 def _ggml(name: str, bits: int, block: int, block_bytes: int) -> Storage:
-    """A GGUF format: blocks of elements that carry their scales; what isn't elements are scales and zero points."""
+    """A GGUF format, whose blocks contain their scales: the bits beyond the elements are scales and zero points."""
     return Storage(name, bits, block, 1, block_bytes * 8 - bits * block, source=GGML_SOURCE)
 
 
@@ -106,16 +106,16 @@ GGML = {
         _ggml("q4_k", 4, 256, 144), _ggml("q4_1", 4, 32, 20), _ggml("q4_0", 4, 32, 18), _ggml("q3_k", 3, 256, 110), _ggml("q2_k", 2, 256, 84),
     )
 }  # fmt: skip
-"""Types of a GGUF file's tensors."""
+"""Tensor types of GGUF files."""
 FILES = frozenset(("q8_0", "q6_k", "q5_1", "q5_0", "q4_1", "q4_0", "q2_k"))
-"""Types whose name is a file's too, which has rules for some matrices: kvplan/families/quantization/mixes.py."""
+"""Tensor types that also name a mix for whole files: see kvplan/families/quantization/mixes.py."""
 
 NAMED: dict[str, Storage] = {
     **DTYPES, "fp8": FP8_ROW, "fp8_block": FP8_BLOCK, "fp8_tensor": FP8_TENSOR, "int8": INT8_ROW, "int4": INT4, "nvfp4": NVFP4,
     "mxfp4": MXFP4, "mxfp8": MXFP8, "nf4": NF4,
     **{name: storage for name, storage in GGML.items() if name not in FILES},
 }  # fmt: skip
-"""Formats that --weight-dtype knows, llama.cpp's mixes aside."""
+"""Formats that --weight-dtype knows, besides llama.cpp's mixes."""
 
 ALIASES = {
     **DTYPE_ALIASES, "gptq": "int4", "awq": "int4", "w4a16": "int4", "w8a8": "int8", "w8a16": "int8", "fp4": "nvfp4",

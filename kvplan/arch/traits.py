@@ -1,4 +1,4 @@
-"""Properties of a model besides its layers and weights, which only engines branch on. Each is a name in `Model.traits`."""
+"""Properties of a model that only engines use. Each is a name in `Model.traits`."""
 
 from __future__ import annotations
 
@@ -12,107 +12,119 @@ Source: EmbeddingGemma's config; vLLM 0.33 models/config.py Gemma3TextModelConfi
 """
 
 DRAFTS_ALONE = "drafts_alone"
-"""Of a model that drafts for another: that it was asked for as a model of its own, whatever its class."""
+"""A model that drafts for another was asked for by itself, whatever its class."""
 
 OWN_CODE = "own_code"
-"""The checkpoint brings the code that reads its config (auto_map), and the Transformers library has none for its type."""
+"""The checkpoint brings the code that reads its config (auto_map); Transformers has none for its type."""
 
 CODE_BESIDE = "code_beside"
-"""The checkpoint brings code that reads its config, and the Transformers library has a class for its type too, which is read
-unless that code is asked for."""
+"""The checkpoint brings code that reads its config, and Transformers has a class for its type too, which is used unless
+the checkpoint's code is asked for.
+"""
 
 UNKNOWN_TYPE = "unknown_type"
-"""The Transformers library has no class for the type of the whole config, and the checkpoint brings no code for it."""
+"""Transformers has no class for the type of the whole config, and the checkpoint brings no code for it."""
 
 UNTYPED = "untyped"
 """The config as a whole states no model_type."""
 
 TEXT_FOR_WHOLE = "text_for_whole"
-"""The config is of a text model alone, and names a class of a whole with towers, which looks for more in it."""
+"""The config describes a text model but names the class of a whole with towers, which expects more fields."""
 
 NAMELESS = "nameless"
-"""The config as a whole names no class; a part of it may, which engines don't ask."""
+"""The whole config names no class. A part of it may, but engines don't look there."""
 
 LISTED_INDEXERS = "listed_indexers"
-"""Which layers have an indexer is said by indexer_types alone, which few of vLLM's classes read. Source: vLLM 0.33 models/deepseek_v2.py."""
+"""Only indexer_types says which layers have an indexer, and few of vLLM's classes read it. Source: vLLM 0.33
+models/deepseek_v2.py.
+"""
 
 DENSE_UNLISTED = "dense_unlisted"
-"""No list says which layers an indexer chooses for, and engines take none where the type's class takes all: layer_types of HY-4."""
+"""No list says which layers an indexer chooses for. Engines assume none where the type's class assumes all: layer_types
+of HY-4.
+"""
 
 GGUF_FILES = "gguf_files"
-"""The files beside the config are llama.cpp's."""
+"""The files beside the config are GGUF files."""
 
 GPTQ_ORDER = "gptq_order"
-"""GPTQ weights whose groups are in the order of activations: desc_act with groups shorter than a row."""
+"""GPTQ weights with groups in the order of activations: desc_act with groups shorter than a row."""
 
 FP8_SCALES = "fp8_scales"
-"""The checkpoint may bring scales of an e4m3 cache, so that vLLM takes no e5m2 one."""
+"""The checkpoint may bring scales for an e4m3 cache, so that vLLM refuses an e5m2 one."""
 
 OTHER_ACTIVATION = "other_activation"
-"""The activation is stated, and is neither SiLU nor a squared ReLU, which kernels for experts are written for."""
+"""The stated activation is neither SiLU nor a squared ReLU, the two that kernels for experts support."""
 
 ACTIVATIONS = ("hidden_act", "hidden_activation", "activation_function")
 """Fields that name an activation."""
 
 PAD = "pad_token_id"
-"""The field with the token that fills up."""
+"""The field that names the padding token."""
 
 NULLED = "null"
-"""Before `=`: the first field with a null that Transformers 5's class of the type doesn't take, by its path in the config."""
+"""Followed by `=` and the path of the first null field that Transformers 5's class of the type rejects."""
 
 SWITCHES = (
     "add_cross_attention", "no_kda_lora", "reorder_and_upcast_attn", "rotary", "scale_attn_by_inverse_layer_idx", "tie_word_embeddings",
 )  # fmt: skip
-"""Fields that classes of engines are written for one value of."""
+"""Fields for which engines support only one value."""
+
+SEES = "sees"
+"""Before `=`: a field of the whole config that describes what sees, one of SEEN."""
+
+SEEN = ("vision_config", "visual")
+"""Fields by which classes for text alone know a model that sees, also where their value is null."""
 
 VALUES = (*ACTIVATIONS, PAD, *SWITCHES)
-"""Fields whose values engines check: a trait each, `hidden_act=gelu`, where a config states one, also null."""
+"""Fields whose values engines check. Each one that a config states, even as null, gives a trait like `hidden_act=gelu`."""
 
 
 def stated(traits: tuple[str, ...], field: str) -> str | None:
-    """What a config's field says, as text; None where it isn't there."""
+    """The value of a config's field as text; None if the field isn't there."""
     return next((trait.partition("=")[2] for trait in traits if trait.partition("=")[0] == field), None)
 
 
 NOT_IN_16_BIT = "not_in_16_bit"
-"""The config states float32 or no dtype at all: the model's 16-bit format is an engine's choice, not the checkpoint's."""
+"""The config states float32 or no dtype: the 16-bit format is the engine's choice, not the checkpoint's."""
 
 TWO_ROPE_TYPES = "two_rope_types"
-"""A scaling of rotary positions states a type and a rope_type, and they aren't one."""
+"""A scaling of rotary positions states both type and rope_type, and they differ."""
 
 NO_ROPE_TYPE = "no_rope_type"
-"""A scaling of rotary positions states null for its type."""
+"""A scaling of rotary positions states null as its type."""
 
 INDEXES_HEADS = "indexes_heads"
-"""Indexers choose which keys ordinary attention heads read; what they keep isn't described."""
+"""Indexers choose which keys ordinary attention heads read. What these indexers keep isn't described."""
 
 ROPE_PARAMETERS = "rope_parameters"
-"""Only rope_parameters says how the language model's rotary positions are scaled, or what their base is."""
+"""Only rope_parameters states the scaling or the base of the language model's rotary positions."""
 
 UNROTATED = "unrotated"
-"""The type has no rotary positions, whatever the config says of them."""
+"""The type has no rotary positions, whatever the config says about them."""
 
 FIRST_CHATGLM = "first_chatglm"
-"""The first ChatGLM, whose code is another one's: its config says nothing of original_rope, as all later ones do."""
+"""The first ChatGLM, which has code of its own: its config lacks original_rope, which all later ones have."""
 
 NEGATIVE_WINDOW = "negative_window"
-"""sliding_window is -1 where a positive one would give layers a window: the Transformers library masks nothing then."""
+"""sliding_window is -1 where a positive value would give layers a window; Transformers then masks nothing."""
 
 NO_DRAFTS = "no_drafts"
-"""The config states that there are no prediction layers, where others of its type that say nothing have one."""
+"""The config states that there are no prediction layers, where the type has one by default."""
 
 ZERO_WINDOW = "zero_window"
-"""sliding_window is 0 where a positive one would give layers a window: there is none, for engines that say so."""
+"""sliding_window is 0 where a positive value would give layers a window; some engines take that as none."""
 
 UNDRAFTED = "undrafted"
-"""Its tokens are drafted by no layers: not by another model's, nor by its own. Nobody's config says so: kvplan.arch.extras."""
+"""No layers draft its tokens, neither another model's nor its own. Set by kvplan.arch.extras, never by a config."""
 
 OTHER_STATE = "other_state"
-"""Heads of a state whose sizes, as stated or by the type's class, aren't those of its inner width: heads x their size isn't
-expand x hidden_size."""
+"""The sizes of a state's heads don't match its inner width, as stated or by the type's class: heads x size isn't expand
+x hidden_size.
+"""
 
 UNLISTED = "unlisted"
-"""The list of its layers that the type's class asks for isn't there, or what would stand for it can't be computed with."""
+"""The list of layers that the type's class requires is missing, or its replacement can't be computed."""
 
 TEXT_ALONE = "text_alone"
-"""Its towers are left out, as nothing but text is served. Nobody's config says so: kvplan.arch.extras."""
+"""Towers are left out because only text is served. Set by kvplan.arch.extras, never by a config."""

@@ -1,4 +1,4 @@
-"""One tensor of a model: its shape, how ranks split it, how it is stored, and what a rank holds of it as an engine lays it out."""
+"""One tensor of a model: its shape, its storage, and the share of it that one rank holds."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ Component = Literal[
 ]  # fmt: skip
 
 HEAD = "lm_head"
-"""Name of the output projection, which a tied model shares with its embedding."""
+"""Name of the output projection. A tied model uses its embedding for it."""
 
 CLOCKED = "rotary_emb.mrope.cos_sin_cache"
-"""Name of a table of rotary positions that follow a video's clock and can't outrun the tokens; engines may make it longer all the same."""
+"""Name of a table of rotary positions that follow a video's clock. They never exceed the number of tokens, but engines
+may make the table longer.
+"""
 
 TOWERS: frozenset[Component] = frozenset(("encoder", "vision", "audio", "projector"))
-"""Components that work on a request's input once, before decoding, and that no decode step reads."""
+"""Components that process a request's input once, before decoding. No decode step reads them."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What an engine makes of a checkpoint's tensors.
+    """How an engine lays out a checkpoint's tensors.
 
-    vocabulary_multiple: rows that embeddings and heads are padded to. towers: whether it builds the vision, audio and
-    encoder towers. whole_towers: whether towers whose heads the ranks can't share are whole on each. everywhere: ends of
-    the model that every pipeline stage holds. ties: whether a head that is the embedding takes no room of its own.
-    tables: which tables of positions it keeps; None for none. store: the format it keeps one rank's share of a weight in.
-    shape: what it makes of one rank's share of a weight, padding included. wasted: bytes of one rank that no tensor uses,
-    after what its kernels made of a stage's layers.
+    vocabulary_multiple: rows that embeddings and heads are padded to a multiple of. towers: whether it builds the
+    vision, audio and encoder towers. whole_towers: whether each rank holds a whole tower if the ranks can't share its
+    heads evenly. everywhere: ends of the model that every pipeline stage holds. ties: whether a tied head takes no
+    memory of its own. tables: which position tables it keeps; None for none. store: the format in which it keeps one
+    rank's share of a weight. shape: the shape that it gives one rank's share of a weight, padding included. wasted:
+    bytes of one rank that no tensor uses after its kernels have rearranged a stage's layers.
     """
 
     vocabulary_multiple: int = 1
@@ -55,10 +57,10 @@ PLAIN = View()
 class Weight:
     """One tensor, or `copies` equal ones (experts).
 
-    name: in the checkpoint, within its layer: "self_attn.q_proj". shape: of one copy, outputs first.
-    split: the dimension that tensor parallelism deals out, None when every rank holds it whole. units: how many
-    indivisible units (heads) that dimension has, 0 when elements are dealt. picked: copies that one token uses.
-    linear: whether it is the matrix of a linear layer, which quantization can store in few bits.
+    name: its name in the checkpoint within the layer: "self_attn.q_proj". shape: of one copy, outputs first. split: the
+    dimension that tensor parallelism splits, None if every rank holds the whole. units: indivisible units (heads) of
+    that dimension, 0 if it is split by elements. picked: copies that one token uses, None if it isn't routed. linear:
+    whether it is the matrix of a linear layer, which quantization can pack.
     """
 
     name: str
@@ -73,7 +75,7 @@ class Weight:
 
     @property
     def last(self) -> str:
-        """The last step of its name: `q_proj`."""
+        """Last part of its name: `q_proj`."""
         return self.name.rpartition(".")[2]
 
     @property
@@ -98,14 +100,14 @@ class Weight:
 
     @property
     def quantizable(self) -> bool:
-        """Whether methods store it in few bits that leave embeddings, head, routers and towers alone."""
+        """Whether quantization packs it when it leaves embeddings, head, routers and towers alone."""
         return self.linear and self.component not in ("embedding", "head", "router", *TOWERS)
 
     def on_rank(self, parallel: Parallel, view: View = PLAIN) -> tuple[tuple[int, ...], int]:
         """Shape of one copy and number of copies on the fullest rank.
 
-        Routed experts are dealt whole under expert parallelism, and cut over all tensor and data ranks otherwise
-        (vLLM 0.33 fused_moe/config.py); everything else is cut over the tensor ranks.
+        Under expert parallelism routed experts are dealt out whole; otherwise they are split over all tensor and data
+        ranks (vLLM 0.33 fused_moe/config.py). Everything else is split over the tensor ranks.
         """
         shape, copies, ranks = self.shape, self.copies, parallel.tp
         if self.routed:
@@ -139,7 +141,7 @@ def matrix(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _share(size: int, units: int, ranks: int) -> int:
-    """Elements of a dimension on the fullest rank: whole units, at least one."""
+    """Elements of a dimension on the fullest rank, in whole units."""
     return -(-units // ranks) * (size // units) if units else 0
 
 

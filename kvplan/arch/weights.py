@@ -1,9 +1,9 @@
-"""What a model's parameters are, which of them a step reads, and how ranks share them.
+"""The parameters of a model: how many there are, which of them a step reads, and how ranks share them.
 
     Weight     one tensor (arch/weight.py)
-    Weights    all of them, layer by layer: parameters, bytes on a rank, bytes that a step reads
+    Weights    all of them by layer: parameters, bytes on a rank, bytes that a step reads
 
-Layers whose tensors are equal share one tuple, so everything is worked out once per distinct layer.
+Layers with equal tensors share one tuple, so that everything is computed once per distinct layer.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = [
 ]  # fmt: skip
 
 Basis = Literal["config", "headers", "what_if"]
-"""What bytes are worked out from: the config, the checkpoint's own headers, or a format that was asked about."""
+"""What bytes are computed from: the config, the checkpoint's own headers, or a format asked about."""
 
 WHAT_IF = "what if "
-"""Beginning of the method of weights in another format than their own."""
+"""Prefix of `method` for weights in a format other than their own."""
 
 
 class Reads(NamedTuple):
@@ -40,38 +40,38 @@ class Reads(NamedTuple):
 
 
 UNSURE_HEAD = "head of its own, if the checkpoint has one"
-"""What is missing where only the checkpoint says whether the head is the embedding."""
+"""What is missing if only the checkpoint can say whether the head is the embedding."""
 
 OWN_EMBEDDING = "embedding of its own, if the checkpoint has one"
 OWN_ENDS = "embedding and head of its own, if the checkpoint has them"
-"""What is missing from a draft that takes them from its target."""
+"""What is missing from a draft that uses its target's embedding and head."""
 
 BEYOND_LLAMA = "beyond Llama's tensors"
-"""End of what is missing where only the config's sizes are known, and the tensors are supposed to be Llama's."""
+"""Suffix of what is missing if only sizes are known and the tensors are assumed to be Llama's."""
 
 UNLISTED = "modules that quantization_config names and kvplan doesn't know"
-"""What is missing where a list of exceptions has names that no tensor of the inventory goes by."""
+"""What is missing if a list of exceptions has names that match no tensor."""
 
 
 class Kept(Protocol):
-    """What the weights of a whole model are kept in: one storage, or a mix of several."""
+    """The format of a whole model's weights: one storage, or a mix of several."""
 
     @property
     def name(self) -> str:
-        """As --weight-dtype has it."""
+        """Its name for --weight-dtype."""
 
     def chooser(self, weights: Weights) -> Callable[[Weight, int | None], Storage]:
-        """The storage of each weight, by the number of the layer it is in; None outside the layers."""
+        """The storage of each weight by the number of its layer, which is None outside the layers."""
 
 
 ONE_GPU = Parallel()
 
 
 POSITION_TABLES = ("embed_positions", "position_embeddings", "wpe")
-"""What tables of a decoder's positions are called, learned or fixed."""
+"""Names of a decoder's position tables, learned or fixed."""
 
 CAUSAL_MASK = "causal_mask"
-"""What a table of who may see whom is called, which some of the Transformers library's modules keep."""
+"""Name of a causal mask that some of Transformers' modules keep as a table."""
 
 
 @dataclass(frozen=True)
@@ -81,76 +81,77 @@ class Weights:
     first: Block
     """Before the first layer: embeddings."""
     layers: tuple[Block, ...]
-    """Of each layer, equal layers being one and the same tuple."""
+    """One block for each layer; equal layers are the same tuple."""
     last: Block
     """After the last layer: final norm, head."""
     towers: Block = ()
-    """Vision, audio, encoder and their projectors."""
+    """Vision, audio and encoder towers, and their projectors."""
     draft: Block = ()
-    """Layers that only speculative decoding uses, kept apart from everything else."""
+    """Layers used only by speculative decoding. They are kept apart from everything else."""
     borrowed: Block = ()
-    """Of a draft that heads a target, what it takes from the target unless its checkpoint has its own (embedding, head),
-    counted nowhere."""
+    """What a draft uses of its target (embedding, head) unless its checkpoint has its own; counted nowhere."""
     tables: Block = ()
-    """Of rotary positions and masks, which are no parameters but which some engines keep on every rank."""
+    """Tables of rotary positions and masks: no parameters, but some engines keep them on every rank."""
     tied: bool = False
     """Whether the head is the embedding."""
     missing: tuple[str, ...] = ()
-    """Components that couldn't be derived from the config, by name; then every count is a lower bound."""
+    """Components that couldn't be derived from the config, by name. Every count is then a lower bound."""
     method: str = ""
-    """The quantization method, or the format that was asked about."""
+    """The quantization method, or the format asked about."""
     files: int = 0
-    """Checkpoint files whose headers gave the bytes."""
+    """Number of checkpoint files whose headers gave the bytes."""
     formula_bytes: int | None = None
-    """What the config's formula gives, when headers gave the bytes."""
+    """Bytes by the config's formula, if headers gave the bytes."""
     contradicted: bool = False
-    """Whether those headers have other shapes than the config, whose counts aren't the files' then."""
+    """Whether the headers have shapes other than the config's, so that counts from it aren't the files'."""
     rounding: int = 0
-    """Parameters that a rounded count may be off by, either way."""
+    """Parameters by which a rounded count may be off, either way."""
     drafter: str | None = None
-    """The model whose the draft layers are, as a server finds it; None for the model's own prediction layers."""
+    """The model that `draft` belongs to, by the name that a server finds it by; None for the model's own prediction
+    layers.
+    """
 
     @property
     def positions(self) -> int | None:
-        """Rows of the table that positions are looked up in, past which there is nothing to read; None where there is none."""
+        """Rows of the position table, which limit the length; None if there is no table."""
         found = (weight for weight in self.first if weight.component == "embedding")
         return next((weight.shape[0] for weight in found if weight.last in POSITION_TABLES), None)
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is missing or rounded, and no file says otherwise."""
+        """Whether nothing is missing or rounded, and no file contradicts the config."""
         return not self.missing and not self.contradicted and not self.rounding
 
     @property
     def supposed(self) -> bool:
-        """Whether which tensors there are isn't known for this family, only the sizes that Llama's would have."""
+        """Whether only sizes are known for this family, and the tensors are assumed to be Llama's."""
         return any(name.endswith(BEYOND_LLAMA) for name in self.missing)
 
     @property
     def basis(self) -> Basis:
-        """What the bytes are worked out from."""
+        """What the bytes were computed from."""
         if self.files:
             return "headers"
         return "config" if self.asked is None else "what_if"
 
     @property
     def asked(self) -> str | None:
-        """The format that they are asked about in; None where they are as published."""
+        """The format asked about; None if the weights are as published."""
         return self.method.removeprefix(WHAT_IF) if self.method.startswith(WHAT_IF) else None
 
     @property
     def found_by(self) -> str:
-        """How the bytes were found: "headers of 2 files", else the method."""
+        """How the bytes were found: "headers of 2 files", or the method."""
         return f"headers of {self.files} file{ending(self.files)}" if self.files else self.method
 
     @property
     def whole(self) -> bool:
-        """Whether the bytes are all there: headers have those of parts that the config doesn't describe."""
+        """Whether the bytes are complete: headers include parts that the config doesn't describe."""
         return self.exact or self.basis == "headers"
 
     @property
     def unsure_head(self) -> bool:
-        """Whether the head may be the embedding or not, for all that is known without the files."""
+        """Whether the files are needed to know if the head is the embedding."""
         return UNSURE_HEAD in self.missing and self.basis != "headers"
 
     @cached_property
@@ -160,17 +161,17 @@ class Weights:
 
     @property
     def routes(self) -> bool:
-        """Whether a layer sends tokens to some of its experts."""
+        """Whether a layer routes tokens to some of its experts."""
         return any(weight.routed for layer, _ in self.distinct for weight in layer)
 
     @cached_property
     def total(self) -> int:
-        """Parameters, a tied head counted once, draft layers not at all."""
+        """Parameters. A tied head counts once; draft layers don't count."""
         return sum(weight.parameters * count for weight, count in self._once())
 
     @cached_property
     def active(self) -> int:
-        """Parameters that one text token uses: all but the experts it isn't routed to and the towers."""
+        """Parameters that one text token uses: all but towers and the experts that it isn't routed to."""
         return sum(weight.active * count for weight, count in self._once() if weight.component not in TOWERS)
 
     @property
@@ -179,7 +180,7 @@ class Weights:
         return sum(weight.parameters for weight in self.draft)
 
     def by_component(self) -> dict[Component, int]:
-        """Parameters of each component; draft layers apart, under "draft"."""
+        """Parameters of each component; draft layers separately, under "draft"."""
         counts: dict[Component, int] = {}
         for weight, count in self._once():
             counts[weight.component] = counts.get(weight.component, 0) + weight.parameters * count
@@ -189,7 +190,7 @@ class Weights:
 
     @cached_property
     def bytes(self) -> int:
-        """Bytes of one copy of the model in its own format, draft layers not included."""
+        """Bytes of one copy of the model in its own format, without draft layers."""
         return sum(weight.bytes * count for weight, count in self._once())
 
     def bytes_on_rank(self, parallel: Parallel, stage: int = 0, view: View = PLAIN) -> int:
@@ -205,7 +206,7 @@ class Weights:
         return held if view.wasted is None else held + view.wasted(self._stage_layers(parallel, stage), parallel)
 
     def borrowed_bytes_on_rank(self, parallel: Parallel, view: View = PLAIN) -> int:
-        """Bytes that a draft has beside its own layers where it borrows nothing, on one tensor rank of the last stage."""
+        """Bytes that a draft adds beside its own layers if it borrows nothing, on one tensor rank of the last stage."""
         return sum(weight.bytes_on_rank(parallel, view) for weight in self.borrowed)
 
     def draft_bytes_on_rank(self, parallel: Parallel, view: View = PLAIN) -> int:
@@ -231,7 +232,7 @@ class Weights:
     def reader(
         self, parallel: Parallel = ONE_GPU, stage: int | None = None, view: View = PLAIN
     ) -> Callable[[int], Reads]:
-        """The same as a function of the batch: what doesn't depend on it is added up once.
+        """`read_bytes` as a function of the batch. What doesn't depend on the batch is added up once.
 
         Raises: CannotSplit if there are more stages than layers.
         """
@@ -258,9 +259,9 @@ class Weights:
         return reads
 
     def stored_as(self, kept: Kept) -> Weights:
-        """The same model kept otherwise: by a storage its linear layers, by a plain dtype every tensor, by a mix as it says.
+        """The same model in another format: a storage for its linear layers, a plain dtype for all tensors, or a mix.
 
-        Embeddings, head, norms, routers and towers stay in 16 bit unless a plain dtype or a mix is for them too. Layers
+        Embeddings, head, norms, routers and towers stay in 16 bit unless a plain dtype or a mix covers them. Layers
         that come out equal stay one tuple.
         """
         choose = kept.chooser(self)
@@ -281,7 +282,7 @@ class Weights:
         return replace(changed, method=WHAT_IF + kept.name, files=0, formula_bytes=None, contradicted=False)
 
     def _once(self) -> Iterator[tuple[Weight, int]]:
-        """Every weight and how often it occurs, a tied head left out."""
+        """Every weight and how often it occurs; a tied head is left out."""
         for block, count in self.distinct:
             for weight in block:
                 yield weight, count
@@ -325,10 +326,10 @@ class Weights:
         )
 
     def _tied_as(self, view: View) -> frozenset[Storage]:
-        """Formats of a head that takes no room beside its embedding: those of the embedding that it is tied to.
+        """Formats of a head that takes no memory beside its embedding: those of the embedding it is tied to.
 
-        One that only the checkpoint can say is tied takes room: engines build it where the files have one. So does one in
-        another format than its embedding's, which engines then build it for. Source: vLLM 0.33 quantized ParallelLMHead.
+        A head takes memory if only the checkpoint can say that it is tied, because engines build it where the files
+        have one. It also does in another format than its embedding's. Source: vLLM 0.33 quantized ParallelLMHead.
         """
         if not self.tied or self.unsure_head or not view.ties:
             return frozenset()
@@ -336,7 +337,7 @@ class Weights:
 
 
 def distinct(experts: int, picked: int, tokens: int) -> float:
-    """Experts of a layer that `tokens` touch if routing is uniform: each token picks `picked` of them, by itself."""
+    """Expected number of distinct experts that `tokens` use, if each picks `picked` of them uniformly."""
     return experts * (1 - (1 - picked / experts) ** tokens)
 
 
@@ -347,7 +348,7 @@ def _counted(layers: Sequence[Block]) -> tuple[tuple[Block, int], ...]:
 
 
 def _read(weight: Weight, size: int, batch: int, parallel: Parallel, view: View) -> tuple[float, float, float]:
-    """Bytes of an embedding or of experts, `size` on the rank, that a step reads: at least, expected, at most."""
+    """Bytes of an embedding or of experts (`size` on the rank) that a step reads: at least, expected, at most."""
     if weight.picked is None:
         rows = min(batch, weight.shape[0]) * weight.stored.bytes(1, weight.shape[1])
         return rows, rows, rows

@@ -18,6 +18,7 @@ from kvplan.check.results import diff, lock
 from kvplan.check.results.judge import at, unanswered
 from kvplan.errors import BadFile, Problem, UsageError
 from kvplan.manifests import STDIN
+from kvplan.manifests.places import Unread
 from kvplan.manifests.tree import Tree, WorkingTree, read_text
 from kvplan.report.schema.check import SCHEMA, CheckReport, Compared, NotRead, Result, Summary
 
@@ -84,9 +85,16 @@ def run(wanted: Run, planner: Planner, tree: Tree | None = None) -> Done:
     faults = list(_faults(inputs, {result.name for result in (*judged, *unplanned)}))
     results = (*judged, *unplanned, *faults)
     repeated = len(faults) - len({fault.name for fault in faults})
-    rest = tuple(NotRead(entry.what, entry.why, at(entry.place)) for entry in unread if not entry.found)
+    rest = tuple(NotRead(entry.what, _why(entry), at(entry.place)) for entry in unread if not entry.found)
     locks = _locks_to_write(wanted, inputs, items, results) if wanted.update else {}
     return Done(_report(results, repeated, rest, comparisons, tuple(locks)), locks)
+
+
+def _why(entry: Unread) -> str:
+    """Why something isn't read, and how it may be all the same."""
+    if entry.command is None or entry.place.file == STDIN:
+        return entry.why
+    return f"{entry.why}: a budget can say it (`from: {entry.place.file}`)"
 
 
 def _unplanned(inputs: Iterable[Input], taken: set[str]) -> Iterator[Result]:

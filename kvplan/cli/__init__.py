@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 
 FEW_COLLECTIONS = 50_000
-"""Objects between two searches for garbage: a command makes thousands that live until it ends."""
+"""New objects between two garbage collections. A command makes thousands that live until it ends."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -28,12 +28,12 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return _answered(sys.argv[1:])
     finally:
-        if "torch" not in sys.modules:  # whose libraries print what they believe to be leaks
-            gc.freeze()  # the process ends: a last search for garbage would take a tenth of its time
+        if "torch" not in sys.modules:  # torch's libraries would print what they take for leaks
+            gc.freeze()  # the process ends here: a last collection would take a tenth of its time
 
 
 def _answered(given: list[str]) -> int:
-    """The exit code, also where there is no memory left to say why at length: as much fits into a constant."""
+    """The exit code. Without memory to explain an error, it prints a constant."""
     try:
         return _said(given)
     except MemoryError:
@@ -64,7 +64,7 @@ def _said(given: list[str]) -> int:
 
 
 def _of_the_machine(error: OSError) -> BadFile | None:
-    """What the system says of a file is no fault of the program; None for what isn't about a file."""
+    """The error for what the system says about a file; None if the error isn't about a file."""
     if error.filename is None:
         return None
     known = BadFile(f"{error.filename} can't be used", cause=error.strerror)
@@ -104,14 +104,14 @@ def _run(words: list[str]) -> int:
     except BrokenPipeError:
         nobody_reads()
         return 0
-    except OSError as error:  # of click's own printing: what kvplan prints or opens says so itself
+    except OSError as error:  # from click's own printing; kvplan reports its own
         if error.errno not in WRITING or error.filename is not None:
             raise
         raise unwritable(error.strerror) from None
 
 
 def _usage(error: click.UsageError) -> UsageError:
-    """What click says of a command line, with what to type next."""
+    """The error that click found, with a hint."""
     import click
 
     path = error.ctx.command_path if error.ctx else "kvplan COMMAND"
@@ -125,7 +125,7 @@ def _usage(error: click.UsageError) -> UsageError:
 
 
 def _known_elsewhere(flag: str, path: str) -> str | None:
-    """What to type for a flag that is a format's name, or one of other commands."""
+    """A hint for a flag that is the name of a format, or belongs to other commands."""
     from kvplan.cli.command import MODULES, load
     from kvplan.cli.options import FORMAT
     from kvplan.text import all_of

@@ -1,6 +1,6 @@
-"""The click application, built from tables: each row is an option, and each small file a command.
+"""The click application, built from tables: each option is a row, and each command a small file.
 
-A value is the nearest of: flag, KVPLAN_NAME, ./kvplan.toml or [tool.kvplan] in ./pyproject.toml, the user's file.
+The nearest setting wins: flag, KVPLAN_NAME, ./kvplan.toml or [tool.kvplan] in ./pyproject.toml, the user's file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NAME = "kvplan"
 COMPLETE = "_KVPLAN_COMPLETE"
-"""The variable that a shell's script sets when it asks for completions."""
+"""The variable that a shell's completion script sets."""
 
 HEAD = "What a model's KV cache costs, what fits on these GPUs, how fast it can decode."
 
@@ -64,30 +64,30 @@ CONTEXT: dict[str, Any] = {
 
 
 class WithExamples(click.Command):
-    """A command whose help shows examples before anything else."""
+    """A command whose help shows examples first."""
 
     examples: tuple[str, ...] = ()
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """What it is for, and examples."""
+        """Its purpose, and examples."""
         super().format_help_text(ctx, formatter)
         with formatter.section("Examples"):
             formatter.write("".join(f"  {line}\n" for line in self.examples))
 
 
 class Commands(WithExamples, click.Group):
-    """The commands by name; a command's module is imported when it is used."""
+    """The commands by name. A command's module is imported when it is used."""
 
     examples = EXAMPLES
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the table."""
+        """Names in the order of the table."""
         return list(self.commands)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is meant, loaded."""
+        """The command asked for, loaded."""
         name, known, rest = super().resolve_command(ctx, args)
         return name, None if name is None or known is None else Runnable(load(name)), rest
 
@@ -124,7 +124,7 @@ class Runnable(WithExamples):
 
 
 def _with_settings(answer: Answer, given: tuple[Setting, ...]) -> Answer:
-    """The answer, saying what wasn't on the command line; on stderr where the answer has no place for it."""
+    """The answer with settings from outside the command line; on stderr if the document has no key for them."""
     if not given:
         return answer
     from kvplan.report.schema import CompareReport, FitReport, FitTable, SizeReport
@@ -144,7 +144,7 @@ def _note_settings(given: tuple[Setting, ...]) -> None:
 
 
 def _note_unknown_variables(command: Command) -> None:
-    """Say on stderr which KVPLAN_ variables nothing reads: others may have set them, so they are no error."""
+    """Print KVPLAN_ variables that nothing reads. They are no error, because other programs may set them."""
     known = {row.variable for row in command.options if row.settable}
     if all(name in known for name in os.environ if name.startswith("KVPLAN_")):
         return
@@ -156,16 +156,16 @@ def _note_unknown_variables(command: Command) -> None:
 
 
 class Read(click.ParamType[Any]):
-    """A value as its row reads it."""
+    """The type of a value that its row parses."""
 
     def __init__(self, row: Option[Any] | Argument):
         self.row = row
         self.name = row.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value of a text, or of what a TOML file has.
+        """The parsed value of a text, or of a value in a TOML file.
 
-        Raises: what the row's reader raises, naming the place.
+        Raises: what the row's parser raises, naming the place.
         """
         text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         if isinstance(self.row, Argument):
@@ -176,7 +176,7 @@ class Read(click.ParamType[Any]):
             raise error.about(place(self.row, ctx)) from None
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """What could stand there."""
+        """Completions of the value."""
         from kvplan.cli.completion import candidates
 
         choices = self.row.choices if isinstance(self.row, Option) else ()
@@ -184,13 +184,13 @@ class Read(click.ParamType[Any]):
 
 
 class Switch(click.types.BoolParamType):
-    """A switch as the environment and files may give it."""
+    """The type of a switch in the environment and in files."""
 
     def __init__(self, row: Option[Any]):
         self.row = row
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool:
-        """Yes or no.
+        """Whether it is on.
 
         Raises: UsageError, naming the place.
         """
@@ -204,7 +204,7 @@ class Switch(click.types.BoolParamType):
 
 
 def option(row: Option[Any]) -> click.Option:
-    """A row as an option of click."""
+    """A row as click's option."""
     flags = [row.flag, *(["-" + row.short] if row.short else [])]
     switch = row.metavar is None
     return click.Option(
@@ -221,14 +221,14 @@ def option(row: Option[Any]) -> click.Option:
 
 
 def argument(row: Argument) -> click.Argument:
-    """A row as an argument of click."""
+    """A row as click's argument."""
     return click.Argument(
         [row.name], help=row.help, nargs=1 if row.most == 1 else -1, required=row.least > 0, type=Read(row)
     )
 
 
 def _from_files(ctx: click.Context, _param: click.Parameter, config: str | None) -> str | None:
-    """Read the files with settings, as soon as it is known which."""
+    """Read the settings files, as soon as it is known which."""
     if not ctx.resilient_parsing and not ctx.params.get(o.NO_CONFIG.name):
         from kvplan.cli import settings
 
@@ -252,7 +252,7 @@ def _no_files(ctx: click.Context, _param: click.Parameter, on: bool) -> bool:  #
 
 
 FROM_FILES = {o.CONFIG.name: _from_files, o.NO_CONFIG.name: _no_files}
-"""Flags that decide which files are read; click calls these before it looks at the others."""
+"""Flags that decide which files are read. click calls these before it looks at other flags."""
 
 
 def build() -> click.Group:

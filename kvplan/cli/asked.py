@@ -1,4 +1,4 @@
-"""From the values of a command's flags to the arguments of the API, the same for every command."""
+"""From the flags of a command line to the arguments of the API, the same for every command."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.cli import options as o
-from kvplan.cli.option import Values
+from kvplan.cli.option import Option, Values
 from kvplan.engines.base import Options
-from kvplan.errors import UsageError
+from kvplan.errors import CannotSplit, UsageError
 from kvplan.plan.request import NO_FLAGS, End
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def model(name: str, values: Values) -> Model:
-    """The model that was named.
+    """The model asked for.
 
     Raises: UnknownName, ConfigError, SourceError.
     """
@@ -27,7 +27,7 @@ def model(name: str, values: Values) -> Model:
 
 
 def weighed(name: str, values: Values) -> Model:
-    """The model that was named, its weights by the checkpoint's own headers where they can be reached and are wanted.
+    """The model asked for, with weights by its checkpoint's own headers, unless a flag replaces the weights.
 
     Raises: UnknownName, ConfigError, SourceError.
     """
@@ -38,29 +38,33 @@ def weighed(name: str, values: Values) -> Model:
 
 
 def _by_headers(found: Model, values: Values) -> Model:
-    from kvplan.api.given import has_headers, weigh
-
-    if not has_headers(found):
+    if found.origin.bundled:
         return found
+    from kvplan.api import weigh
     from kvplan.cli.progress import Progress
 
-    with Progress("headers of the checkpoint") as progress:
-        return weigh(found, offline=values.on(o.OFFLINE), progress=progress)
+    with Progress() as progress:
+        return weigh(found, offline=values.on(o.OFFLINE), progress=progress.files)
 
 
 def parallel(values: Values, count: int | None = None) -> Parallel:
-    """The parallel sizes; on `count` GPUs the tensor size is what the others leave, unless it is given.
+    """The parallel sizes. On `count` GPUs the tensor size, unless it is given, takes what the others leave.
 
-    Raises: UsageError, CannotSplit.
+    Raises: UsageError; CannotSplit when the sizes don't make that number of GPUs.
     """
     tp, pp, dp, ep, dcp = (values.get(option) or 1 for option in o.PARALLEL)
-    if count is not None and not values.was_given(o.TP) and not count % (pp * dp):
+    if count is not None and tp * pp * dp != count:
+        if values.was_given(o.TP) or count % (pp * dp):
+            raise CannotSplit(
+                f"tp {tp} x pp {pp} x dp {dp} is {tp * pp * dp} GPUs, not {count}",
+                hint=f"leave the number of GPUs out, or choose sizes whose product is {count}",
+            )
         tp = count // (pp * dp)
     return Parallel(tp, pp, dp, ep, dcp)
 
 
 def gpu(values: Values) -> tuple[Gpu, int | None]:
-    """The GPU with its facts as given, and how many were asked for; None where nothing says.
+    """The GPU with the facts given for it, and the number asked for; None if none is.
 
     Raises: UsageError, UnknownName.
     """
@@ -81,26 +85,20 @@ def gpu(values: Values) -> tuple[Gpu, int | None]:
 
 
 def gpus_and_layout(values: Values) -> tuple[Gpu, Parallel]:
-    """The GPU, and parallel sizes that use as many as were asked for.
+    """The GPU, and parallel sizes for the number of GPUs asked for.
 
     Raises: UsageError, UnknownName, CannotSplit.
     """
-    from kvplan.api.given import layout
-
     known, count = gpu(values)
-    return known, layout(parallel(values, count), count, tp_given=values.was_given(o.TP))
+    return known, parallel(values, count)
 
 
 def end(values: Values) -> End:
-    """Which end of an uncertain budget decides; a flag beats the environment and files.
+    """The end of an uncertain budget that decides.
 
     Raises: UsageError.
     """
-    likely = values.on(o.LIKELY) and not values.beaten(o.LIKELY, o.SAFE)
-    safe = values.on(o.SAFE) and not values.beaten(o.SAFE, o.LIKELY)
-    if safe and likely:
-        raise UsageError("--safe and --likely can't be combined", hint="leave one of them out")
-    return "likely" if likely else "safe"
+    return "likely" if _either(values, o.SAFE, o.LIKELY) is False else "safe"
 
 
 def engine_options(values: Values) -> Options:
@@ -112,7 +110,7 @@ def engine_options(values: Values) -> Options:
         block_size=values.get(o.BLOCK_SIZE),
         max_num_batched_tokens=values.get(o.MAX_NUM_BATCHED_TOKENS),
         max_num_seqs=values.get(o.MAX_NUM_SEQS),
-        prefix_caching=_prefix_caching(values),
+        prefix_caching=_either(values, o.ENABLE_PREFIX_CACHING, o.NO_PREFIX_CACHING),
         graphs=not values.on(o.ENFORCE_EAGER),
         async_scheduling=not values.on(o.NO_ASYNC_SCHEDULING),
         hybrid_manager=not values.on(o.NO_HYBRID),
@@ -124,22 +122,20 @@ def engine_options(values: Values) -> Options:
     )
 
 
-def _prefix_caching(values: Values) -> bool | None:
-    """As said; None for the engine's default. A flag beats the environment and files.
+def _either(values: Values, yes: Option[bool], no: Option[bool]) -> bool | None:
+    """Which of two opposite switches is on; None for neither. A flag overrides the environment and files.
 
     Raises: UsageError.
     """
-    on = values.on(o.ENABLE_PREFIX_CACHING) and not values.beaten(o.ENABLE_PREFIX_CACHING, o.NO_PREFIX_CACHING)
-    off = values.on(o.NO_PREFIX_CACHING) and not values.beaten(o.NO_PREFIX_CACHING, o.ENABLE_PREFIX_CACHING)
+    on = values.on(yes) and not values.beaten(yes, no)
+    off = values.on(no) and not values.beaten(no, yes)
     if on and off:
-        raise UsageError(
-            "--enable-prefix-caching and --no-prefix-caching can't be combined", hint="leave one of them out"
-        )
-    return True if on else False if off else None
+        raise UsageError(f"{yes.flag} and {no.flag} can't be combined", hint="leave one of them out")
+    return on if on or off else None
 
 
 def _loras(values: Values) -> int:
-    """Adapters at once: as said; one where only their rank or their targets are."""
+    """Adapters at once; 1 if only their rank or targets are given."""
     given = values.get(o.MAX_LORAS)
     if given is not None:
         return given
@@ -147,7 +143,7 @@ def _loras(values: Values) -> int:
 
 
 def draft(values: Values) -> Model | None:
-    """The model that drafts, if one was named, its weights by its own headers too.
+    """The draft model if one is asked for, with weights by its checkpoint's own headers.
 
     Raises: UnknownName, ConfigError, SourceError.
     """

@@ -1,4 +1,4 @@
-"""What the file of a command holds: its name, its options, and the function that answers. Each command has one file."""
+"""What a command's file defines: its name, its options, and the function that answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Answer(NamedTuple):
-    """A document to be printed, or plain text. exit_code: 1 for an answer that is no."""
+    """A document or plain text to print. exit_code: 1 for an answer that is no."""
 
     document: Document | None = None
     text: str = ""
@@ -20,9 +20,9 @@ class Answer(NamedTuple):
 
 
 class Command(NamedTuple):
-    """One command. about: a sentence. examples: command lines. more: what the help says at its end.
+    """One command. about: one sentence. examples: command lines. more: added at the end of its help.
 
-    reports_settings: whether it tells of settings that can't be read, and so runs without them.
+    reports_settings: whether it reports unreadable settings, and so runs without them.
     """
 
     name: str
@@ -48,7 +48,7 @@ MODULES = {
     "schema": "the JSON Schema of a document",
     "completion": "shell completion: bash, zsh or fish",
 }
-"""Commands in the order of the help; each is COMMAND in kvplan/cli/commands/<name>.py, imported when it is used."""
+"""Commands in the order of the help. Each is COMMAND in kvplan/cli/commands/<name>.py, imported when it is used."""
 
 
 def load(name: str) -> Command:

@@ -1,4 +1,4 @@
-"""Shell completion of models, GPUs, formats and engines. click asks for the words, and has the shells' scripts."""
+"""Shell completion of models, GPUs, formats and engines. click brings the shells' scripts and asks for candidates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def script(shell: str) -> str:
-    """The script that a shell sources.
+    """The script for a shell to source.
 
     Raises: UnknownName.
     """
@@ -25,7 +25,7 @@ def script(shell: str) -> str:
 
 
 def candidates(what: str | None, word: str, choices: Iterable[str] = ()) -> list[CompletionItem]:
-    """Words that begin so, of VALUES and choices; in a list, after its last comma. A file name where none does, or nothing is known."""
+    """Completions of `incomplete`; in a list, of the part after its last comma. A file name if there are none."""
     names = (*choices, *VALUES.get(what or "", tuple)())
     cut = max(word.rfind(","), word.rfind(":") if what in {"dtypes", "held_dtypes"} else -1) + 1
     found = [CompletionItem(word[:cut] + name) for name in names if name.startswith(word[cut:])]

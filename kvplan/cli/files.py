@@ -1,4 +1,4 @@
-"""Writing output files, all of them or none. Devices, pipes and /dev/stdout are written to, never replaced."""
+"""Writes output files: all of them or none. Devices, pipes and /dev/stdout are written to, never replaced."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from kvplan.errors import BadFile
 
 _STREAMS = ("/dev/", "/proc/")
-"""Names below these stand for something that is open already, even where that is a regular file."""
+"""Folders whose files stand for open streams, even where such a stream is a regular file."""
 
 
 def write_all(texts: Mapping[str, str]) -> None:
-    """Write every file, or none: all are drafted beside their places before the first takes its place.
+    """Write every file, or none: all are drafted beside their targets before the first target is replaced.
 
     Raises: BadFile.
     """
@@ -38,7 +38,7 @@ def write_all(texts: Mapping[str, str]) -> None:
 
 
 def _is_stream(path: str) -> bool:
-    """Whether something other than a regular file stands there."""
+    """Whether the path is something other than a regular file."""
     whole = os.path.abspath(path)  # noqa: PTH100 - resolving links would lose what is asked
     if whole.startswith(_STREAMS) and not whole.startswith("/dev/shm/"):  # noqa: S108 - a folder like any other
         return True
@@ -50,7 +50,7 @@ def _is_stream(path: str) -> bool:
 
 
 def _send(path: str, content: str) -> None:
-    """Write to what stands there; nothing is created, cut or replaced."""
+    """Write to a stream. Nothing is created, truncated or replaced."""
     handle = os.open(path, os.O_WRONLY | os.O_APPEND)
     with os.fdopen(handle, "wb", buffering=0) as file:
         left = memoryview(content.encode("utf-8", "backslashreplace"))
@@ -62,7 +62,7 @@ def _send(path: str, content: str) -> None:
 
 
 def _draft(path: str, content: str) -> str:
-    """A finished copy beside the file, with the mode that the file has or would get."""
+    """A finished draft beside the file, with the mode that the file has or would get."""
     import tempfile
 
     target = Path(os.path.realpath(path))

@@ -1,4 +1,4 @@
-"""docs/commands.md, made from the same tables as `--help`: tools/remake.py writes it again."""
+"""docs/commands.md, made from the tables behind `--help`. tools/remake.py writes it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A flag as a row of a table: its name on the command line, in the environment and in a file, and how its value is read.
+"""Flags as rows of a table: names on the command line, in the environment and in files, and how values are read.
 
-The same row makes click's option, and so the parser, `--help`, completion and the manual.
+click's options, and so the parser, `--help`, completion and the manual, are made from the same rows.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Option(NamedTuple, Generic[T_co]):
-    """A flag with a value (`metavar` says of what), or a switch (metavar None).
+    """A flag with a value, or a switch if `metavar` is None.
 
-    name: as in a file; the flag is --name with dashes, the variable KVPLAN_NAME. default: in words, for the help.
-    short: one letter. repeats: may be given several times. completes: what completes its value. choices: all values that
-    there are, or all words of a list. settable: whether the environment and files may give it.
+    name: in a settings file; the flag is --name with dashes, the variable KVPLAN_NAME. metavar: the value in the help.
+    default: in words, for the help. short: one letter. repeats: may be given several times. completes: the kind of its
+    completions. choices: all possible values, or all words of a list. settable: by the environment and files too.
     """
 
     name: str
@@ -38,17 +38,17 @@ class Option(NamedTuple, Generic[T_co]):
 
     @property
     def flag(self) -> str:
-        """`--kv-dtype`."""
+        """Its name on the command line: `--kv-dtype`."""
         return "--" + self.name.replace("_", "-")
 
     @property
     def variable(self) -> str:
-        """`KVPLAN_KV_DTYPE`."""
+        """Its name in the environment: `KVPLAN_KV_DTYPE`."""
         return "KVPLAN_" + self.name.upper()
 
 
 class Argument(NamedTuple):
-    """What stands on the command line without a flag. least, most: how many; most None is any number."""
+    """A positional argument. least, most: how many; most None for any number."""
 
     name: str
     help: str
@@ -58,26 +58,26 @@ class Argument(NamedTuple):
 
 
 class Values:
-    """Everything given to one command, read by the rows."""
+    """Everything given to one command, looked up by row."""
 
     def __init__(self, context: click.Context):
         self._context = context
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What stands on the command line without a flag, in order."""
+        """The positional arguments, in order."""
         found = [
             self._context.params[row.name] for row in self._context.command.params if isinstance(row, click.Argument)
         ]
         return tuple(word for value in found for word in ((value,) if isinstance(value, str) else value or ()))
 
     def get(self, option: Option[T]) -> T | None:
-        """The value, or None when nobody gave one."""
+        """The value, or None if none was given."""
         value: T | None = self._context.params.get(option.name)
         return value
 
     def all(self, option: Option[T]) -> tuple[T, ...]:
-        """Every value of an option that repeats."""
+        """All values of an option that repeats."""
         values: tuple[T, ...] = self._context.params.get(option.name, ())
         return values
 
@@ -86,20 +86,20 @@ class Values:
         return self.get(option) is True
 
     def flagged(self, option: Option[T]) -> bool:
-        """Whether it stands on the command line itself."""
+        """Whether it is on the command line."""
         return self._context.get_parameter_source(option.name) == ParameterSource.COMMANDLINE
 
     def beaten(self, option: Option[T], by: Option[Any]) -> bool:
-        """Whether `by` stands nearer and says something else: a flag beats the environment and files."""
+        """Whether `by` is on the command line and this one isn't, so that it overrides the environment and files."""
         return self.flagged(by) and not self.flagged(option)
 
     def was_given(self, option: Option[T]) -> bool:
-        """Whether it has a value that isn't a default."""
+        """Whether its value isn't a default."""
         return self._context.get_parameter_source(option.name) not in {None, ParameterSource.DEFAULT}
 
 
 def switch(text: str) -> bool:
-    """A switch has no text to be read: click knows what is yes and no in the environment and files."""
+    """Marks a row as a switch. It is never called, because click reads switches itself."""
     return bool(text)
 
 
@@ -112,5 +112,5 @@ def natural(text: str) -> int:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """A list with commas."""
+    """A comma-separated list."""
     return tuple(part.strip() for part in text.split(",") if part.strip())

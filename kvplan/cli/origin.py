@@ -1,4 +1,4 @@
-"""Where a value was given (command line, environment or file), and in words what didn't come from the command line."""
+"""Where values were given: on the command line, in the environment or in a file."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from kvplan.report.schema.common import Setting
 
 PLACES = "kvplan.places"
-"""Where in a context's meta stands which file each setting came from."""
+"""Key of a context's meta for the file of each setting."""
 
 OF_THE_PAGE = frozenset(row.name for row in (*o.PRINTING, o.EXPLAIN))
-"""What changes how an answer looks, which shows; all else changes the answer."""
+"""Settings that change only how an answer looks."""
 
 PAIRS = ((o.SAFE, o.LIKELY), (o.ENABLE_PREFIX_CACHING, o.NO_PREFIX_CACHING))
 OPPOSITES = {row: other for pair in PAIRS for row, other in (pair, pair[::-1])}
-"""Switches, and the flag that undoes each."""
+"""Switches, each with the one that undoes it."""
 
 
 def place(row: Option[Any], ctx: click.Context | None) -> str:
-    """`--tp`, `KVPLAN_TP` or `kvplan.toml: tp`."""
+    """The place of a value: `--tp`, `KVPLAN_TP` or `kvplan.toml: tp`."""
     source = None if ctx is None else ctx.get_parameter_source(row.name)
     if source == ParameterSource.ENVIRONMENT:
         return row.variable
@@ -38,7 +38,7 @@ def place(row: Option[Any], ctx: click.Context | None) -> str:
 
 
 def elsewhere(rows: Iterable[Option[Any]], ctx: click.Context) -> tuple[Setting, ...]:
-    """What the environment and files gave of these, where it bears on the answer."""
+    """Settings from the environment and files that bear on the answer."""
     return tuple(
         _setting(row, ctx)
         for row in rows
@@ -62,7 +62,7 @@ def _setting(row: Option[Any], ctx: click.Context) -> Setting:
 
 
 def spelled(value: object) -> str:
-    """A value of a TOML file as it would be typed."""
+    """A value of a TOML file as it is typed on the command line."""
     if isinstance(value, list):
         return ",".join(map(spelled, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

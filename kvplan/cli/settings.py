@@ -25,7 +25,7 @@ Table = Mapping[str, Any]
 
 
 def project_file() -> Path | None:
-    """./kvplan.toml, or a ./pyproject.toml that speaks of kvplan.
+    """./kvplan.toml, or a ./pyproject.toml that mentions tool.kvplan.
 
     Raises: BadFile for one that can't be read.
     """
@@ -36,7 +36,7 @@ def project_file() -> Path | None:
 
 
 def user_file(variables: Mapping[str, str]) -> Path | None:
-    """$XDG_CONFIG_HOME/kvplan/config.toml, or under ~/.config."""
+    """$XDG_CONFIG_HOME/kvplan/config.toml, or the same under ~/.config."""
     base = variables.get("XDG_CONFIG_HOME") or variables.get("APPDATA") or "~/.config"
     try:
         path = Path(base).expanduser() / "kvplan" / "config.toml"
@@ -46,7 +46,7 @@ def user_file(variables: Mapping[str, str]) -> Path | None:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether it is a file, as far as can be seen: a home that belongs to another user holds no settings for this one."""
+    """Whether it is a file. One in a home that this user can't read doesn't count."""
     try:
         return path.is_file()
     except OSError:
@@ -65,7 +65,7 @@ def _content(path: Path) -> bytes:
 
 
 def read(command: Command, config: Path | None) -> dict[str, tuple[Any, str]]:
-    """What files give to a command: each value and the file it is from. config: that file instead of the usual ones.
+    """The settings for a command, each with its file. config: the only file to read, in place of the usual ones.
 
     Raises: BadFile; UsageError for a setting that no command has.
     """
@@ -78,7 +78,7 @@ def read(command: Command, config: Path | None) -> dict[str, tuple[Any, str]]:
 
 
 def _of_file(path: Path, command: Command) -> dict[str, Any]:
-    """What one file gives; a command's own section wins over what stands above."""
+    """The settings of one file. A command's own section overrides the top level."""
     table = _load(path)
     section = table.get(command.name, {})
     if not isinstance(section, Mapping):
@@ -92,9 +92,9 @@ def _of_file(path: Path, command: Command) -> dict[str, Any]:
 
 
 def _check_section(section: Table, command: Command, path: Path) -> set[str]:
-    """The names that the command knows.
+    """The names of a command's settings.
 
-    Raises: UsageError for one in the section that it doesn't.
+    Raises: UsageError for any other name in the section.
     """
     known = {option.name for option in command.options if option.settable}
     for key in section:
@@ -104,7 +104,7 @@ def _check_section(section: Table, command: Command, path: Path) -> set[str]:
 
 
 def listed(path: Path) -> list[tuple[str, Any]]:
-    """Every setting of a file, `[fit] engine` for one of a section.
+    """Every setting of a file; one of a section as `[fit] engine`.
 
     Raises: BadFile, UsageError.
     """
@@ -133,7 +133,7 @@ def _load(path: Path) -> Table:
 
 
 def _check_names(table: Table, path: Path) -> None:
-    """A misspelt setting is an error, not a silence; settings of other commands are fine."""
+    """Refuse misspelt settings. Settings of other commands are allowed."""
     known: set[str] | None = None
     for key, value in table.items():
         if isinstance(value, Mapping):
@@ -151,7 +151,7 @@ def _every_setting() -> set[str]:
 
 
 def unknown_variables(variables: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Variables named as settings that no command has, each with what may be meant."""
+    """KVPLAN_ variables that are no settings, each with a suggestion."""
     known = {f"KVPLAN_{name.upper()}" for name in _every_setting()}
     return [
         (name, _meant(name, known)) for name in sorted(variables) if name.startswith("KVPLAN_") and name not in known

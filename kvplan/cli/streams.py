@@ -1,4 +1,4 @@
-"""Where answers and errors go: stdout for the answer alone, stderr for the rest, files written whole or not at all."""
+"""Output: only answers on stdout, everything else on stderr, and files written whole or not at all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kvplan.errors import CannotWrite, KvplanError, UnknownName, UsageError
 from kvplan.report.canvas import Canvas
 
 WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-"""What a stream says that can't take any more; nothing of it is a mistake of the program."""
+"""Errors of a stream that can't be written to. None of them is a fault of the program."""
 
 
 def deliver(answer: Answer, values: Values) -> None:
@@ -40,7 +40,7 @@ def deliver(answer: Answer, values: Values) -> None:
 
 
 def colours(values: Values) -> str:
-    """When to use colours, one of its choices.
+    """When to use colours: auto, always or never.
 
     Raises: UnknownName.
     """
@@ -54,9 +54,9 @@ def colours(values: Values) -> str:
 
 
 def destinations(values: Values) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Formats for stdout, and files with theirs.
+    """Formats for stdout, and files with their formats.
 
-    A file takes the format of its ending. What --format names and no file took goes to stdout; --json is stdout's.
+    The ending of a file decides its format. Formats that --format names and no file takes go to stdout, as --json does.
 
     Raises: UsageError, UnknownName.
     """
@@ -74,7 +74,7 @@ def destinations(values: Values) -> tuple[tuple[str, ...], tuple[tuple[str, str]
             raise UsageError(
                 f"-o {text}: which format?", hint=f"end the name in {', '.join(ENDINGS)}, or give one --format"
             )
-        if text != "-":  # stdout, where the format goes anyway
+        if text != "-":  # `-` is stdout, where the format goes anyway
             files.append((text, ending or named[0]))
     if as_json:
         if named and named != ("json",):
@@ -87,7 +87,7 @@ def destinations(values: Values) -> tuple[tuple[str, ...], tuple[tuple[str, str]
 
 
 def say(text: str) -> None:
-    """Print on stdout. A reader who has gone away is nobody's error.
+    """Print on stdout. A reader that has gone away is no error.
 
     Raises: CannotWrite.
     """
@@ -102,14 +102,14 @@ def say(text: str) -> None:
 
 
 def unwritable(cause: str | None) -> CannotWrite:
-    """The error for a stdout that takes nothing; Python's own last flush of it will be silent."""
+    """The error for a stdout that can't be written to. It also silences Python's last flush."""
     if sys.stdout is not None:
         nobody_reads()
     return CannotWrite("standard output can't be written", cause=cause, hint="write to a file instead: -o plan.json")
 
 
 def complain(error: KvplanError) -> None:
-    """error:, cause:, hint: on stderr."""
+    """Print an error on stderr: error, cause and hint."""
     from rich.text import Text
 
     if sys.stderr is None:
@@ -131,14 +131,14 @@ def complain(error: KvplanError) -> None:
 
 
 def note(text: str) -> None:
-    """A remark on stderr, which may go unread."""
+    """Print a remark on stderr, if it can be written to."""
     if sys.stderr is not None:
         with suppress(OSError):
             _put(sys.stderr, f"note: {printable(text)}\n")
 
 
 def printable(text: str) -> str:
-    """Text without anything that could steer a terminal."""
+    """The text without characters that could control a terminal."""
     return "".join(sign if sign.isprintable() or sign == "\n" else repr(sign)[1:-1] for sign in text)
 
 
@@ -149,7 +149,7 @@ def _put(stream: TextIO, text: str) -> None:
 
 
 def nobody_reads(stream: TextIO | None = None) -> None:
-    """See to it that Python's own last flush of a closed pipe (stdout unless told) doesn't complain either."""
+    """Prevent Python's last flush from complaining about a closed stream (default: stdout)."""
     with suppress(OSError, ValueError):
         left = (stream or sys.stdout).fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -102,6 +102,12 @@ class Options:
     """Whether defaults of steps are doubled: performance_mode."""
     all2all_backend: str | None = None
     """What experts of several ranks exchange tokens through."""
+    second_runner: bool | None = None
+    """Whether vLLM's second model runner serves, or the first; None where it chooses: VLLM_USE_V2_MODEL_RUNNER."""
+    connected: bool = False
+    """Whether a KV connector moves the cache in or out: kv_transfer_config."""
+    aiter: bool = False
+    """Whether vLLM is to run AITER's kernels on AMD's GPUs: VLLM_ROCM_USE_AITER."""
     language_model_only: bool = False
     """Whether a model that sees or hears is served for text alone, without its towers."""
     no_media: tuple[str, ...] = ()

@@ -21,8 +21,8 @@ class Spec(NamedTuple):
 
     @classmethod
     def parse(cls, written: str) -> Spec:
-        """`NAME` or `NAME@VERSION` taken apart, however it is spaced and capitalized."""
-        name, at, version = (part.strip() for part in written.lower().partition("@"))
+        """`NAME`, `NAME@VERSION` or pip's `NAME==VERSION` taken apart, however it is spaced and capitalized."""
+        name, at, version = (part.strip() for part in written.lower().replace("==", "@").partition("@"))
         return cls(name, version if at else None)
 
 

@@ -33,6 +33,7 @@ READERS: dict[str, Reader] = {
     **dict.fromkeys(("rwkv", "rwkv5", "rwkv6", "rwkv7"), states.rwkv),
     **dict.fromkeys(("gated_deltanet", "delta_net"), states.fla_delta_net),
     **dict.fromkeys(("gla", "retnet"), states.fla_linear),
+    "gsa": states.fla_slots,
     "hgrn2": states.hgrn2,
     "transformer": standard.layers,  # flash-linear-attention's own, with num_heads and num_kv_heads
     "samba": states.fla_mamba,

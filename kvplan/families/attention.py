@@ -174,7 +174,7 @@ def _sliding_kv_heads(fields: Fields, ordinary: Heads) -> int:
 def global_heads(fields: Fields, ordinary: Heads) -> Heads:
     """Heads of full layers where window layers are the ordinary ones: global_head_dim, num_global_key_value_heads.
 
-    A separate KV head count holds only where keys and values are one projection (attention_k_eq_v).
+    A separate KV head count holds only where keys and values are one projection: see `values_are_keys`.
     Source: transformers 5.23 models/gemma4/modeling_gemma4.py.
 
     Raises: BadField.
@@ -182,23 +182,73 @@ def global_heads(fields: Fields, ordinary: Heads) -> Heads:
     k_dim = fields.whole_or_default("global_head_dim")
     if k_dim is None:
         return ordinary
-    kv = fields.whole("num_global_key_value_heads") if fields.flag("attention_k_eq_v") else None
+    kv = fields.whole("num_global_key_value_heads") if values_are_keys(fields) else None
     count = grouped(fields, ordinary.heads, kv or ordinary.kv_heads, "num_global_key_value_heads")
     return Heads(ordinary.heads, count, k_dim, k_dim)
 
 
-def block_sparse(fields: Fields, layer: int) -> tuple[Indexer, int] | None:
-    """Index keys of block-sparse attention and the tokens it reads, for layers that have them (sparse_attention_config).
+def values_are_keys(fields: Fields) -> bool:
+    """Whether one projection makes keys and values of full layers (attention_k_eq_v): always, of a class without that field.
 
-    Keys are kept in the model's own 16 bit. Source: vLLM 0.33 MiniMax-M3 sparse indexer cache, 2 B an element.
+    Source: transformers 5.23 models/diffusion_gemma/configuration_diffusion_gemma.py, whose class drops it, `getattr(self,
+    "attention_k_eq_v", True)`; vLLM 0.24 to 0.33 models/diffusion_gemma.py, which sets it.
+
+    Raises: BadField.
+    """
+    stated = bool(fields.flag("attention_k_eq_v"))
+    return stated or not fields.defaults.reads("attention_k_eq_v")
+
+
+def block_sparse(fields: Fields, layer: int) -> tuple[Indexer, int] | None:
+    """Index keys of block-sparse attention and the tokens it reads, for layers that have them.
+
+    sparse_attention_freq of sparse_attention_config says which; without it none has, and use_sparse_attention isn't asked. Where
+    the object isn't there, layer_types says it. Keys are kept in the model's own 16 bit.
+
+    Source: vLLM 0.33 models/minimax_m3/nvidia/model.py _sparse_attention_layer_ids, whose indexer cache has 2 B an element;
+    transformers 5.23 models/minimax_m3_vl/configuration_minimax_m3_vl.py.
+
+    Raises: BadField; MissingField, also where nothing says which layers have them, and servers differ in what they take.
+    """
+    sparse = fields.child("sparse_attention_config")
+    if sparse is None:
+        return _listed_sparse(fields, layer)
+    index = Indexer(sparse.need("sparse_index_dim"), FORMATS["bf16"])
+    tokens = sparse.need("sparse_topk_blocks") * sparse.need("sparse_block_size")
+    owners = sparse.wholes("sparse_attention_freq") or ()
+    return (index, tokens) if layer < len(owners) and owners[layer] else None
+
+
+BLOCK_SPARSE = "minimax_m3_sparse"
+"""What a list of layers calls those with block-sparse attention."""
+
+
+def _listed_sparse(fields: Fields, layer: int) -> tuple[Indexer, int] | None:
+    types = fields.items("layer_types")
+    if types is None and "index_topk_blocks" in fields.defaults.values:
+        raise MissingField(
+            f"{fields.path}sparse_attention_config",
+            cause="nothing says which layers have indexers: the Transformers library takes none, and vLLM all but the first three",
+        )
+    if types is None or layer >= len(types) or types[layer] != BLOCK_SPARSE:
+        return None
+    index = Indexer(fields.need("index_head_dim"), FORMATS["bf16"])
+    return index, fields.need("index_topk_blocks") * fields.need("index_block_size")
+
+
+def grouped_indexer(fields: Fields) -> tuple[Indexer, int] | None:
+    """Index keys of groups of tokens beside ordinary heads, and the tokens that are read; indexer_n_heads switches them on.
+
+    A key for each indexer_compress_ratio tokens, and the raw ones of the group that isn't full, in the model's own 16 bit; the
+    positions that images need beside these are left out, 24 B a token. The Transformers library keeps the raw keys of all tokens.
+    Source: vLLM 0.33 models/qwen4_exp/common/qsa_cache.py, nvidia/indexer_qsa.py.
 
     Raises: BadField, MissingField.
     """
-    sparse = fields.child("sparse_attention_config")
-    if sparse is None or sparse.flag("use_sparse_attention") is False:
+    if not fields.has("indexer_n_heads"):
         return None
-    owners = sparse.wholes("sparse_attention_freq")
-    if owners is not None and (layer >= len(owners) or not owners[layer]):
-        return None
-    index = Indexer(sparse.need("sparse_index_dim"), FORMATS["bf16"])
-    return index, sparse.need("sparse_topk_blocks") * sparse.need("sparse_block_size")
+    heads = fields.need("indexer_kv_heads")
+    if heads != 1:
+        raise BadField(f"{fields.path}indexer_kv_heads", heads, "1, as all that choose tokens so")
+    group = fields.need("indexer_compress_ratio")
+    return Indexer(fields.need("indexer_head_dim"), FORMATS["bf16"], group, gated=False), fields.need("indexer_budget")

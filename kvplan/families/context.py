@@ -14,6 +14,10 @@ from kvplan.families.typed import LARGEST
 SCALED_BY_ORIGINAL = ("yarn", "deepseek_yarn")
 """Rope types whose reach is original_max_position_embeddings x factor."""
 
+COPIES = ("phimoe",)
+"""Types whose class makes the original length of a scaling its own, where it has none. Source: transformers 5.23
+models/phimoe/configuration_phimoe.py validate_rope."""
+
 
 def context(fields: Fields) -> Context:
     """Longest sequence in tokens, or None with the reason.
@@ -24,7 +28,19 @@ def context(fields: Fields) -> Context:
     """
     ropes = _ropes(fields)
     tokens, reason = _longest(fields, ropes)
-    return Context(tokens, reason, ropes, fields.whole(ORIGINAL), _lengths(fields))
+    return Context(tokens, reason, ropes, _original(fields, ropes), _lengths(fields))
+
+
+def _original(fields: Fields, ropes: tuple[Rope, ...]) -> int | None:
+    """The length before scaling that is the model's own: stated beside the scaling, copied out of it, or its class's.
+
+    What a scaling alone says is the scaling's, for all other classes.
+    """
+    stated, scaled = fields.whole(ORIGINAL), [rope for rope in ropes if rope.kind != "default"]
+    if stated is not None or not scaled:
+        return stated
+    copied = next((rope.original for rope in scaled if rope.original), None) if fields.model_type in COPIES else None
+    return copied or fields.whole_or_default(ORIGINAL)
 
 
 def _lengths(fields: Fields) -> tuple[tuple[str, int], ...]:

@@ -58,12 +58,11 @@ class _Builder:
     own_heads: tuple[int, ...] = ()
     embedded: tuple[int, ...] = ()
     differ: bool = False
-    sparse: bool = False
 
     def __post_init__(self) -> None:
         self.own_heads = _own_heads(self.fields, self.count)
         self.embedded = self.fields.wholes("ple_layer_ids", least=1) or ()  # counted from 1
-        self.differ, self.sparse = self.fields.has("per_layer_config"), self.fields.has("sparse_attention_config")
+        self.differ = self.fields.has("per_layer_config")
         if latent.is_latent(self.fields):
             self.owners = latent.indexer_owners(self.fields, self.count)
             self.rotating = latent.rotating_layers(self.fields, self.count)
@@ -71,7 +70,7 @@ class _Builder:
     def layer(self, index: int, kind: str) -> Layer:
         """Layer number `index`, of that kind."""
         own = self.fields.of_layer(index) if self.differ else self.fields
-        sparse = attention.block_sparse(own, index) if self.sparse else None
+        sparse = attention.block_sparse(own, index)
         heads = self.own_heads[index] if self.own_heads else None
         switches = self.owners[index : index + 1], self.rotating[index : index + 1]
         key = (kind, *switches, heads, sparse, index + 1 in self.embedded, index if self.differ else None)
@@ -83,7 +82,7 @@ class _Builder:
         if self.owners:
             return (latent.latent_layer(fields, owns_indexer=self.owners[index], rotates=self.rotating[index]),)
         ordinary = attention.global_heads(fields, self.heads(fields, index)).attention()
-        sparse = attention.block_sparse(fields, index)
+        sparse = attention.block_sparse(fields, index) or attention.grouped_indexer(fields)
         return (ordinary if sparse is None else replace(ordinary, indexer=sparse[0], topk=sparse[1]),)
 
     def sliding(self, fields: Fields, index: int) -> tuple[Cache, ...]:

@@ -34,7 +34,7 @@ WIDTHS = re.compile(
 
 OF_SOMETHING_ELSE = re.compile(
     "mlp|moe|ffn|feed_forward|intermediate|expert|rope|rotary|theta|norm|scal|bias|activation|dropout|label|"
-    "token_ids?$|^target_|architectures|(^|_)(aux|init|std|eps|lr|multipliers?)(_|$)"
+    "token_ids?$|^target_|architectures|grid_pinpoints|(^|_)(aux|init|std|eps|lr|multipliers?)(_|$)"
 )
 """Names of fields that tell layers apart by what they keep nothing of."""
 

@@ -68,6 +68,8 @@ def _values(fields: Fields) -> Iterator[str]:
     spelled = fields.defaults.spellings
     if (null := nulled(fields)) is not None:
         yield f"{known.NULLED}={null}"
+    outermost = (fields.node, *fields.parents)[-1]
+    yield from (f"{known.SEES}={field}" for field in known.SEEN if field in outermost)
     for field in known.VALUES:
         name = next((each for each in (field, spelled.get(field, field)) if each in fields.node), None)
         if name is not None:

@@ -1,4 +1,4 @@
-"""A GPU as a planner needs it: the memory that it really offers, how fast it reads, and the source of each figure."""
+"""A GPU as a planner needs it: the memory it really offers, how fast it reads, and the source of each figure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Capability = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One number in base units, who it comes from, and how much that is worth.
+    """One number in base units with its sources.
 
-    kind: vendor (a datasheet), measured (what a driver or a benchmark printed), derived (worked out from other facts),
+    kind: vendor (a datasheet), measured (printed by a driver or a benchmark), derived (computed from other facts),
     given (typed on the command line). note: how it was derived or read. alternates: what other sources say instead.
 
-    Raises: MissingField when nobody is named as its source. A number without one can't be planned on.
+    Raises: MissingField without a source, because nothing can be planned on such a number.
     """
 
     value: int
@@ -40,16 +40,15 @@ class Gpu:
 
     memory: bytes that a process sees before it takes any (CUDA's total, HIP's total ...): the default of every plan.
     memory_os: the system it was read under; Windows shows a few hundred MiB more than Linux on the same card.
-    memory_smi: bytes that nvidia-smi, rocm-smi, hl-smi or npu-smi prints as the total.
-    memory_marketed: bytes as sold, GB = 10^9. bandwidth: bytes/s from the datasheet. bandwidth_measured: best bytes/s
-    that a streaming kernel reached in public. flops: dense FLOP/s by format (bf16, fp8, fp4, int8), vendor figures.
-    link: bytes/s to the other GPUs of a node, both directions together; link_name says over what, link_domain how many
-    GPUs it joins. bridge: the same over a bridge that is sold apart. pcie: bytes/s to the host, both directions.
-    compute_capability: NVIDIA's, as (9, 0). fp8_kv_native: whether fp8 KV needs no software conversion.
-    unified: memory shared with the operating system; host_share: bytes that the host was seen to keep of it.
-    devices_per_package: devices that software lists for one package. mig_of: the id of the GPU this is a slice of.
-    driver_names: the names its driver reports. means: short names that other devices could answer to as well, and why
-    this one is meant by them.
+    memory_smi: bytes that nvidia-smi, rocm-smi, hl-smi or npu-smi prints as the total. memory_marketed: bytes as sold,
+    GB = 10^9. bandwidth: bytes/s by the datasheet. bandwidth_measured: best public bytes/s of a streaming kernel.
+    flops: dense FLOP/s by format (bf16, fp8, fp4, int8), by the vendor. link: bytes/s to the other GPUs of a node, both
+    directions together; link_name: its name; link_domain: how many GPUs it joins. bridge: the same over a bridge that
+    is sold separately. pcie: bytes/s to the host, both directions together. compute_capability: NVIDIA's, as (9, 0).
+    fp8_kv_native: whether fp8 KV needs no conversion in software. unified: whether the memory is shared with the
+    operating system; host_share: bytes that the host was seen to keep. devices_per_package: devices that software lists
+    for one package. mig_of: the id of the GPU that this is a slice of. driver_names: the names that its driver reports.
+    means: short names that other devices could answer to as well, and why they mean this one.
     """
 
     id: str
@@ -83,11 +82,12 @@ class Gpu:
 
 
 def overrides(gpu: Gpu, *, memory: int | None = None, bandwidth: int | None = None) -> Gpu:
-    """The GPU with `memory` (bytes) or `bandwidth` (bytes/s) given by hand; what was known stays as an alternate.
+    """The GPU with `memory` (bytes) or `bandwidth` (bytes/s) given by hand; the known figure becomes an alternate.
 
-    The way to plan on a slice that kvplan doesn't list: a scheduler's share of a card, Windows or WSL, a power limit.
+    This is how to plan for a slice that kvplan doesn't list: a scheduler's share of a card, Windows or WSL, a power
+    limit.
 
-    Raises: UsageError for nothing or less.
+    Raises: UsageError for 0 or less.
     """
     if memory is not None:
         gpu = replace(gpu, memory=_given(memory, "--gpu-memory", gpu.memory), memory_os=None)

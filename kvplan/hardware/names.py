@@ -1,7 +1,7 @@
-"""GPU names as people type them, and which GPU they mean: spellings, counts, MIG profiles, and names that are refused.
+"""GPU names as people type them: spellings, counts, MIG profiles, and names that are refused.
 
-A short name is either an alias that its record explains, or it is refused with the choices. It is never guessed: "v100"
-with 16 GB and with 32 GB are different answers.
+A short name is either an alias that its record explains, or it is refused with the choices. kvplan never guesses,
+because a "v100" has 16 or 32 GB.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kvplan.hardware.record import Record
 from kvplan.text import any_of, nearest
 
 MAX_COUNT = 100_000
-"""More devices than any single plan has."""
+"""More devices than this are a mistake in any plan."""
 _BRANDS = frozenset(
     ("nvidia", "geforce", "amd", "instinct", "radeon", "intel", "apple", "google", "aws", "huawei", "graphics", "gpu")
 )
@@ -23,12 +23,12 @@ _PROFILE = re.compile(r"(.+?)[\s:_/.-]*(?:mig[\s:_-]*)?(?:\d+c\.)?(\d+g\.\d+gb)(
 _COUNT_AFTER = re.compile(r"(.+?)\s*[xX*\u00d7:]\s*(\d+)", re.ASCII)
 _COUNT_BEFORE = re.compile(r"(\d+)\s*[xX*\u00d7]\s*(.+)", re.ASCII)
 _LIKELY_COUNT = 1024
-"""`h10x8` is 8 of something misspelt; the 1080 of `gtx1080` is no count."""
+"""`h10x8` is 8 of a misspelt name, but the 1080 of `gtx1080` is no count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A name that several devices answer to: refused."""
+    """A name that several devices answer to. It is refused."""
 
     ids: tuple[str, ...]
     reason: str
@@ -36,9 +36,9 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Every name that is known, by its key (see `key`).
+    """Every known name by its `key`.
 
-    names: to the id it stands for. shared: to the choices. withheld: to why kvplan doesn't plan for it.
+    names: to the id that it stands for. shared: to the choices. withheld: to the reason why kvplan can't plan for it.
     """
 
     names: Mapping[str, str]
@@ -47,19 +47,19 @@ class Catalogue:
 
 
 def key(text: str) -> str:
-    """What two spellings of one name have in common: `NVIDIA H100-80GB` and `h100_80gb` are both `h10080gb`."""
+    """The common form of all spellings of a name: `NVIDIA H100-80GB` and `h100_80gb` are both `h10080gb`."""
     words = re.split(r"[\s_/:,()-]+", text.lower().replace("(r)", " ").replace("(tm)", " "))
     return "".join(re.sub(r"[^a-z0-9]", "", word) for word in words if word not in _BRANDS)
 
 
 def split_profile(text: str) -> tuple[str, str | None]:
-    """The GPU and the MIG profile of `h100:3g.40gb`, `h100-mig-3g.40gb` or `NVIDIA H200 MIG 1g.35gb`."""
+    """GPU and MIG profile of `h100:3g.40gb`, `h100-mig-3g.40gb` or `NVIDIA H200 MIG 1g.35gb`."""
     match = _PROFILE.fullmatch(text.strip().lower())
     return (match[1], match[2]) if match else (text, None)
 
 
 def readings(text: str) -> list[tuple[str, int | None]]:
-    """What `text` may mean, likeliest first: a name alone, `NAMExN` (also `NAME:N`), `NxNAME`."""
+    """The possible meanings of `text`, likeliest first: a name alone, `NAMExN` (also `NAME:N`), `NxNAME`."""
     name = text.strip()
     found: list[tuple[str, int | None]] = [(name, None)]
     if match := _COUNT_AFTER.fullmatch(name):
@@ -70,7 +70,7 @@ def readings(text: str) -> list[tuple[str, int | None]]:
 
 
 def check_count(count: int | None, text: str) -> int | None:
-    """The count, if that many devices can be planned for.
+    """The count, if it can be planned for.
 
     Raises: UsageError.
     """
@@ -80,13 +80,13 @@ def check_count(count: int | None, text: str) -> int | None:
 
 
 def is_known(text: str, catalogue: Catalogue) -> bool:
-    """Whether the name stands for something: a device, several, or one that is withheld."""
+    """Whether the name stands for one device, for several, or for one that is withheld."""
     spelt = key(text)
     return spelt in catalogue.names or spelt in catalogue.shared or spelt in catalogue.withheld
 
 
 def resolve(text: str, catalogue: Catalogue) -> str:
-    """The id that `text` (without count and MIG profile) stands for.
+    """The id of the device called `text`, which has no count and no MIG profile.
 
     Raises: UnknownName, with the choices or the nearest names; UsageError for several kinds of device.
     """
@@ -116,7 +116,7 @@ def resolve(text: str, catalogue: Catalogue) -> str:
 
 
 def likely_name(text: str) -> str:
-    """The part of an unknown `text` that is the name, for the message."""
+    """The name in an unknown `text` without its count, for the message."""
     for name, count in readings(text)[1:]:
         if count is not None and count <= _LIKELY_COUNT and len(key(name)) > 1:
             return name
@@ -131,7 +131,7 @@ def _nearest(spelt: str, catalogue: Catalogue) -> tuple[str, ...]:
 
 
 def build_catalogue(records: Iterable[Record], withheld: Mapping[str, tuple[tuple[str, ...], str]]) -> Catalogue:
-    """The names of all records, and of devices that are `withheld` (name: its aliases, the reason).
+    """The names of all records, and of `withheld` devices (name: its aliases, the reason).
 
     Raises: ConfigError if one name stands for two devices and no record says that it is shared.
     """
@@ -164,7 +164,7 @@ def build_catalogue(records: Iterable[Record], withheld: Mapping[str, tuple[tupl
 
 
 def _shared_names(records: tuple[Record, ...]) -> dict[str, Shared]:
-    """Names that records share: said by them, a chip without its RAM, and driver names of several devices."""
+    """Names that records share: as they state, chips without their RAM, and driver names of several devices."""
     ids: dict[str, list[str]] = {}
     reasons: dict[str, str] = {}
 

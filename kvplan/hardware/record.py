@@ -1,6 +1,6 @@
-"""A GPU's record as it stands in configs/gpus, read into a Gpu; docs/adding-a-gpu.md defines the keys.
+"""Reads a GPU's record (configs/gpus) into a Gpu. docs/adding-a-gpu.md defines the keys.
 
-Strict on purpose: an unknown key, a number without a source or a unit that isn't in its key's name doesn't load.
+It is strict: an unknown key, a number without a source, or a unit that isn't in its key's name is an error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FACTS: Mapping[str, int] = {
     "link_gpus": 1,
     "devices_per_package": 1,
 }
-"""Keys that hold one number, and what one of their unit is in base units."""
+"""Keys that hold one number, with its unit in base units."""
 _TEXTS = ("id", "name", "vendor", "segment", "architecture", "memory_type")
 _LISTS = ("aliases", "driver_names", "notes")
 _OTHERS = (
@@ -44,16 +44,16 @@ _OTHERS = (
 _FORMATS = ("bf16", "fp16", "fp8", "fp4", "int8")
 _SLICE_KEYS = ("memory_gib", "memory_share", "compute_share", "alternates")
 _DETAILS = ("api", "tool", "benchmark", "over")
-"""What a fact may say beside its value: who printed it, with what, over what."""
+"""Further keys of a fact: who printed it, with which tool, over which link."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """One file of configs/gpus.
 
-    gpus: the device, or one for each size of RAM when the machine's RAM decides (Apple). slices: MIG slices by profile.
-    means: short names several devices could answer to, and why this one is meant. shared: names that are refused
-    because several devices answer to them, and why (the reason may stand in one of the files only).
+    gpus: the device, or one for each size of RAM if the machine's RAM decides (Apple). slices: MIG slices by profile.
+    means: short names that several devices could answer to, and why they mean this one. shared: names that are refused
+    because several devices answer to them, and why (the reason may be in only one of the files).
     """
 
     id: str
@@ -66,7 +66,7 @@ class Record:
 def read_record(tree: Tree) -> Record:
     """The devices that a record describes.
 
-    Raises: MissingField for an absent key or source, BadField for a key or value that can't be what it should be.
+    Raises: MissingField for an absent key or source, BadField for an invalid key or value.
     """
     for key in tree:
         if key not in (*_FACTS, *_TEXTS, *_LISTS, *_OTHERS):
@@ -116,7 +116,7 @@ def _gpu(tree: Tree, memory: Fact, means: Mapping[str, str]) -> Gpu:
 
 
 def _with_ram(tree: Tree, ram: int, found: object, means: Mapping[str, str]) -> Gpu:
-    """The chip in a machine of `ram` GiB: how much of it the GPU may use depends on that size."""
+    """The chip in a machine of `ram` GiB, which decides how much of it the GPU may use."""
     place = f"visible_mib_by_ram_gib.{ram}"
     gpu = _gpu(tree, _read_fact(found, place, MIB), means)
     return replace(
@@ -190,7 +190,7 @@ def _needed_text(tree: Tree, key: str) -> str:
 
 
 def _read_fact(found: object, place: str, unit: int) -> Fact:
-    """A fact in base units from {value, kind, source, note, alternates} and details on how it was read."""
+    """A fact in base units from {value, kind, source, note, alternates} and details of how it was read."""
     node = _as_mapping(found, place)
     for key in node:
         if key not in ("value", "kind", "source", "note", "alternates", "os", *_DETAILS):
@@ -212,7 +212,7 @@ _WHERE = "docs/adding-a-gpu.md shows a whole record"
 
 
 def _whole(value: object, place: str, unit: int) -> int:
-    """The value in base units, exactly: 4.8 of a unit is 48 tenths of it, not a float's neighbour."""
+    """The value in base units, exact: 4.8 is 48 tenths, not a neighbouring float."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise BadField(place, value, "a number above zero", hint=_WHERE)
     return int(Decimal(str(value)) * unit)

@@ -16,7 +16,7 @@ from kvplan.manifests.keys import ENDLESS
 from kvplan.manifests.kinds import STDIN, is_dockerfile, is_shells, kind_of
 from kvplan.manifests.mentions import mentions
 from kvplan.manifests.places import UNSAID_VERSION, Given, Place, Unread
-from kvplan.manifests.processes.container import Served
+from kvplan.manifests.processes.container import Served, served
 from kvplan.manifests.tree import Tree, read_text
 from kvplan.manifests.unseen import unseen
 from kvplan.manifests.yaml_nodes import Node, documents
@@ -141,4 +141,4 @@ def _config(document: Node, name: str) -> Served:
         layer = layer_of(arguments)
     except CantRead as error:
         return Served(unread=(Unread(stem, str(error), error.place),))
-    return Served((Command(stem, place, layer, tuple(arguments.remarks), arguments.given),))
+    return served(Command(stem, place, layer, tuple(arguments.remarks), arguments.given))

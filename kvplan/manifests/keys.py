@@ -9,6 +9,9 @@ from typing import Literal
 STRETCHED = "allow_long_max_model_len"
 """vLLM's leave to serve more tokens than the model's config says; it takes it from the environment."""
 
+RUNNER, AITER = "use_v2_model_runner", "rocm_use_aiter"
+"""vLLM's model runner, and AITER's kernels; it takes both from the environment too."""
+
 QUANTIZATION, DTYPE = "quantization", "dtype"
 """What is said of the checkpoint, to be held against it."""
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from kvplan.manifests.flags.command import Command
 
 Level = Literal["error", "warn"]
 
@@ -45,7 +48,8 @@ class Place:
 class Remark:
     """Something the reader of a serve command should know.
 
-    about: the flag that it is about, which may not be there in every release.
+    about: the flag that it is about, which may not be there in every release. frees: whether that may leave so much memory
+    free which a plan takes for used that too little of it is no answer.
     """
 
     rule: Rule
@@ -53,16 +57,21 @@ class Remark:
     place: Place
     level: Level = "warn"
     about: str = ""
+    frees: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What looked like something to check and couldn't be read. found: whether a serve command certainly is there."""
+    """What looked like something to check and couldn't be read. found: whether a serve command certainly is there.
+
+    command: one that was read but for values which a budget may say.
+    """
 
     what: str
     why: str
     place: Place
     found: bool = False
+    command: Command | None = None
 
 
 Key = tuple[str, ...]
@@ -93,3 +102,22 @@ class Inside(Given):
 
     where: str = "in its container"
     sure: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden(Given):
+    """A value that stands in a serve command, and that only whoever runs it knows: `$LEN`. why: that, as a sentence."""
+
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outside(Given):
+    """A path of this machine that is mounted into the container of a serve command. written: what the command calls it."""
+
+    written: str = ""
+
+
+def as_written(placed: Placed) -> str:
+    """A value as its file has it."""
+    return placed.written if isinstance(placed, Outside) else str(placed.value)

@@ -1,9 +1,9 @@
-"""The fraction of the datasheet's figures that decoding reaches, by class of GPU: a table with a source for every row.
+"""Fractions of the datasheet that decoding really reaches, by class of GPU. Every row has a source.
 
     step = weights / (f_weights x bandwidth) + cache / (f_cache x bandwidth) + compute / f_compute
            + collectives + per step + per layer
 
-These make `step_s_likely`, an estimate. `step_s_low` uses none of them: it is the datasheet alone.
+They make `step_s_likely`, an estimate. `step_s_low` uses only the datasheet.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kvplan.hardware.gpu import Gpu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Achieved:
-    """Fractions of the datasheet's peak, and times nobody can avoid.
+    """Fractions of the datasheet's peak, and fixed times.
 
-    weights16, weights8, weights4: reading weights of that many bits. cache: reading the KV cache. compute: of the dense
-    FLOP/s. step_us: per step. layer_us: per layer (launches, norms, small kernels). slot_us: added to each all-reduce
-    when tensors are split. expert_us: added per layer that routes tokens to experts.
+    weights16, weights8, weights4: bandwidth when reading weights of that many bits. cache: bandwidth when reading the
+    KV cache. compute: of the dense FLOP/s. step_us: per step. layer_us: per layer (launches, norms, small kernels).
+    slot_us: added to each all-reduce when tensors are split. expert_us: added per layer that routes tokens to experts.
     """
 
     weights16: float
@@ -34,7 +34,7 @@ class Achieved:
     source: str
 
     def weights(self, bits: int) -> float:
-        """Fraction for weights of that many bits an element."""
+        """Fraction of the bandwidth for weights of `bits` bits per element."""
         return next(
             fraction
             for most, fraction in ((4, self.weights4), (8, self.weights8), (bits, self.weights16))
@@ -83,8 +83,10 @@ CLASSES: dict[str, Achieved] = {
         source="no public measurement: the low side of the others",
     ),
 }  # fmt: skip
-"""Kernel fractions first, then moved as little as needed for public runs of engines (tests/plan/test_decode_points.py:
-three in four lie within a factor 1.5 of the estimate, none of a whole engine below the lower bound)."""
+"""Measured on kernels first, then adjusted as little as possible to fit public runs of engines
+(tests/plan/test_decode_points.py: three in four lie within a factor of 1.5 of the estimate, and no whole engine beats
+the lower bound).
+"""
 
 COLLECTIVE_US: dict[str, dict[int, float]] = {
     "a100": {2: 5.3, 4: 6.0, 8: 6.5},
@@ -93,7 +95,7 @@ COLLECTIVE_US: dict[str, dict[int, float]] = {
     "gddr": {2: 6.2, 4: 17.5, 8: 27.4},
     "other": {2: 12.8, 4: 16.3, 8: 22.6},
 }
-"""One all-reduce of 16 KB by the ranks that take part, in microseconds."""
+"""Microseconds of one all-reduce of 16 KB, by class of GPU and number of ranks."""
 
 COLLECTIVE_SOURCE = (
     "vLLM's own all-reduce of 16 KB under CUDA graphs, by aiconfigurator 0.12's collector (A100, H100, B200, and L40S "
@@ -102,7 +104,7 @@ COLLECTIVE_SOURCE = (
 
 
 def class_of(gpu: Gpu) -> str:
-    """Row of the tables that a GPU belongs to."""
+    """The class of a GPU in the tables above."""
     architecture, memory = gpu.architecture.lower(), (gpu.memory_type or "").lower()
     if gpu.unified:
         return "unified"
@@ -119,12 +121,12 @@ def class_of(gpu: Gpu) -> str:
 
 
 def achieved(gpu: Gpu) -> Achieved:
-    """What GPUs of its class reach."""
+    """The fractions for the class of a GPU."""
     return CLASSES[class_of(gpu)]
 
 
 def collective_s(gpu: Gpu, ranks: int) -> float:
-    """Latency of one small all-reduce, in seconds; beyond eight ranks, eight's for each doubling."""
+    """Latency of one small all-reduce, in seconds. Beyond eight ranks, that of eight for each doubling more."""
     if ranks == 1:
         return 0.0
     table = COLLECTIVE_US.get(class_of(gpu), COLLECTIVE_US["other"])

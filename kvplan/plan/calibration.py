@@ -1,11 +1,11 @@
-"""Calibration: the terms of a plan's `step_s_likely` that measurements in a receipt of `kvplan verify` replace.
+"""Calibration: replaces terms of a plan's `step_s_likely` by the measurements in a receipt of `kvplan verify`.
 
-    weights of 16 bit   bytes / measured speed        from the intercept of the receipt's line, launches taken off
-    cache               bytes / measured speed        from its slope
-    overhead            layers x measured launches a layer, where they were counted and graphs could be captured
-    the rest            the table's fractions of the datasheet, but no faster than the receipt's copy
+    weights of 16 bit   bytes / measured speed, from the intercept of the receipt's line less the launches
+    cache               bytes / measured speed, from the line's slope
+    overhead            layers x measured launches per layer, if they were counted and CUDA graphs captured
+    everything else     the table's fractions of the datasheet, but no faster than the receipt's copy
 
-`step_s_low` takes nothing of it: it stays the datasheet's.
+`step_s_low` stays the datasheet's.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What a receipt measured.
+    """The measurements of a receipt.
 
-    gpu: kvplan's id of its GPU, None for one it has no record of. driver_name: what its driver calls it. copy, cache,
-    weights: bytes/s of a copy, of reading the cache and of reading 16-bit weights; the last two None where no line could
-    be drawn. kv: formats of its keys and values. layer_s: seconds of a layer's launches; None where nobody counted them or
-    Python launched them, and then weights is None too, for what it takes off isn't known. routed: whether launches of
-    experts are among them. source: in words.
+    gpu: kvplan's id of the GPU, None if kvplan has no record of it. driver_name: its name by the driver. copy, cache,
+    weights: bytes/s of a copy, of reading the cache and of reading 16-bit weights; the last two are None if no line
+    could be drawn. kv: formats of keys and values. layer_s: seconds of a layer's launches; None if they weren't counted
+    or Python launched them. `weights` is then None too, because the launches can't be subtracted. routed: whether they
+    include launches of experts. source: in words.
     """
 
     gpu: str | None
@@ -45,12 +45,12 @@ class Calibration:
     source: str
 
     def is_of(self, gpu: Gpu) -> bool:
-        """Whether it was measured on such a GPU."""
+        """Whether it was measured on this kind of GPU."""
         names = {name.casefold() for name in (gpu.name, *gpu.driver_names)}
         return self.gpu == gpu.id if self.gpu is not None else self.driver_name.casefold() in names
 
     def check(self, gpu: Gpu) -> None:
-        """Raises: UsageError when it is of another GPU than the one planned for."""
+        """Raises: UsageError if it was measured on another GPU than the one planned for."""
         if not self.is_of(gpu):
             raise UsageError(
                 f"the receipt is of {self.gpu or self.driver_name}, and the plan is for {gpu.id}", cause=self.source,
@@ -58,9 +58,10 @@ class Calibration:
             )  # fmt: skip
 
     def achieved(self, known: Achieved, bandwidth: int, kv: KvFormat) -> Achieved:
-        """The table's row with what was measured in its place, as fractions of `bandwidth`, the planned-for bytes/s.
+        """The table's row with measurements in place of its values, as fractions of `bandwidth` (bytes/s).
 
-        kv: formats of the cache that is planned. Another format, another kernel: its speed is then the table's.
+        kv: formats of the planned cache. A cache in another format is read by another kernel, so the table's speed is
+        kept.
         """
         most, said = self.copy / bandwidth, f"what it didn't measure: {known.source}"
         cache, launches = self.cache, self.layer_s
@@ -88,9 +89,9 @@ def _named(keys: str, values: str) -> str:
 
 
 def calibration(raw: Mapping[str, object], name: str) -> Calibration:
-    """The terms in a receipt's JSON. name: of its file, for messages.
+    """The measurements in a receipt's JSON. name: of its file, for messages.
 
-    Raises: BadFile for what isn't a receipt, was refuted, or timed nothing.
+    Raises: BadFile for JSON that isn't a receipt, or a receipt that was refuted or timed nothing.
     """
     if raw.get("schema") != SCHEMA:
         said = raw.get("schema")
@@ -124,7 +125,7 @@ def calibration(raw: Mapping[str, object], name: str) -> Calibration:
 
 @dataclass(frozen=True, slots=True)
 class _Receipt:
-    """A receipt's JSON, read by path; whatever isn't what it should be is one kind of error."""
+    """A receipt's JSON, read by path. Any unexpected value raises BadFile."""
 
     raw: Mapping[str, object]
     name: str
@@ -166,7 +167,7 @@ class _Receipt:
         return None if self.at(path) is None else self.number(path)
 
     def launches(self) -> float | None:
-        """Seconds of a step's launches; None where nobody counted them, or they were Python's and no graph's."""
+        """Seconds of a step's launches; None if they weren't counted, or no CUDA graph was captured."""
         graphs = self.at("measured.graphs")
         if not isinstance(graphs, bool):
             raise self.unusable(f"measured.graphs is {graphs!r:.60}, not true or false")

@@ -1,4 +1,4 @@
-"""Models, cache formats and attention kinds side by side, one sequence of one length each."""
+"""Models, cache formats and kinds of attention side by side, at one length."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from kvplan.plan.shapes import MLA_RANK, MLA_ROPE, as_attention, attention_label
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One model in one format under one attention: bytes of the whole model, one copy, and of the fullest GPU."""
+    """One model in one format under one kind of attention.
+
+    bytes and the figures per token: of the whole model, one copy. on_gpu: bytes on the fullest GPU.
+    """
 
     model: Model
     attention: str
@@ -35,9 +38,9 @@ def compare(
     attentions: tuple[str, ...],
     parallel: Parallel,
 ) -> tuple[Row, ...]:
-    """A row for each combination; no attention named: the model's own.
+    """A row for each combination. attentions: empty for each model's own.
 
-    Raises: CannotSplit; UnknownName for an attention kind; UsageError for a format that can't store its heads.
+    Raises: CannotSplit; UnknownName for a kind of attention; UsageError for a format that can't store its heads.
     """
     return tuple(
         _row(model, tokens, kv or model.kv_auto, attention, parallel)
@@ -55,9 +58,9 @@ def _row(model: Model, tokens: int, kv: KvFormat, attention: str | None, paralle
         attention=attention or attention_label(model),
         kv=shaped.in_use(kv),
         tokens=tokens,
-        bytes_per_token=curve.bytes_at(1) - curve.bytes_at(0),
-        bytes_per_token_full=curve.slope_at(curve.full_after),
-        fixed=curve.bytes_at(0),
+        bytes_per_token=curve.bytes_per_token,
+        bytes_per_token_full=curve.bytes_per_token_full,
+        fixed=curve.fixed_bytes,
         bytes=curve.bytes_at(tokens),
         on_gpu=max(rank.bytes_at(tokens) for rank in shaped.rank_curves(parallel, kv)),
         notes=_notes(model, attention) + one_row(shaped, kv),

@@ -1,4 +1,4 @@
-"""One node of the explain tree: a term, its formula with the numbers filled in, its inputs, its source, and its parts."""
+"""Nodes of the explain tree: a term, its formula with numbers filled in, its inputs, its source and its parts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Node(NamedTuple):
 
 
 def explain_sequence(model: Model, kv: KvFormat, tokens: int) -> Node:
-    """Bytes of one sequence, whole model, one copy: the sum over groups of layers."""
+    """Bytes of one sequence (whole model, one copy) as the sum over groups of layers."""
     groups = tuple(explain_group(count, tokens) for count in model.parts(kv))
     return Node(
         "cache of one sequence",
@@ -39,9 +39,9 @@ def explain_sequence(model: Model, kv: KvFormat, tokens: int) -> Node:
 
 
 def explain_work(prompt: int, output: int) -> Node:
-    """Token passes that generating `output` tokens after `prompt` takes without a cache and with one.
+    """Token passes to generate `output` tokens after `prompt`, without and with a cache.
 
-    Without, every new token runs the whole sequence again: N L + N^2 / 2. With, every token runs once: L + N.
+    Without: every new token runs the whole sequence again, N L + N^2 / 2. With: every token runs once, L + N.
     """
     without, cached = prompt * output + output * output // 2, prompt + output
     return Node(
@@ -64,7 +64,7 @@ ROUTING = "experts: E x (1 - (1 - k/E)^batch) distinct ones of E if each token c
 
 
 def explain_weights(weights: Weights, batch: int) -> Node:
-    """Bytes of one copy of the weights, by what stores them, and what a step of `batch` sequences reads of them."""
+    """Bytes of one copy of the weights by component, and what a step of `batch` sequences reads of them."""
     counts, reads = weights.by_component(), weights.read_bytes(batch)
     known: tuple[tuple[str, Scalar], ...] = (
         ("parameters", weights.total),
@@ -83,7 +83,7 @@ def explain_weights(weights: Weights, batch: int) -> Node:
 
 
 def stored_text(weights: Weights) -> str:
-    """What the bytes stand on: `fp8, from the config`, `headers of 4 files`."""
+    """Where the bytes come from: `fp8, from the config`, `headers of 4 files`."""
     return f"{weights.method or 'dtype as stated'}, from the config" if weights.basis == "config" else weights.found_by
 
 
@@ -95,7 +95,7 @@ _BASES = {
 
 
 def explain_group(count: LayerCount, tokens: int) -> Node:
-    """Bytes of layers with the same law, at one length."""
+    """Bytes of all layers with one growth law, at one length."""
     group = count.part.group
     one = Node(
         f"one layer, {'one entry' if group.per_state else 'whatever the length'}",

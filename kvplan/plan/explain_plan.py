@@ -1,4 +1,4 @@
-"""The explain tree of a plan: where its budget, its sequences, its engine's numbers and its decode step come from."""
+"""The explain tree of a plan: its budget, its sequences, the engine's figures and the decode step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kvplan.text import plural
 
 
 def explain_plan(plan: Plan) -> Node:
-    """The whole answer of a fit: how many sequences, from which budget, at which bytes each, and how fast."""
+    """The tree of a whole plan: how many sequences, from which budget, at which bytes each, and how fast."""
     request, parallel = plan.request, plan.request.parallel
     each = _sequence_on_gpu(plan)
     children = [_budget(plan), each]
@@ -56,7 +56,10 @@ def _sequence_on_gpu(plan: Plan) -> Node:
 
 
 def _copies(plan: Plan, stage: tuple[Layer, ...], held: int) -> tuple[Node, ...]:
-    """What a rank holds beyond its share, where tensor ranks keep the same heads or latents; counted above already."""
+    """Bytes that a rank holds beyond its share, because tensor ranks keep copies of heads or latents.
+
+    They are already part of the bytes above.
+    """
     request, tp = plan.request, plan.request.parallel.tp
     whole = request.model.curve(plan.kv, layers=stage).bytes_at(request.context)
     more = held - -(-whole // tp)
@@ -105,7 +108,7 @@ def _term(term: Term, children: tuple[Node, ...] = ()) -> Node:
 
 
 def _engine(capacity: Capacity, name: str, formula: Node) -> Node:
-    """What the engine prints, and what one sequence takes of it beyond the formula, term by term."""
+    """What the engine prints, and what one sequence takes beyond the formula, term by term."""
     inputs: tuple[tuple[str, Scalar], ...] = (("blocks", capacity.blocks), ("block_tokens", capacity.block_tokens))
     known = capacity.reasons or ("above the formula",) * len(capacity.notes)
     why = tuple(

@@ -1,6 +1,6 @@
-"""Whether a model fits, as a value: how many sequences at once, and how long a single one may be.
+"""Whether a model fits: how many sequences at once, and how long a single one may be.
 
-Two capacities stand side by side, from the same cache memory: the formula's and the engine's. The engine decides.
+The formula's capacity and the engine's stand side by side, from the same cache memory. The engine decides.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from kvplan.engines.protocol import Started
 
 SMALL_PARTS = ("head", "vision", "audio", "projector", UNLISTED)
-"""Parts of a model that may be missing from its count: the safe end of the weights allows for them."""
+"""Parts that may be missing from a model's count, because the safe end of the weights allows for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Yes: `binding` is what limits how many."""
+    """It fits. binding: what limits the number of sequences."""
 
     binding: Binding
     max_sequences: int
@@ -37,7 +37,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class NoFit:
-    """No. binding: what is missing. short_by_bytes: how much of it on the fullest GPU. reason: in words."""
+    """It doesn't fit. binding: what is missing. short_by_bytes: how much of it, on the fullest GPU. reason: in words."""
 
     binding: Binding
     short_by_bytes: int
@@ -48,9 +48,9 @@ class NoFit:
 class Plan:
     """The answer to a Request.
 
-    started: the engine with the cache laid out, which answers whatever else is asked of the same. kv_bytes: cache memory of
-    the fullest GPU that the plan counts on; negative when the weights are too large. ideal: the formula's capacity with it.
-    own: what the engine asked about answers. decode: a step's time, None when nothing runs or the weights are unknown.
+    started: the engine with its cache laid out, for further questions. kv_bytes: cache memory of the fullest GPU that
+    the plan counts on; negative if the weights are too large. ideal: capacity by the formula. own: the engine's answer.
+    decode: the time of a step, None if nothing runs or the weights are unknown.
     """
 
     request: Request
@@ -69,7 +69,7 @@ class Plan:
 
     @property
     def reserved(self) -> Capacity | None:
-        """What the engine reserves; None for the formula itself, and when the engine would refuse to start."""
+        """What the engine reserves; None for the formula, and if the engine would refuse to start."""
         return self.own if isinstance(self.own, Capacity) and self.request.engine.allocates else None
 
     @property
@@ -79,16 +79,16 @@ class Plan:
 
     @cached_property
     def max_context(self) -> int | None:
-        """Longest single sequence that would be planned to fit, by the budget of its own length; None when nothing stops it.
+        """Longest single sequence that fits, in tokens, by the budget of that very length; None if nothing limits it.
 
-        The engine's own word, of the one budget that it started with, is in `own`.
+        What the engine states, by the one budget that it started with, is in `own`.
         """
         stated = 0 if self._overfilled else self.own.max_context
         found = stated if self._settled(stated) else longest_alone(self.request, stated)
         return None if found >= LONGEST else found
 
     def _settled(self, tokens: int) -> bool:
-        """Whether what the engine says of its one budget holds for that length's own: both leave the cache the same, or nothing."""
+        """Whether the engine's answer for its one budget also holds at `tokens`, because both leave the same cache."""
         if not self.request.engine.allocates:
             return False
         left = self.request.decide(self.started.budget_at(max(tokens, 1)).kv)
@@ -96,22 +96,22 @@ class Plan:
 
     @property
     def _overfilled(self) -> bool:
-        """Whether the pool asked for is more than the GPU has."""
+        """Whether the cache asked for is larger than the GPU's memory."""
         return isinstance(self.outcome, NoFit) and self.outcome.binding == "pool"
 
     @property
     def fits(self) -> bool:
-        """Whether the answer is yes."""
+        """Whether it fits."""
         return isinstance(self.outcome, Fit)
 
 
 def fit(request: Request) -> Plan:
     """Plan the request: budget, both capacities, verdict, and the time of a decode step.
 
-    Whether the engine serves the model there is asked first: what it doesn't serve has no memory to run out of.
+    The engine is first asked whether it serves the model there; a model that it doesn't serve has no budget to exceed.
 
-    Raises: CannotSplit for a layout the model has no pieces for; UsageError when the weights are unknown; Unsupported and
-    what else Engine.start raises.
+    Raises: CannotSplit for a layout that the model can't be split into; UsageError if the weights are unknown;
+    Unsupported and whatever else Engine.start raises.
     """
     curves = request.setup.curves(request.kv_format)
     _check_weights(request)
@@ -120,7 +120,7 @@ def fit(request: Request) -> Plan:
 
 
 def by_end(plan: Plan, end: End) -> Plan:
-    """The same plan where that end of its budget decides; nothing is laid out again."""
+    """The same plan decided by another end of its budget. The cache isn't laid out again."""
     request, started = replace(plan.request, end=end), plan.started
     return _decided(request, started, plan.budget, started.setup.curves(started.kv))
 
@@ -147,14 +147,14 @@ def _decided(request: Request, started: Started, budget: Budget, curves: tuple[C
 
 
 def _full_batch(own: Capacity | Refusal) -> int | None:
-    """As many sequences as fit, None where not one does; one for a model that keeps nothing, whose number has no end."""
+    """As many sequences as fit, None if none does. 1 for a model that keeps nothing, which has no limit."""
     if isinstance(own, Refusal) or own.max_sequences == 0:
         return None
     return own.max_sequences if own.max_sequences < LONGEST else 1
 
 
 def _check_weights(request: Request) -> None:
-    """A plan stands on weights that are whole, up to small parts; half a count would be a guess.
+    """Refuse to plan with weights that are known only in part, small parts aside.
 
     Raises: UsageError.
     """
@@ -171,7 +171,7 @@ def _check_weights(request: Request) -> None:
 
 
 def _past_table(request: Request, started: Started, kv_bytes: int) -> Refusal | None:
-    """Memory doesn't help a sequence whose positions aren't in the model's table."""
+    """The refusal for a sequence longer than the model's position table, which no memory helps."""
     excess = started.excess
     if excess is None or excess.said is None:
         return None
@@ -181,13 +181,14 @@ def _past_table(request: Request, started: Started, kv_bytes: int) -> Refusal | 
 
 
 def _too_much(request: Request, budget: Budget) -> NoFit | None:
-    """A pool given by hand that the GPU has no room for."""
+    """The refusal for a cache size given by hand that the GPU has no room for."""
     short = beyond_memory(request, budget)
     if not short or request.options.kv_memory is None:
         return None
+    certain = "up to" if request.end == "safe" else "about"
     reason = (
-        f"a cache of {format_bytes(request.options.kv_memory)} beside at least {format_bytes(spent(budget))} of weights and "
-        f"overhead is more than the {format_bytes(budget.memory.bytes.high)} that a GPU shows"
+        f"a cache of {format_bytes(request.options.kv_memory)} beside {certain} {format_bytes(spent(request, budget))} of "
+        f"weights and overhead is more than the {format_bytes(request.decide(budget.memory.bytes))} that a GPU shows"
     )
     return NoFit("pool", short, reason)
 
@@ -207,7 +208,7 @@ def _judge(request: Request, started: Started, kv_bytes: int, own: Capacity | Re
 
 
 def _not_one(request: Request, own: Capacity, each: int) -> NoFit:
-    """An engine that starts, with a pool that holds no request of the length. each: bytes of one on the fullest GPU."""
+    """The engine starts, but its cache can't hold one request of the length. each: its bytes on the fullest GPU."""
     title = request.engine.words.title
     reason = (
         f"{title} starts, but a request of {request.context:,} tokens would wait for ever: it takes {format_bytes(each)} of a "
@@ -217,7 +218,7 @@ def _not_one(request: Request, own: Capacity, each: int) -> NoFit:
 
 
 def _too_many(request: Request, own: Capacity, wanted: int, each: int) -> NoFit:
-    """each: bytes that one sequence takes on the fullest GPU."""
+    """Fewer sequences fit than wanted. each: bytes of one on the fullest GPU."""
     on_one = -(-wanted // request.parallel.dp)
     reason = f"{own.max_sequences:,} sequences of {request.context:,} tokens fit at once, not {wanted:,}"
     return NoFit("concurrency", max(1, on_one * each - own.kv_bytes), reason)

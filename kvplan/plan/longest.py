@@ -1,7 +1,7 @@
-"""The longest sequences: alone, and so many together. Each length is asked with the memory that it leaves for the cache.
+"""The longest sequence alone, or of a number at once. Each length is tried with the budget of that very length.
 
-What an engine takes besides the cache may grow with the length: the tokens of a step, an indexer's room, a start-up profile
-of whole sequences. So the cache bytes of one length say nothing of another's.
+What an engine takes besides the cache may grow with the length (tokens of a step, an indexer's buffers, a profiling run
+on whole sequences), so the cache memory of one length says nothing about another's.
 """
 
 from __future__ import annotations
@@ -18,30 +18,32 @@ from kvplan.plan.request import Request
 
 
 def beyond_memory(request: Request, budget: Budget) -> int:
-    """Bytes by which a pool given by hand and the sure part beside it are more than a GPU has; none without such a pool.
+    """Bytes by which a cache size given by hand and what stands beside it exceed a GPU; 0 if none is given.
 
-    Such a pool skips the budget, not the memory that the GPU has.
+    Such a size skips the budget, but not the limit of the GPU's memory.
     """
     if request.options.kv_memory is None:
         return 0
-    return max(0, spent(budget) + request.options.kv_memory - budget.memory.bytes.high)
+    return max(0, spent(request, budget) + request.options.kv_memory - request.decide(budget.memory.bytes))
 
 
-def spent(budget: Budget) -> int:
-    """Bytes that are sure to be taken beside the cache."""
-    return budget.weights.bytes.low + budget.activation.bytes.low + budget.runtime.bytes.low
+def spent(request: Request, budget: Budget) -> int:
+    """Bytes beside the cache at the end that decides: the most they may be, or the likely ones."""
+    sizes = (budget.weights.bytes, budget.activation.bytes, budget.runtime.bytes)
+    return sum(size.high if request.end == "safe" else size.likely for size in sizes)
 
 
 def longest_together(request: Request) -> int:
-    """Longest context at which `concurrency` sequences fit at once, exact, by bisection; 0 if none does."""
+    """Longest context at which `concurrency` sequences fit at once, exact, by bisection; 0 if there is none."""
     wanted = request.concurrency or 1
     return largest(lambda context: _sequences(request, context) >= wanted, request.context)
 
 
 def longest_alone(request: Request, stated: int) -> int:
-    """Longest single sequence with which the engine starts and which it then runs, exact; 0 if there is none.
+    """Longest single sequence that the engine starts with and then runs, exact; 0 if there is none.
 
-    stated: the engine's own word, of the memory that the request's length leaves: where to look, and mostly the answer.
+    stated: the engine's own answer for the budget of the request's length. The search starts there, and mostly ends
+    there.
     """
     if not request.engine.allocates:  # nothing that arithmetic takes depends on the length
         return stated
@@ -61,20 +63,20 @@ def longest_alone(request: Request, stated: int) -> int:
 
 
 def _nearest(holds: Callable[[int], bool], most: int, near: int) -> int:
-    """The largest that holds, by few questions where it is `near`; one that is too large bounds it."""
+    """The largest number up to `most` that holds, found with few calls if it is at or just below `near`."""
     near = min(max(near, 1), most)
     found = largest(holds, near)
     return found if found < near else largest(holds, most, near)
 
 
 def _table(request: Request) -> int:
-    """Tokens that positions are looked up for; no end where they aren't looked up."""
+    """Rows of the position table; LONGEST if there is none."""
     weights, longest = request.model.weights, request.engine.longest_context(request.model)
     return LONGEST if longest is None or weights is None or weights.positions is None else longest
 
 
 def _sequences(request: Request, context: int) -> int:
-    """Sequences of `context` tokens that the engine admits, with the memory of the whole plan; 0 where it doesn't start."""
+    """Sequences of `context` tokens that the engine admits by their own budget; 0 if it doesn't start."""
     try:
         started = request.engine.start(replace(request.setup, context=context))
         budget = started.budget()

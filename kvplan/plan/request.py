@@ -1,4 +1,4 @@
-"""The question of a plan: the model, the GPUs, the parallel sizes, the cache format and the length of requests."""
+"""The question that a plan answers: model, GPUs, parallel sizes, cache format and length of requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 End = Literal["safe", "likely"]
 
 DEFAULT_ENGINE = "vllm"
-"""Whose rules decide a plan unless another engine is asked for."""
+"""The engine whose rules decide unless another one is asked for."""
 
 ONE_GPU = Parallel()
 NO_FLAGS = Options()
@@ -26,12 +26,12 @@ NO_FLAGS = Options()
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Everything a plan depends on.
+    """Everything that a plan depends on.
 
-    kv: the format asked for, None for auto. context: tokens of one sequence, prompt and output together.
-    concurrency: sequences that must be admitted at once, None to ask how many can. batch: sequences of the decode step
-    that is timed, None for as many as fit. end: which end of an uncertain budget decides. calibration: what was measured
-    on such a GPU, for the likely time of a step; on another GPU nothing of it is used.
+    kv: the format asked for, None for auto. context: tokens of one sequence, prompt and output together. concurrency:
+    sequences that must be admitted at once, None to ask how many can be. batch: sequences of the timed decode step,
+    None for as many as fit. end: the end of an uncertain budget that decides. calibration: measurements for the likely
+    time of a step, ignored on another GPU.
     """
 
     model: Model
@@ -48,14 +48,14 @@ class Request:
 
     @property
     def setup(self) -> Setup:
-        """What the engine is started with."""
+        """The engine's side of the request."""
         return Setup(self.model, self.gpu, self.parallel, self.kv, self.options, self.context)
 
     @property
     def kv_format(self) -> KvFormat:
-        """The format in use once the engine has had its say."""
+        """The cache format that the engine uses."""
         return self.engine.kv_format(self.model, self.kv, self.gpu)
 
     def decide(self, size: Range) -> int:
-        """The end of an uncertain amount of memory that counts as promised."""
+        """The end of an uncertain amount of memory that the plan counts on."""
         return size.low if self.end == "safe" else size.likely

@@ -3,9 +3,9 @@
     step_low    = max((weights of one token's experts + cache read) / peak bandwidth, FLOP / peak)
     step_likely = weights / (f x bandwidth) + cache / (f x bandwidth) + collectives + launches, compute if it is longer
 
-No public measurement beats the first; the second is an estimate (kvplan.plan.achieved holds its fractions,
-kvplan.plan.calibration takes them from a measurement). With
-pipeline stages a token passes all of them in turn while as many micro-batches are on their way.
+No public measurement beats the first. The second is an estimate: kvplan.plan.achieved holds its fractions, and
+kvplan.plan.calibration takes them from a measurement. With pipeline stages, a token passes through all of them in turn
+while as many micro-batches are under way.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from kvplan.plan.request import Request
 SIXTEEN_BIT = 16
 
 MOST = 2**30
-"""Largest batch asked about when looking for the crossover."""
+"""Largest batch considered when looking for the crossover."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decode:
     """One decode step of `batch` sequences of `context` tokens.
 
-    weight_read_s, kv_read_s: bytes of one rank over the datasheet's bandwidth, all pipeline stages in turn; for experts
-    the expected number of distinct ones if routing is uniform (weight_read_s_low: those of one token). kv_share: of the
-    two. crossover_batch, crossover_context: smallest at which the cache is read longer than the weights, the other held.
-    read_s_likely, compute_s_likely: at the speeds likely reached; the longer of the two is a part of step_s_likely.
-    weight_fraction: of the bandwidth that reading such weights reaches. compute_how, communication_how, overhead_how: their
-    formulas, numbers in.
+    weight_read_s, kv_read_s: bytes of one rank over the datasheet's bandwidth, summed over the pipeline stages; with
+    the expected number of distinct experts if routing is uniform (weight_read_s_low: with one token's). kv_share: the
+    cache's part of both. crossover_batch, crossover_context: the smallest at which reading the cache takes longer than
+    the weights, the other one unchanged. read_s_likely, compute_s_likely: at the speeds likely reached; step_s_likely
+    has the longer one. weight_fraction: of the bandwidth when reading these weights. compute_how, communication_how,
+    overhead_how: formulas with numbers filled in.
     """
 
     batch: int
@@ -67,7 +67,7 @@ class Decode:
 
 
 def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
-    """Time a step of `batch` sequences over all replicas; None when the weights are unknown.
+    """The time of a step of `batch` sequences over all replicas; None if the weights are unknown.
 
     Raises: CannotSplit.
     """
@@ -120,7 +120,7 @@ def decode(request: Request, kv: KvFormat, batch: int) -> Decode | None:
 
 
 def _reached(request: Request, kv: KvFormat) -> Achieved:
-    """What GPUs of its class reach, or what was measured on this one."""
+    """The fractions for the GPU's class, or measured on such a GPU."""
     known, measured = achieved(request.gpu), request.calibration
     if measured is None or not measured.is_of(request.gpu):
         return known
@@ -128,9 +128,9 @@ def _reached(request: Request, kv: KvFormat) -> Achieved:
 
 
 def _weights_reader(request: Request) -> Callable[[int], Reads] | None:
-    """Bytes of weights that one tensor rank reads for a micro-batch, over all stages, as a function of its size.
+    """Bytes of weights that one tensor rank reads over all stages, as a function of the micro-batch.
 
-    Weights given by hand are read whole by a dense model, and in the same part as the known ones by one with experts.
+    Weights given by hand are read whole by a dense model; with experts, in the same proportion as the known ones.
     """
     weights, given, parallel = request.model.weights, request.options.weights_per_gpu, request.parallel
     whole = 0 if given is None else given * parallel.pp
@@ -158,7 +158,8 @@ def _crossover_batch(
 ) -> int | None:
     """Smallest batch whose cache takes at least as long to read as the weights.
 
-    Exact: weights read never shrink with the batch, so a batch below weights(b) / each can't be it if b isn't.
+    Exact: bytes of weights read never shrink as the batch grows, so if batch b is too small, every batch below
+    weights(b) / each is too.
     """
     each, micro = sum(curve.bytes_at(context) for curve in reads), 1
     while each and micro <= MOST:
@@ -177,7 +178,7 @@ def _crossover_context(weights: int, reads: tuple[Curve, ...], micro: int) -> in
 
 
 def _weight_bits(model: Model) -> int:
-    """Bits of an element in the matrices that hold most of the model."""
+    """Bits per element of the matrices that make up most of the model."""
     if model.weights is None:
         return model.dtype.bits
     sizes: dict[int, int] = {}
@@ -188,7 +189,7 @@ def _weight_bits(model: Model) -> int:
 
 
 def _compute_s(request: Request, micro: int, bits: int) -> tuple[float | None, str]:
-    """Time of the multiplications of one micro-batch at the datasheet's rate, and how; None when either is unknown."""
+    """Time of one micro-batch's multiplications at the datasheet's rate, and its formula; None if either is unknown."""
     weights, rate = request.model.weights, _flop_per_s(request, bits)
     if weights is None or rate is None:
         return None, f"unknown without the {'weights' if weights is None else 'datasheet'}'s FLOP"
@@ -208,9 +209,9 @@ def _flop_per_s(request: Request, bits: int) -> int | None:
 
 
 def _attention_flop(cache: Cache, tokens: int) -> int:
-    """Multiplications and additions of one token's scores and sums, over the tokens it reads.
+    """FLOP of one token's attention scores and sums, over the tokens that it reads.
 
-    Query heads that nobody states are at least as many as heads of keys.
+    If no query heads are stated, there are at least as many as key heads.
     """
     if isinstance(cache, Attention):
         seen = min(tokens, cache.topk or tokens, tokens if cache.cap is None else cache.cap)
@@ -227,9 +228,9 @@ def _attention_flop(cache: Cache, tokens: int) -> int:
 
 
 def _communication_s(request: Request, micro: int) -> tuple[float, str]:
-    """The time, and how it comes about: two all-reduces a layer among the tensor ranks, and one hand-over between stages, latency and bytes.
+    """Time of two all-reduces per layer and of the hand-overs between stages, and its formula.
 
-    A ring moves 2 (n - 1) / n of the message through each link; half of a link's figure is one direction.
+    A ring sends 2 (n - 1) / n of the message over each link; one direction has half of a link's bandwidth.
     """
     parallel, gpu, model = request.parallel, request.gpu, request.model
     message = micro * (HIDDEN.likely if model.hidden_size is None else model.hidden_size) * 2
@@ -246,11 +247,11 @@ def _communication_s(request: Request, micro: int) -> tuple[float, str]:
         total += (parallel.pp - 1) * (latency + wire)
         sent = f" + {message:,} B{link}" if link else ""
         terms.append(f"{parallel.pp - 1} x a hand-over between stages ({latency * 1e6:g} us{sent})")
-    return total, " + ".join(terms) or "nobody to talk to"
+    return total, " + ".join(terms) or "one rank sends nothing"
 
 
 def _overhead_s(request: Request, reached: Achieved) -> tuple[float, str]:
-    """Launches and gaps that no bandwidth explains, and how they add up."""
+    """Time of launches and gaps, which no bandwidth explains, and its formula."""
     model, split = request.model, request.parallel.tp > 1
     layers, routed = len(model.layers), _routed_layers(model)
     each = reached.layer_us + (2 * reached.slot_us if split else 0.0)
@@ -260,7 +261,7 @@ def _overhead_s(request: Request, reached: Achieved) -> tuple[float, str]:
 
 
 def _routed_layers(model: Model) -> int:
-    """Layers that send tokens to some of their experts."""
+    """Number of layers that route tokens to experts."""
     if model.weights is None:
         return 0
     return sum(count for layer, count in model.weights.distinct if any(weight.routed for weight in layer))

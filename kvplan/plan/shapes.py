@@ -1,6 +1,6 @@
-"""What a model's cache would cost under another attention: MHA, GQA, MQA, MLA, or with a window.
+"""A model's cache under another kind of attention: MHA, GQA, MQA, MLA, or with a window.
 
-The question of a textbook, answered on real layers: heads and widths stay, only what is cached changes.
+The textbook's question, answered for real layers: heads and widths stay, only what is cached changes.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from kvplan.errors import UnknownName, UsageError
 KINDS = ("mha", "gqa", "mqa", "mla")
 
 GQA_HEADS = 8
-"""KV heads of the usual grouping: Llama 2 and 3, Mistral, Qwen."""
+"""Usual number of KV heads: Llama 2 and 3, Mistral, Qwen."""
 
 MLA_RANK, MLA_ROPE = 512, 64
-"""DeepSeek-V2's and V3's latent and rotary key (arXiv:2405.04434), for a model that has no latent of its own."""
+"""Latent and rotary key of DeepSeek-V2 and V3 (arXiv:2405.04434), for a model without a latent of its own."""
 
 
 def attention_label(model: Model) -> str:
-    """What its attention is called: `gqa`, `mla`, `gqa + gated delta net`; each distinct name once."""
+    """Names of its kinds of attention, each once: `gqa`, `mla`, `gqa + gated delta net`."""
     names = dict.fromkeys(_label(cache) for cache, _ in model.distinct)
     return " + ".join(names) or "none"
 
 
 def one_row(model: Model, kv: KvFormat) -> tuple[str, ...]:
-    """That a format for values was given to a model that keeps none apart."""
+    """A remark if a format for values was given to a model that stores none separately."""
     used = model.in_use(kv)
     if used == kv:
         return ()
@@ -38,11 +38,11 @@ def one_row(model: Model, kv: KvFormat) -> tuple[str, ...]:
 
 
 def as_attention(model: Model, kind: str) -> Model:
-    """The same shape with every attention layer cached as `kind`; recurrent and cross-attention layers stay.
+    """The same model with every attention layer cached as `kind`; other layers stay as they are.
 
     Windows and chunks stay too. MLA uses the model's own latent, or DeepSeek's 512 + 64.
 
-    Raises: UnknownName; UsageError if the config doesn't say enough about the heads, or if there is no such attention.
+    Raises: UnknownName; UsageError if the config doesn't describe the heads, or there is no attention to replace.
     """
     changes: dict[str, Callable[[Cache], Cache]] = {
         "mha": lambda cache: _with_heads(cache, model, lambda heads, _: heads),
@@ -67,7 +67,7 @@ def as_attention(model: Model, kind: str) -> Model:
 
 
 def shown_kinds(model: Model) -> tuple[str, ...]:
-    """Kinds worth showing beside the model's own: those its config says enough for, and MLA where it is one."""
+    """The kinds to show beside the model's own: those that its config describes, and MLA only for MLA models."""
     if not model.has(Attention, Latent):
         return ()
     if any(isinstance(cache, Attention | Latent) and not _describes_heads(cache) for cache, _ in model.distinct):
@@ -78,9 +78,9 @@ def shown_kinds(model: Model) -> tuple[str, ...]:
 def keep_recent(model: Model, window: int, sinks: int) -> Model:
     """The model with every attention layer cut to the first `sinks` and the last `window` tokens (StreamingLLM).
 
-    Lossy: what falls out can't be recalled. Source: arXiv:2309.17453.
+    Lossy: other tokens are lost. Source: arXiv:2309.17453.
 
-    Raises: UsageError for latent and compressed attention, for which nobody has defined it.
+    Raises: UsageError for latent and compressed attention, for which StreamingLLM isn't defined.
     """
 
     def cut(cache: Cache) -> Cache:
@@ -115,7 +115,7 @@ def _describes_heads(cache: Attention | Latent) -> bool:
 
 
 def _grouped(heads: int, own: int | None) -> int:
-    """The model's own groups; for a model without, the usual eight, or as many as divide its heads."""
+    """The model's own number of KV heads if it is grouped; else eight, or the largest smaller divisor of its heads."""
     if own is not None and 1 < own < heads:
         return own
     return next(groups for groups in range(min(GQA_HEADS, heads), 0, -1) if heads % groups == 0)

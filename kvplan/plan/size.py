@@ -1,4 +1,4 @@
-"""What a model's cache costs, in all and per GPU, by the formula and by an engine. It needs no GPU."""
+"""The cost of a model's cache, in all and per GPU, by the formula and by an engine. It needs no GPU."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 LADDER = tuple(2**power for power in (11, 13, 15, 17, 19, 20))
 UNSTATED_CONTEXT = 8192
-"""Length shown for a model whose config justifies none: a question, not a fact about the model."""
+"""Length shown for a model whose config justifies none, in tokens. It says nothing about the model."""
 
 
 class SizeRequest(NamedTuple):
-    """What is asked. lengths: tokens of a sequence. kv: None for auto. gpu: for engines whose rules depend on it."""
+    """What to size. lengths: tokens of a sequence. kv: None for auto. gpu: for engines whose rules depend on it."""
 
     model: Model
     engine: Engine
@@ -35,14 +35,15 @@ class SizeRequest(NamedTuple):
     gpu: Gpu | None = None
 
     def setup(self, tokens: int) -> Setup:
-        """What an engine is started with for sequences of `tokens`."""
+        """The engine's side of the request, for sequences of `tokens`."""
         return Setup(self.model, self.gpu, self.parallel, self.kv, self.options, tokens)
 
 
 class Length(NamedTuple):
-    """Bytes of one sequence of `tokens`. whole: the model, one copy. on_gpu: on the fullest GPU. slope: of one more token.
+    """Bytes of one sequence of `tokens`.
 
-    engine_on_gpu: what the engine takes on the fullest GPU. engine_whole: on all GPUs of one replica, copies included.
+    whole: of the model, one copy. slope: of one more token. on_gpu: on the fullest GPU. engine_on_gpu: taken by the
+    engine on the fullest GPU. engine_whole: taken by the engine on all GPUs of one replica, copies included.
     """
 
     tokens: int
@@ -54,7 +55,7 @@ class Length(NamedTuple):
 
 
 class Alternative(NamedTuple):
-    """The same shape under another attention: bytes that token 1 adds, and bytes at the longest length asked."""
+    """The same shape under another kind of attention: bytes that token 1 adds, and bytes at the longest length."""
 
     attention: str
     bytes_per_token: int
@@ -62,7 +63,7 @@ class Alternative(NamedTuple):
 
 
 class Sizing(NamedTuple):
-    """The answer: growth laws, bytes at each length, and the same shape otherwise."""
+    """The answer: growth laws, bytes at each length, and the same shape under other kinds of attention."""
 
     request: SizeRequest
     kv: KvFormat
@@ -73,21 +74,11 @@ class Sizing(NamedTuple):
     ladder: tuple[tuple[int, int], ...]
     alternatives: tuple[Alternative, ...]
 
-    @property
-    def bytes_per_token(self) -> int:
-        """What token 1 adds."""
-        return self.curve.bytes_at(1) - self.curve.bytes_at(0)
-
-    @property
-    def bytes_per_token_full(self) -> int:
-        """What one more token adds once every window is full."""
-        return self.curve.slope_at(self.curve.full_after)
-
 
 def size(request: SizeRequest) -> Sizing:
-    """Size the sequences asked about.
+    """Size sequences of the lengths asked for.
 
-    Raises: CannotSplit for a layout the model has no pieces for.
+    Raises: CannotSplit for a layout that the model can't be split into.
     """
     model, parallel = request.model, request.parallel
     kv = request.engine.kv_format(model, request.kv, request.gpu)
@@ -107,12 +98,12 @@ def size(request: SizeRequest) -> Sizing:
 
 
 def default_length(*models: Model) -> int:
-    """The shortest of the models' own maxima; UNSTATED_CONTEXT where none states any."""
+    """The shortest maximum that the models state; UNSTATED_CONTEXT if none states any."""
     return min((model.context.tokens for model in models if model.context.tokens), default=UNSTATED_CONTEXT)
 
 
 def unstated_length(*models: Model) -> str | None:
-    """Where the default length comes from, when it is no model's own maximum."""
+    """A remark on the default length if no model states a maximum."""
     if any(model.context.tokens for model in models):
         return None
     names = all_of(dict.fromkeys(model.origin.id for model in models))
@@ -137,9 +128,9 @@ def _ladder(model: Model, curve: Curve, longest: int) -> tuple[tuple[int, int], 
 
 
 def _alternative(model: Model, kv: KvFormat, kind: str, tokens: int) -> Alternative | None:
-    """None when the cache format can't store heads of that width."""
+    """None if the cache format can't store heads of that width."""
     try:
         curve = as_attention(model, kind).curve(kv)
     except UsageError:
         return None
-    return Alternative(kind, curve.bytes_at(1) - curve.bytes_at(0), curve.bytes_at(tokens))
+    return Alternative(kind, curve.bytes_per_token, curve.bytes_at(tokens))

@@ -1,4 +1,4 @@
-"""Which single change would make a model fit, or fit more sequences. Each is planned again, so that its effect is a number."""
+"""Single changes that would make a model fit, or fit more sequences. Each is planned again to measure its effect."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from kvplan.plan.fit import Fit, NoFit, Plan, fit
 from kvplan.plan.longest import longest_together
 from kvplan.plan.request import Request
 from kvplan.text import plural
+from kvplan.units import MIB
 
 Attempt = tuple[str, Request]
-"""A change as one would type it, and the request with it."""
+"""A change as it is typed, and the request with it."""
 
 SIXTEEN_BIT = 16
 ROUND_CONTEXT = 1024
@@ -26,14 +27,14 @@ MORE_MEMORY = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A change as one would type it, and what it does."""
+    """A change as it is typed, and its effect."""
 
     change: str
     effect: str
 
 
 def suggest(plan: Plan, gpus: Iterable[Gpu] = ()) -> tuple[Suggestion, ...]:
-    """Changes that help, each the smallest of its kind. gpus: what else could be used, when the answer is no."""
+    """Changes that help, the smallest of each kind. gpus: other GPUs to consider if it doesn't fit."""
     kinds: tuple[Iterable[Attempt], ...] = (
         _smaller_cache(plan),
         _text_alone(plan),
@@ -42,6 +43,7 @@ def suggest(plan: Plan, gpus: Iterable[Gpu] = ()) -> tuple[Suggestion, ...]:
         _more_stages(plan),
         _shorter_steps(plan),
         _more_utilization(plan),
+        _smaller_pool(plan),
         _smaller_weights(plan),
         _bigger_gpu(plan, gpus),
     )
@@ -50,7 +52,7 @@ def suggest(plan: Plan, gpus: Iterable[Gpu] = ()) -> tuple[Suggestion, ...]:
 
 
 def _first(plan: Plan, attempts: Iterable[Attempt]) -> Suggestion | None:
-    """The first attempt that helps; when it fits already, the first alone is tried."""
+    """The first attempt that helps. If the plan fits already, only the first is tried."""
     for change, request in attempts:
         suggestion = _effect(plan, change, request)
         if suggestion is not None or plan.fits:
@@ -59,7 +61,7 @@ def _first(plan: Plan, attempts: Iterable[Attempt]) -> Suggestion | None:
 
 
 def _effect(plan: Plan, change: str, request: Request) -> Suggestion | None:
-    """What the change does, or None if it does nothing good or can't be done."""
+    """The effect of a change; None if it doesn't help or can't be made."""
     try:
         changed = fit(request)
     except KvplanError:
@@ -81,14 +83,14 @@ def _smaller_cache(plan: Plan) -> Iterator[Attempt]:
 
 
 def _text_alone(plan: Plan) -> Iterator[Attempt]:
-    """Without the encoders of a model that sees or hears."""
+    """Without the vision and audio encoders."""
     request = plan.request
     if without_towers(request.model) is not request.model and not request.options.language_model_only:
         yield "--language-model-only", replace(request, options=replace(request.options, language_model_only=True))
 
 
 def _shorter(plan: Plan) -> Iterator[Attempt]:
-    """The longest context that fits, down to whole 1,024s; for a number of sequences, found by planning."""
+    """The longest context that fits, rounded down to a multiple of 1,024."""
     longest = plan.max_context
     if isinstance(plan.outcome, NoFit) and plan.outcome.binding == "concurrency":
         longest = longest_together(plan.request)
@@ -98,7 +100,7 @@ def _shorter(plan: Plan) -> Iterator[Attempt]:
 
 
 def _more_tensor_ranks(plan: Plan) -> Iterator[Attempt]:
-    """Larger tensor sizes that the model can be split by; not over slices, which collectives don't join."""
+    """Larger tensor parallel sizes that the model can be split by. Not on MIG slices, which collectives can't join."""
     request = plan.request
     if request.gpu.mig_of is not None:
         return
@@ -113,7 +115,7 @@ def _more_tensor_ranks(plan: Plan) -> Iterator[Attempt]:
 
 
 def _more_stages(plan: Plan) -> Iterator[Attempt]:
-    """Twice the stages, and so on; not over slices either."""
+    """Two, four, ... times the pipeline stages; not on MIG slices either."""
     request = plan.request
     pp = request.parallel.pp * 2
     while request.gpu.mig_of is None and not plan.fits and pp <= len(request.model.layers):
@@ -122,7 +124,7 @@ def _more_stages(plan: Plan) -> Iterator[Attempt]:
 
 
 def _shorter_steps(plan: Plan) -> Iterator[Attempt]:
-    """Steps of one encoder input, where an engine reserves a step's tokens for each; a prompt goes in one piece too."""
+    """Steps as long as an encoder input or the prompt, if an engine reserves a step's tokens for each input."""
     request = plan.request
     crossed = [cache.tokens for cache, _ in request.model.distinct if isinstance(cache, CrossAttention)]
     most = max((*crossed, request.context)) if crossed and request.engine.allocates else None
@@ -143,8 +145,19 @@ def _more_utilization(plan: Plan) -> Iterator[Attempt]:
         )
 
 
+def _smaller_pool(plan: Plan) -> Iterator[Attempt]:
+    """The largest cache that the GPU has room for, in whole MiB, where a larger one was given."""
+    request, outcome = plan.request, plan.outcome
+    given = request.options.kv_memory
+    if given is None or not isinstance(outcome, NoFit) or outcome.binding != "pool":
+        return
+    whole = (given - outcome.short_by_bytes) // MIB
+    if whole > 0:
+        yield f"--kv-memory {whole}MiB", replace(request, options=replace(request.options, kv_memory=whole * MIB))
+
+
 def _smaller_weights(plan: Plan) -> Iterator[Attempt]:
-    """An fp8 checkpoint, for a model whose matrices still have 16 bits."""
+    """An fp8 checkpoint, if the matrices have 16 bits."""
     request = plan.request
     weights = request.model.weights
     if plan.fits or weights is None or request.options.weights_per_gpu is not None:
@@ -155,7 +168,7 @@ def _smaller_weights(plan: Plan) -> Iterator[Attempt]:
 
 
 def _bigger_gpu(plan: Plan, gpus: Iterable[Gpu]) -> Iterator[Attempt]:
-    """GPUs of the same vendor and kind with more memory that is no slower, the smallest first."""
+    """GPUs of the same vendor and segment with more memory and no less bandwidth, the smallest first."""
     here = plan.request.gpu
     for gpu in sorted(() if plan.fits else gpus, key=lambda gpu: gpu.memory.value):
         alike = (gpu.vendor, gpu.segment, gpu.mig_of) == (here.vendor, here.segment, None)

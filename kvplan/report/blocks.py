@@ -1,4 +1,4 @@
-"""The blocks that a page is made of, before they are printed as text or as markdown.
+"""The blocks that a page is made of, before they are drawn as text or as markdown.
 
 Block = Heading | Verdict | Facts | Table | Bar | Tree | Note | Code
 """
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
 
 
 class Heading(NamedTuple):
-    """What follows, in a few words."""
+    """A heading."""
 
     text: str
 
 
 class Verdict(NamedTuple):
-    """The answer in one line. good: whether it is the answer one hopes for."""
+    """The answer in one line. good: whether it is the hoped-for one."""
 
     text: str
     good: bool
 
 
 class Facts(NamedTuple):
-    """Names and values, one a line."""
+    """Pairs of name and value, one per line."""
 
     pairs: tuple[tuple[str, str], ...]
 
 
 class Column(NamedTuple):
-    """A table's column. right: numbers. shrink: may be wrapped when the page is narrow.
+    """A table's column. right: aligned right, for numbers. shrink: may be wrapped on a narrow page.
 
-    stays: is left out after the others when the page is too narrow for all; the first column always stays.
+    stays: is left out only after the others if the page is too narrow for all. The first column is never left out.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Bar(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """Where a number comes from."""
+    """The terms behind a number."""
 
     root: Explained
 
@@ -69,7 +69,7 @@ class Note(NamedTuple):
 
 
 class Code(NamedTuple):
-    """Lines to copy as they are. language: as a fence of markdown names it."""
+    """Lines to copy. language: as markdown names it."""
 
     text: str
     language: str

@@ -1,4 +1,4 @@
-"""The terminal or file that a page is printed on: rich finds out what it can display."""
+"""The terminal or file that a page is printed on. rich finds out what it can display."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NARROWEST_PAGE = 40
 
 
 class Canvas(NamedTuple):
-    """A stream, or None for a file in UTF-8. colour: always, never, or auto, which is rich's to decide.
+    """A stream, or None for a UTF-8 file. colour: always, never, or auto for rich to decide.
 
     auto follows NO_COLOR, FORCE_COLOR, TERM and whether the stream is a terminal.
     """
@@ -23,7 +23,7 @@ class Canvas(NamedTuple):
     colour: str = "auto"
 
     def console(self) -> Console:
-        """A console of at most 100 columns; exactly so for a file or a pipe, which no window should change."""
+        """A console of at most 100 columns. A file or pipe has exactly 100, whatever the size of a window."""
         from rich.console import Console
 
         stream = self.stream or StringIO()

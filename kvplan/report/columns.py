@@ -1,7 +1,8 @@
-"""The widths of a table's columns where the page is too narrow for the whole table.
+"""Widths of a table's columns on a page that is too narrow for all of it.
 
-In turn: headings break between words, columns that may shrink do, the first one (which says what a row is about) breaks
-at its signs, and only then are columns left out: from the right, those marked to stay after the others, the first never.
+Until the table fits, in this order: headings are wrapped between words; columns that may shrink are wrapped; the first
+column, which names the row, is broken at punctuation; columns are left out from the right, those marked to stay last
+and the first never.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from kvplan.report.blocks import Column
 NARROWEST, GAP = 12, 2
 
 _PIECES = re.compile(r"(?<=[-/_=\[])(?=\w)|(?<=,)(?=[A-Za-z])|(?<=\s)(?<!\d\s)|(?<=\d\s)(?![A-Za-z])")
-"""Where a text may be broken: after a sign within a name and after a space, but not between a number and its unit."""
+"""Where a text may be broken: after punctuation within a name, and after a space, but not between number and unit."""
 
 
 def fitted(
     columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Which columns are drawn, by index, and how wide each is.
+    """The indices of the columns to draw, and their widths.
 
     cells: of each column, its name first. width: of the page.
     """
@@ -41,7 +42,7 @@ def fitted(
 
 
 def wrapped(text: str, width: int) -> str:
-    """The text in lines of at most `width` cells, broken within a word only where that alone is wider."""
+    """The text in lines of at most `width` cells. A word is broken only if it is wider than a line."""
     if cell_len(text) <= width:
         return text
     lines = [""]
@@ -56,7 +57,7 @@ def wrapped(text: str, width: int) -> str:
 
 
 def _total(widths: Iterable[int]) -> int:
-    """Cells of a table, with the one after its last column."""
+    """Width of a table in cells, with the gap after its last column."""
     known = list(widths)
     return sum(known) + GAP * (len(known) - 1) + 1
 
@@ -66,12 +67,12 @@ def _widest(texts: Iterable[str]) -> int:
 
 
 def _piece(texts: Iterable[str]) -> int:
-    """The widest piece that nothing breaks."""
+    """Width of the widest piece that can't be broken."""
     return max(cell_len(piece.rstrip()) for text in texts for piece in _PIECES.split(text))
 
 
 def _least(column: Column, texts: Sequence[str]) -> int:
-    """Headings break everywhere, cells only where the column may shrink, and numbers never within."""
+    """Least width of a column: headings can be wrapped, cells only if the column may shrink, numbers never."""
     if column.shrink:
         return min(_widest(texts), _piece(texts) if column.right else max(_piece(texts[:1]), NARROWEST))
     return max(_piece(texts[:1]), _widest(texts[1:]) if len(texts) > 1 else 0)

@@ -1,4 +1,4 @@
-"""Documents as JSON and as CSV: every number in base units, nothing rounded."""
+"""Documents as JSON and CSV, with every number in base units and nothing rounded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ROWS = {
     "size": "sequences", "fit_table": "rows", "compare": "rows", "models": "models", "gpus": "gpus", "engines": "engines", "env": "settings", "verify": "rows",
 }  # fmt: skip
-"""Which list of a document makes the rows of its CSV; a fit is one row."""
+"""The list of a document that makes the rows of its CSV. A fit is a single row."""
 
 NOT_IN_CSV = (
     "schema",
@@ -32,12 +32,12 @@ NOT_IN_CSV = (
 
 
 def as_json(document: Document) -> str:
-    """The document, indented, ending with a newline. Infinite and not-a-number values can't occur."""
+    """The document, indented, ending with a newline. Infinity and NaN can't occur."""
     return json.dumps(plain(document), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def plain(value: object) -> Any:
-    """Dictionaries, lists and scalars."""
+    """The document as dictionaries, lists and scalars."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
@@ -48,7 +48,7 @@ def plain(value: object) -> Any:
 
 
 def as_csv(document: Document) -> str:
-    """One header and one row per sequence, model, GPU or plan; nested keys joined with dots."""
+    """A header and one row per sequence, model, GPU or plan. Names of nested keys are joined by dots."""
     import csv
     import io
 
@@ -62,7 +62,7 @@ def as_csv(document: Document) -> str:
 
 
 def json_schema(name: str) -> str:
-    """JSON Schema of one document, by the name in its `schema` key: `size`, `fit`, `fit_table` ...
+    """JSON Schema of one document, given its name in the `schema` key: `size`, `fit`, `fit_table` ...
 
     Raises: UnknownName.
     """
@@ -86,13 +86,13 @@ def json_schema(name: str) -> str:
 
 
 def _inherit(known: dict[str, Any], part: str, base: str) -> None:
-    """Describe inherited keys as the base does, whose source pydantic doesn't read for them."""
+    """Describe inherited keys as the base class does, because pydantic doesn't read its source for them."""
     for key, described in known.get(base, {}).get("properties", {}).items():
         known[part]["properties"][key] = described
 
 
 def _parts(kind: Any) -> set[Any]:
-    """The dataclasses that a type is made of."""
+    """The dataclasses that a type consists of."""
     seen: set[Any] = set()
     left = [kind]
     while left:
@@ -126,7 +126,7 @@ def _flat(value: object, prefix: str) -> Iterator[tuple[str, object]]:
 
 
 def _empty(owner: type, field: str, prefix: str) -> Iterator[tuple[str, object]]:
-    """The columns of a part that isn't there: the same as when it is."""
+    """The columns of an absent part: the same as if it were there."""
     kind = get_type_hints(owner)[field]
     within = (kind,) if get_origin(kind) in {None, tuple} else get_args(kind)
     parts = [part for part in within if isinstance(part, type) and is_dataclass(part)]

@@ -1,4 +1,4 @@
-"""What a check found: one entry for each thing that a person should look at. Annotations and SARIF are made from them."""
+"""Findings of a check: everything that a person should look at. Annotations and SARIF are made from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing at one place. subject: the deployment (or file) it is about. key: what makes it the same one next time."""
+    """One finding at one place.
+
+    subject: the deployment (or file) that it is about. key: identifies the same finding in the next run.
+    """
 
     rule: str
     severity: Severity
@@ -30,16 +33,16 @@ RULES: dict[Rule, str] = {
     "lock-drift": "Every deployment is as its lock has it.",
     "not-read": "Every serve command can be read.",
 }
-"""Rules of a report itself, beside those of its checks, with a sentence for each."""
+"""Rules of the report itself, besides those of its checks, each with a sentence."""
 
 DRIFT: Rule = "lock-drift"
-"""The rule that deployments are as the lock has them; it only ever warns."""
+"""The rule that deployments match their lock. It only warns."""
 
 _SEVERITIES: dict[str, Severity] = {"fail": "error", "warn": "warning"}
 
 
 def findings(report: CheckReport) -> tuple[Finding, ...]:
-    """All of them: errors first, then by file and line."""
+    """All findings: errors first, then by file and line."""
     found = [finding for result in report.results for finding in _of(result)]
     found += [
         Finding("not-read", "note", entry.what, f"{entry.what} was not read: {entry.why}", entry.at, entry.what)
@@ -68,7 +71,7 @@ def _of(result: Result) -> Iterator[Finding]:
 
 
 def relative(file: str, root: str, folder: str) -> str:
-    """A file's path from `root`, with slashes; `folder` is what it is relative to. Outside of `root` it stays as it is."""
+    """The path of `file` (relative to `folder`) from `root`, with slashes. Outside `root` it is returned as it is."""
     from pathlib import PurePath
 
     path = PurePath(folder, file)

@@ -13,7 +13,7 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def commands(findings: Iterable[Finding], path: Callable[[str], str]) -> str:
-    """One line a finding, each ending with a newline. path: from a file's name to its path in the repository."""
+    """One command per finding, each on a line. path: from a file's name to its path in the repository."""
     return "".join(_line(finding, path(finding.at.file)) for finding in findings)
 
 
@@ -24,10 +24,10 @@ def _line(finding: Finding, file: str) -> str:
 
 
 def _data(text: str) -> str:
-    """Text that a runner can't take for the end of a command or for another one."""
+    """Text escaped so that a runner can't read it as another command."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
-    """The same for a property, where colons and commas mean something too."""
+    """The same for a property, in which colons and commas are special too."""
     return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,8 +1,8 @@
-"""A check as JUnit XML: a suite for each file, a test case for each thing checked on each deployment.
+"""A check as JUnit XML: a suite for each file, a test case for each check of each deployment.
 
 It keeps to what two published schemas agree on: Apache Ant's (github.com/windyroad/JUnit-Schema) and the one of
-Jenkins' xUnit plugin (junit-10.xsd). A broken limit is a failure, a deployment without answer an error; a warning
-passes, and is told in the suite's output.
+Jenkins' xUnit plugin (junit-10.xsd). A broken limit is a failure, a deployment without an answer an error. A warning
+passes, and is printed in the suite's output.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 from kvplan.report.schema.check import CheckReport, CheckRow, Result
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 has no way to write."""
+"""Characters that XML 1.0 can't represent."""
 
 
 @dataclass(frozen=True, slots=True)

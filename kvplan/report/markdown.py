@@ -54,7 +54,7 @@ def _tree(node: Explained, depth: int) -> Iterator[str]:
 
 
 def escape(text: str) -> str:
-    """Text that no table, emphasis, link, image, code, mention or web address is made of."""
+    """The text without anything that markdown reads as a table, emphasis, link, image, code, mention or address."""
     text = text.replace("&", "&amp;")
     for sign in "\\|*_<>[]`~":
         text = text.replace(sign, "\\" + sign)

@@ -1,4 +1,4 @@
-"""From a document to what is printed or written: one function for each format."""
+"""Renders a document in a format: one function per format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDINGS = {".txt": "table", ".json": "json", ".md": "markdown", ".csv": "csv"}
 
 
 def render(document: Document, name: str, canvas: Canvas, *, explain: bool = False) -> str:
-    """The document in a format, ending with a newline.
+    """The document in the format `name`, ending with a newline. explain: with its tree of terms.
 
     Raises: UnknownName.
     """
@@ -42,7 +42,7 @@ def render(document: Document, name: str, canvas: Canvas, *, explain: bool = Fal
 
 
 def view(document: Document, *, explain: bool = False) -> tuple[Block, ...]:
-    """The document as blocks, by the module in kvplan.report.views that has its name; explain: with its tree of terms."""
+    """The document as blocks, by the module of kvplan.report.views with its name. explain: with its tree of terms."""
     name = document.schema.removeprefix("kvplan.").partition("/")[0]
     blocks: tuple[Block, ...] = import_module(f"kvplan.report.views.{name}").view(document)
     tree = getattr(document, "explain", None) if explain else None

@@ -23,7 +23,7 @@ def sarif(
 ) -> str:
     """The document, ending with a newline.
 
-    rules: ids and a sentence for each. path: from a file's name to its path in the repository. complete: whether every
+    rules: ids, each with a sentence. path: from a file's name to its path in the repository. complete: whether every
     deployment was answered.
     """
     known = list(rules)
@@ -79,5 +79,5 @@ def _result(finding: Finding, known: list[str], file: str) -> dict[str, Any]:
 
 
 def _fingerprint(finding: Finding, file: str) -> str:
-    """The same for the same limit of the same deployment, wherever its line goes and whatever its numbers become."""
+    """Identifies the same limit of the same deployment, whatever its line and its numbers."""
     return hashlib.sha256(f"{file}\0{finding.rule}\0{finding.key}".encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Blocks as text on a terminal, printed by rich."""
+"""Draws blocks as text on a terminal, with rich."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Canvas", "draw"]
 NARROWEST = 12
 
 SHADES = (("▓", "#", "blue"), ("▒", "+", "magenta"), ("░", "=", "yellow"), ("█", "@", "green"), ("·", ".", "dim"))
-"""Of a bar's parts in turn: Unicode, ASCII, colour."""
+"""Characters and colour for each part of a bar: Unicode, ASCII, colour."""
 
 
 def draw(blocks: Sequence[Block], canvas: Canvas) -> str:
@@ -41,7 +41,7 @@ def draw(blocks: Sequence[Block], canvas: Canvas) -> str:
 
 
 def _belongs(block: Block, before: Block) -> bool:
-    """Whether it follows without an empty line: under a heading or verdict, or one of several notes."""
+    """Whether it follows without an empty line: under a heading or verdict, or as one of several notes."""
     return isinstance(before, Heading | Verdict) or (isinstance(block, Note) and isinstance(before, Note))
 
 
@@ -68,7 +68,7 @@ def _text(block: Heading | Note | Verdict | Code) -> RenderableType:
         case Code(text, _):
             return Group(
                 Text(text.rstrip("\n"), no_wrap=True, overflow="ignore")
-            )  # alone, a console wraps it all the same
+            )  # outside a Group, rich wraps it all the same
         case Note(text):
             return Text(text)
 
@@ -83,7 +83,7 @@ def _facts(pairs: Sequence[tuple[str, str]]) -> Grid:
 
 
 def _table(table: Table, width: int) -> RenderableType:
-    """The columns there is room for, the first always among them; what is left out is said below. No number is cut."""
+    """The columns that there is room for, and a line that names those left out. No number is cut."""
     rows = [tuple(" ".join(cell.split()) for cell in row) for row in table.rows]
     cells = [(column.name, *(row[index] for row in rows)) for index, column in enumerate(table.columns)]
     chosen, widths = columns.fitted(table.columns, cells, width)
@@ -96,7 +96,7 @@ def _table(table: Table, width: int) -> RenderableType:
     if any("\n" in text for texts in drawn for text in texts):
         for row in zip(*drawn, strict=True):
             grid.add_row(*row)
-    else:  # whole columns are drawn in a quarter of the time
+    else:  # drawing whole columns takes a quarter of the time
         grid.add_row(*map("\n".join, drawn))
     left_out = [column.name for index, column in enumerate(table.columns) if index not in chosen]
     if not left_out:
@@ -106,7 +106,7 @@ def _table(table: Table, width: int) -> RenderableType:
 
 
 def _bar(bar: Bar, width: int, kind: int) -> Group:
-    """The parts in proportion, each at least one cell wide, and what each is."""
+    """The parts in proportion, each at least one cell wide, and a legend."""
     from rich.columns import Columns
 
     drawn, legend = Text(), []

@@ -1,8 +1,8 @@
 """The models that come with kvplan: configs/models, one JSON file each.
 
-A file is {"name", "aliases", "source", "config"}, where config is what the Hub's config.json says, or
-{"name", "aliases", "source", "kvplan"} with kvplan's own description. index.json lists names and aliases, so that one
-model is found without opening all of them; tools/remake.py writes it again.
+A file is {"name", "aliases", "source", "config"}, where config is the Hub's config.json, or {"name", "aliases",
+"source", "kvplan"} with a kvplan description. index.json lists names and aliases, so that one model is found without
+opening every file; tools/remake.py writes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kvplan.sources.paths import configs_dir, model_path
 
 @dataclass(frozen=True, slots=True)
 class Bundled:
-    """One model that comes along: its name, what else it is called, and who published its description."""
+    """A bundled model: its name, its aliases, and who published its description."""
 
     name: str
     aliases: tuple[str, ...]
@@ -36,7 +36,7 @@ class Bundled:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """names: of all models, in order. aliases: every lower-case spelling, names included, to its name."""
+    """names: of all models, in order. aliases: from every spelling in lower case, names included, to the name."""
 
     names: tuple[str, ...]
     aliases: Mapping[str, str]
@@ -73,7 +73,7 @@ def bundled_document(name: str) -> Document:
 
 @cache
 def index() -> Index:
-    """Names and aliases from index.json.
+    """The names and aliases in index.json.
 
     Raises: BadFile if the installation is damaged.
     """
@@ -90,7 +90,7 @@ def _record(name: str) -> dict[str, Any]:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    """Read one of our own files; they are checked by tests, so this is plain json."""
+    """Read one of kvplan's own files. Tests check them, so that plain json will do."""
     try:
         found: dict[str, Any] = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:

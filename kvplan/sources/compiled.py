@@ -1,14 +1,14 @@
-"""Bundled models, already read: configs/models-compiled.jsonl, because reading a config takes longer than answering.
+"""Bundled models in compiled form: configs/models-compiled.jsonl, because reading a config takes longer than answering.
 
-tools/remake.py writes the file again (`python -m kvplan.sources.compiled` this one alone) after a change to configs/models
-or to how configs are read. Until then kvplan reads the configs themselves, so that what it says is never what an older
-config said: a model is taken from here only if its config and the code that reads configs are, byte for byte, those it was
-made from. A test fails until all models are.
+tools/remake.py writes the file (`python -m kvplan.sources.compiled` writes only this one) after a change to
+configs/models or to the code that reads configs. Until then kvplan reads the configs themselves, so that it never
+answers by an old config: a model is taken from this file only if its config and the code that reads configs are, byte
+for byte, those that it was made from. A test fails until all models are up to date.
 
-The first line is {"made_from": digest of the code, "classes": [[name, field, ...], ...], "models": {name: [start, length]}}.
-Every other line is one model as [digest of its config, object, ...], the last of which is the model. An object is [class,
-value, ...], [-1, value, ...] for a tuple or [-2, value] for any other value; a value is itself, or [number] for an object
-before it. Equal objects of a model are written once and shared, as reading shares them.
+The first line is {"made_from": digest of the code, "classes": [[name, field, ...], ...], "models": {name: [start,
+length]}}. Every other line is one model as [digest of its config, object, ...], the last of which is the model. An
+object is [class, value, ...], [-1, value, ...] for a tuple or [-2, value] for any other value; a value is itself, or
+[number] for an object before it. Equal objects of a model are written once and shared, as reading shares them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from kvplan.sources.paths import configs_dir, model_path
 TUPLE, OTHER = -1, -2
 
 READING = ("arch", "errors.py", "families", "sources", "text.py", "units.py")
-"""All code that a config passes through: sources and whatever it may import for models (tests/test_architecture.py)."""
+"""All code that reads configs: sources and what it may import for models (tests/test_architecture.py)."""
 
 
 class Index(NamedTuple):
-    """classes: by number. places: where each model's line starts, and its length. start: of the first of them."""
+    """classes: by number. places: start and length of each model's line. start: of the first of them."""
 
     classes: tuple[type, ...]
     places: dict[str, list[int]]
@@ -41,7 +41,7 @@ class Index(NamedTuple):
 
 
 def compiled(name: str) -> Model | None:
-    """The bundled model of that exact name; None when it has to be read from its config."""
+    """The bundled model of that exact name; None if it has to be read from its config."""
     index = _index()
     if index is None or name not in index.places:
         return None
@@ -52,14 +52,14 @@ def compiled(name: str) -> Model | None:
 
 
 def at_once(name: str, revision: str | None) -> Model | None:
-    """The bundled model of that exact name, unless it is a path's too; None for whatever kvplan.sources.models knows."""
+    """The bundled model of that exact name; None if the name is a path too, or isn't a bundled one."""
     if revision is not None or os.path.lexists(name):
         return None
     return compiled(name)
 
 
 def compiled_models() -> dict[str, Model]:
-    """Bundled models by name, without those that have to be read from their configs."""
+    """Bundled models by name, except those that have to be read from their configs."""
     index = _index()
     if index is None:
         return {}
@@ -69,7 +69,7 @@ def compiled_models() -> dict[str, Model]:
 
 
 def _made(name: str, line: bytes, classes: tuple[type, ...]) -> Model | None:
-    """The model of a line; None if its config is another one now."""
+    """The model of a line; None if its config has changed."""
     made_from, *entries = json.loads(line)
     if made_from != digest(f"{_models()}{os.sep}{name}.json"):
         return None
@@ -91,7 +91,7 @@ def _models() -> str:
 
 @cache
 def _index() -> Index | None:
-    """The first line; None if there is none, or other code than this made it."""
+    """The first line; None if there is none, or the code has changed."""
     try:
         with _path().open("rb") as file:
             first = file.readline()
@@ -105,7 +105,7 @@ def _index() -> Index | None:
 
 
 def code_digest(package: Path) -> str:
-    """Of the code that reads configs, in a folder that holds kvplan's modules.
+    """Digest of the code that reads configs, in a folder with kvplan's modules.
 
     Raises: OSError.
     """
@@ -120,7 +120,7 @@ def _path() -> Path:
 
 
 def _class_of(name: str, names: list[str]) -> type:
-    """The class of that name, if its fields are still the same.
+    """The class of that name, if its fields are unchanged.
 
     Raises: LookupError.
     """
@@ -132,7 +132,7 @@ def _class_of(name: str, names: list[str]) -> type:
 
 
 class _Writer:
-    """One model's objects in the order in which they can be made again."""
+    """Writes one model's objects in an order in which they can be made again."""
 
     def __init__(self, classes: list[list[str]]) -> None:
         self.classes = classes
@@ -140,7 +140,7 @@ class _Writer:
         self.numbers: dict[str, int] = {}
 
     def value(self, held: object) -> object:
-        """What stands for a value: itself, or where its object is."""
+        """The JSON for a value: itself, or a reference to its object."""
         if held is None or isinstance(held, bool | int | float | str):
             return held
         if isinstance(held, tuple):
@@ -171,7 +171,7 @@ def _lines(classes: list[list[str]]) -> Iterator[tuple[str, str]]:
 
 
 def text() -> str:
-    """What models-compiled.jsonl should hold; plain ASCII, so that characters are bytes."""
+    """The content of models-compiled.jsonl, in plain ASCII so that characters are bytes."""
     classes: list[list[str]] = []
     lines = dict(_lines(classes))
     places: dict[str, list[int]] = {}

@@ -1,7 +1,7 @@
-"""Whether a file was made from what is there now: judged by content, as sizes and times of files say too little.
+"""Digests that tell whether a file is up to date, by content, because sizes and times of files say too little.
 
-An edit may keep a file's size, and a checkout gives every file the time it was checked out. CRC-32 is enough to notice an
-edit, and costs every start a millisecond; hashlib's import alone costs three.
+An edit may keep a file's size, and a checkout gives every file the time of the checkout. CRC-32 is enough to notice an
+edit and costs a start one millisecond; importing hashlib alone costs three.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from zlib import crc32
 
 
 def digest(path: str | Path) -> str | None:
-    """CRC-32 of a file, as eight hexadecimal digits; None for a file that can't be read."""
+    """CRC-32 of a file as eight hexadecimal digits; None for a file that can't be read."""
     try:
         return f"{crc32(_content(path)):08x}"
     except OSError:
@@ -26,7 +26,7 @@ def _content(path: str | Path) -> bytes:
 
 
 def digest_of_all(root: Path, names: Iterable[str]) -> str:
-    """CRC-32 of the Python and JSON files among `names`, files or folders of `root`, with their paths.
+    """CRC-32 of all Python and JSON files among `names` (files or folders in `root`), with their paths.
 
     Raises: OSError.
     """
@@ -40,7 +40,7 @@ def digest_of_all(root: Path, names: Iterable[str]) -> str:
 
 
 def _files(path: str) -> Iterator[str]:
-    """Python and JSON files: the path itself, or all below it, in the order of their names."""
+    """Python and JSON files: the path itself, or all in the folder, sorted by name."""
     if path.endswith((".py", ".json")):
         yield path
         return

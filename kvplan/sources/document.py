@@ -1,4 +1,4 @@
-"""What every source delivers: a parsed description, its side files, and where it came from."""
+"""What every source delivers: a parsed description, its companion files, and its origin."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from kvplan.arch.model import Origin
 from kvplan.sources.strict import Lines
 
 COMPANIONS = ("hf_quant_config.json", "quantize_config.json", "quant_config.json")
-"""Files that say how weights are quantised when config.json doesn't: ModelOpt's, and AutoGPTQ's and AutoAWQ's of 2023."""
+"""Files that describe quantization if config.json doesn't: ModelOpt's, and AutoGPTQ's and AutoAWQ's of 2023."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A model's description as found, not yet understood.
+    """A model's description as found, not yet interpreted.
 
-    config: of transformers, or a kvplan description (it has a `kvplan` key). companions: parsed side files by name.
-    origin: where it came from; `revision` is the Hub's commit. lines: of a YAML file's keys, for messages.
-    notes: what the reader should know about the source (a cached copy was used).
+    config: transformers' config, or a kvplan description (it has the key `kvplan`). companions: parsed files, by name.
+    origin: where it came from; its `revision` is the Hub's commit. lines: of a YAML file's keys, for messages. notes:
+    what the reader should know about the source, such as the use of a cached copy.
     """
 
     config: Mapping[str, object]

@@ -1,4 +1,4 @@
-"""A model written as a kvplan description: what the documents show, and a start for describing a relative of it."""
+"""Writes a model as a kvplan description, to document it or to describe a relative of it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Fields = dict[str, object]
 
 
 def dump(model: Model) -> str:
-    """The YAML of a model's caches, which loads to the same layers; weights are left out.
+    """The YAML of a model's caches, without weights. It loads to the same layers.
 
-    Layers are given as a number when they are all alike, as a pattern when they repeat, and as groups otherwise.
+    Layers are written as a number if they are all alike, as a pattern if they repeat, and as groups otherwise.
     """
     kinds = list(dict.fromkeys(model.layers))
     number = {layer: index for index, layer in enumerate(kinds)}
@@ -61,7 +61,7 @@ def dump(model: Model) -> str:
 
 
 def _period(order: Sequence[int]) -> int | None:
-    """Length of the shortest pattern that repeats at least twice, the last time perhaps cut short."""
+    """Length of the shortest pattern that repeats at least twice; the last repetition may be incomplete."""
     for length in range(1, len(order) // 2 + 1):
         if all(value == order[index % length] for index, value in enumerate(order)):
             return length
@@ -119,6 +119,7 @@ def _indexer(indexer: Indexer | None) -> Fields | None:
     if indexer is None:
         return None
     pool = {"pool": indexer.pool} if indexer.pool > 1 else {}
+    pool |= {} if indexer.gated else {"gates": False}
     return {"dim": indexer.dim} | pool | ({} if indexer.stored == FP8_INDEX else _dtype(indexer.stored))
 
 

@@ -23,13 +23,13 @@ from kvplan.sources.strict import (
 from kvplan.units import MIB
 
 CONFIG_NAMES = ("config.json", "params.json")
-"""Names a model's folder may give its description, the one to prefer first; params.json is Mistral's own."""
+"""Possible names of the description in a model's folder, in order of preference; params.json is Mistral's."""
 
 
 def read_path(path: Path, name: str) -> Document:
     """The description in a file, or in a folder's config.json.
 
-    path: where it is. name: as typed, for messages and as the model's id.
+    name: the path as typed, for messages and as the model's id.
 
     Raises: BadFile, Unsupported.
     """
@@ -39,7 +39,7 @@ def read_path(path: Path, name: str) -> Document:
 def read_stdin() -> Document:
     """The description on standard input: JSON if it starts with `{`, else YAML.
 
-    Raises: UsageError if nobody is sending anything; BadFile.
+    Raises: UsageError if standard input is a terminal; BadFile.
     """
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError("nothing is piped into standard input", hint="kvplan size - < config.json")
@@ -48,7 +48,7 @@ def read_stdin() -> Document:
 
 
 def text_document(raw: bytes, name: str, origin: Origin) -> Document:
-    """The description in bytes whose name doesn't tell the format.
+    """The description in bytes of unknown format.
 
     Raises: BadFile.
     """
@@ -62,7 +62,7 @@ def text_document(raw: bytes, name: str, origin: Origin) -> Document:
 
 
 def gguf_refused(name: str) -> Unsupported:
-    """The error for GGUF files, which kvplan can't read yet."""
+    """The error for GGUF files, which kvplan can't read as descriptions yet."""
     return Unsupported(
         f"{name} is a GGUF file, which kvplan can't read yet",
         cause="GGUF keeps the description in a format of its own, together with the weights",
@@ -87,9 +87,9 @@ def _folder(path: Path, name: str) -> Document:
 
 
 def _is_file(path: Path, folder: str) -> bool:
-    """Whether a file is in the folder.
+    """Whether the folder has the file.
 
-    Raises: BadFile for a folder that can't be looked into.
+    Raises: BadFile for a folder that can't be read.
     """
     try:
         return path.is_file()
@@ -98,7 +98,7 @@ def _is_file(path: Path, folder: str) -> bool:
 
 
 def listed(names: Iterable[str], most: int = 8) -> str:
-    """The first names, and how many more there are."""
+    """The first names, and the number of the others."""
     every = list(names)
     more = f" and {len(every) - most} more" if len(every) > most else ""
     return ", ".join(every[:most]) + more
@@ -158,7 +158,7 @@ def _with_companions(document: Document, folder: Path) -> Document:
 
 
 def read_bytes(path: Path, name: str, most: int) -> bytes:
-    """A file's bytes, without reading one that is too large.
+    """A file's bytes, if it isn't too large.
 
     Raises: BadFile.
     """

@@ -1,8 +1,8 @@
-"""The GPUs that come with kvplan: configs/gpus, one YAML file each, found by whatever people call them.
+"""The GPUs that come with kvplan: configs/gpus, one YAML file each, found by any of their names.
 
-index.json holds what all those files say, as tools/remake.py wrote it: one file opens in two milliseconds where a
-hundred YAML files take a tenth of a second. A file that was edited since is read itself. A YAML file of your own works in
-place of a name.
+index.json holds the content of all those files; tools/remake.py writes it. One file opens in two milliseconds, a
+hundred YAML files take a tenth of a second. A file that was edited since is read itself. The path of a YAML file works
+in place of a name.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from kvplan.sources.paths import configs_dir, gpu_path
 from kvplan.text import all_of
 
 AUTO = "auto"
-"""What stands for the GPUs of this machine."""
+"""The name for the GPUs of this machine."""
 
 
 def load_gpu(text: str) -> Gpu:
     """The GPU of that name, in any spelling (`h100`, `H100 80GB`, `4090`, `h100:3g.40gb`), a YAML file, or `auto`.
 
-    Raises: UnknownName with the nearest names or the choices; BadFile, BadField or MissingField for a file;
-    UsageError if `auto` finds no GPU.
+    Raises: UnknownName with the nearest names or the choices; BadFile, BadField or MissingField for a file; UsageError
+    if `auto` finds no GPU.
     """
     gpu, count = parse_gpu(text)
     if count is not None and text.strip().lower() != AUTO:
@@ -48,11 +48,11 @@ def load_gpu(text: str) -> Gpu:
 
 
 def parse_gpu(text: str) -> tuple[Gpu, int | None]:
-    """The GPU and how many of it: `h100x8`, `8xh100` or `h100:8`; None where nothing says how many.
+    """The GPU and its number: `h100x8`, `8xh100` or `h100:8`; None if no number is stated.
 
-    `auto` counts the GPUs that this machine shows.
+    `auto` counts the GPUs of this machine.
 
-    Raises: as load_gpu, and UsageError for a number that can't be planned for or for several kinds of GPU.
+    Raises: as load_gpu, and UsageError for an impossible number or several kinds of GPU.
     """
     for name, count in readings(text):
         if name.lower() == AUTO:
@@ -68,9 +68,9 @@ def parse_gpu(text: str) -> tuple[Gpu, int | None]:
 
 
 def meaning(text: str) -> str | None:
-    """Why a short name is taken for one device and not for another: what to print beside the answer.
+    """Why an ambiguous short name stands for this device, to print beside the answer.
 
-    None for a name that could mean nothing else, a file, `auto` or an unknown name.
+    None for an unambiguous name, a file, `auto` or an unknown name.
     """
     for name, _ in readings(text):
         short = split_profile(name)[0]
@@ -124,7 +124,7 @@ def _is_file(name: str) -> bool:
 
 
 def _from_file(path: Path) -> Gpu:
-    """A GPU that a user describes.
+    """A GPU described by the user.
 
     Raises: BadFile, BadField, MissingField.
     """
@@ -191,5 +191,5 @@ def _strings(found: object) -> list[str]:
 
 
 def _home(found: str) -> str:
-    """The record that holds the device: `m3-max-64gb` is in m3-max."""
+    """The record with the device: `m3-max-64gb` is in m3-max."""
     return found if found in _index()["records"] else found.rpartition("-")[0]

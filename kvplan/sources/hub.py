@@ -1,7 +1,7 @@
-"""Descriptions from the Hugging Face Hub: small files only, through huggingface_hub's cache, never any code.
+"""Descriptions from the Hugging Face Hub: only small files, through huggingface_hub's cache, and never any code.
 
-huggingface_hub reads its HF_* variables when it is first imported, which happens here, inside the functions that need
-it. A call that would take longer than its time-outs promise is given up: its own retries can take minutes.
+huggingface_hub reads its HF_* variables when it is first imported, which happens inside the functions here that need
+it. A call that exceeds its time-outs is abandoned, because huggingface_hub's own retries can take minutes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class HubName:
-    """One repository at one revision (None: its main branch)."""
+    """A repository at a revision, which is None for its main branch."""
 
     repo: str
     revision: str | None
@@ -49,7 +49,7 @@ class HubName:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file in the cache, the commit it belongs to, and why the Hub wasn't asked, if it wasn't."""
+    """A cached file, the commit that it belongs to, and the reason if the Hub wasn't asked."""
 
     path: Path
     commit: str | None
@@ -57,11 +57,11 @@ class _File:
 
 
 def hub_document(name: HubName, *, offline: bool = False) -> Document:
-    """The config.json of a repository (or Mistral's params.json), with what it says about quantisation beside it.
+    """The config.json of a repository (or Mistral's params.json), with its companion files on quantization.
 
-    The cached copy is used, with a note, when the Hub can't be reached, and without asking when offline.
+    If the Hub can't be reached the cached copy is used, with a note; offline, it is used without asking.
 
-    Raises: Offline, NotFound, Gated, Unreachable; BadFile and Unsupported for what a repository holds.
+    Raises: Offline, NotFound, Gated, Unreachable; BadFile and Unsupported for the content of a repository.
     """
     with _QUIET:
         file = _config_file(name, offline=offline)
@@ -89,7 +89,7 @@ def _config_file(name: HubName, *, offline: bool) -> _File:
 
 
 def _fetched(name: HubName, filename: str, *, offline: bool) -> _File | None:
-    """The file, from the Hub or the cache; None if the repository is there without it."""
+    """The file from the Hub or the cache; None if the repository doesn't have it."""
     from huggingface_hub import constants
     from huggingface_hub.file_download import get_hf_file_metadata, hf_hub_download, hf_hub_url
 
@@ -135,7 +135,7 @@ def _check(found: HfFileMetadata, name: HubName, filename: str) -> None:
 
 
 def _otherwise(error: Exception, cached: _File | None, name: HubName, filename: str) -> _File | None:
-    """None if the repository has no such file, the cached copy if the Hub is in trouble, or raise."""
+    """None if the repository lacks the file, the cached copy if the Hub is in trouble; otherwise raise."""
     if type(error).__name__ in {"EntryNotFoundError", "RemoteEntryNotFoundError"}:
         return None
     problem = error if isinstance(error, KvplanError) else explained(error, name.repo, name.revision)
@@ -167,14 +167,14 @@ def _offline_error(name: HubName, filename: str, why: str) -> Offline:
 
 
 def _patience() -> float:
-    """Seconds after which a download is given up: a slow line may take a while, an answer byte by byte never ends."""
+    """Seconds after which a download is abandoned. A slow line may take a while, but not forever."""
     from huggingface_hub import constants
 
     return constants.HF_HUB_ETAG_TIMEOUT + 3 * constants.HF_HUB_DOWNLOAD_TIMEOUT
 
 
 def in_time(call: Callable[[], _T], seconds: float, variable: str) -> _T:
-    """The call's result, or Unreachable when it takes longer; the abandoned thread ends with the process."""
+    """The call's result. Raises Unreachable if it takes longer; the abandoned thread ends with the process."""
     results: list[_T] = []
     errors: list[BaseException] = []
 
@@ -195,7 +195,7 @@ def in_time(call: Callable[[], _T], seconds: float, variable: str) -> _T:
 
 
 def _companions(name: HubName, *, asked: bool) -> tuple[dict[str, Mapping[str, object]], list[str]]:
-    """Side files about quantisation at one commit, and what could not be found out without asking.
+    """Companion files at one commit, and which of them couldn't be looked up without asking.
 
     huggingface_hub remembers for each commit which of them don't exist.
     """
@@ -292,9 +292,9 @@ def _raise(error: SourceError | NotFound) -> _File:
 
 
 class _Quiet:
-    """While any thread is in it, huggingface_hub draws no progress bars; what kvplan's own threads do, it never logs.
+    """While any thread is in it, huggingface_hub draws no progress bars, and kvplan's own threads never log.
 
-    What matters ends in an error or a note instead.
+    Anything important ends in an error or a note.
     """
 
     def __init__(self) -> None:
@@ -332,7 +332,7 @@ _THREAD = "kvplan-hub"
 
 
 def _switch_bars(switch: Callable[[], object]) -> None:
-    """Unless HF_HUB_DISABLE_PROGRESS_BARS decides already: then there is nothing to switch, only a warning to get."""
+    """Switch progress bars, unless HF_HUB_DISABLE_PROGRESS_BARS decides: switching them would only warn."""
     from huggingface_hub import constants
 
     if constants.HF_HUB_DISABLE_PROGRESS_BARS is None:
@@ -343,5 +343,5 @@ _QUIET = _Quiet()
 
 
 def quiet() -> AbstractContextManager[None]:
-    """While it is entered huggingface_hub draws no progress bars."""
+    """A context in which huggingface_hub draws no progress bars."""
     return _QUIET

@@ -1,6 +1,6 @@
-"""The Hub's many ways to say no, put into kvplan's few.
+"""Translates the Hub's many errors into kvplan's few.
 
-Nothing of an exception's own text is shown: a proxy address or a header in it could hold a secret.
+Nothing of an exception's own text is shown, because a proxy address or a header in it could contain a secret.
 Exceptions are told apart by class name and status code, which are the same in huggingface_hub 0.34 (requests), 1.x
 (httpx) and 2.x (httpx2).
 """
@@ -19,12 +19,12 @@ _DISK = frozenset(
 
 
 def is_temporary(problem: KvplanError) -> bool:
-    """Whether a cached copy may stand in: the Hub is in trouble or refuses us, but didn't say the file is gone."""
+    """Whether a cached copy may be used: the Hub is in trouble or refuses access, but didn't say the file is gone."""
     return isinstance(problem, Unreachable | Gated)
 
 
 def explained(error: BaseException, repo: str, revision: str | None) -> KvplanError:
-    """What happened to a request for a file of `repo`, as the error to raise."""
+    """The error to raise for a failed request for a file of `repo`."""
     names = {cls.__name__ for cls in type(error).__mro__}
     if "LocalEntryNotFoundError" in names and error.__cause__ is not None:
         return explained(error.__cause__, repo, revision)
@@ -57,7 +57,7 @@ _UNAUTHORISED, _FORBIDDEN, _NOT_FOUND, _TOO_MANY, _SERVER = 401, 403, 404, 429, 
 
 
 def _by_answer(error: BaseException, names: set[str], status: int, repo: str, revision: str | None) -> KvplanError:
-    """The Hub answered, with a code of its own or with a bare status."""
+    """The error for an answer of the Hub, by its own code or by its status."""
     if "GatedRepoError" in names:
         return gated(repo)
     if "RevisionNotFoundError" in names:
@@ -72,7 +72,7 @@ def _by_answer(error: BaseException, names: set[str], status: int, repo: str, re
             hint="check the spelling; for a private model set HF_TOKEN to a token that may read it",
         )
     if status >= _SERVER:
-        return Unreachable("the Hub is out of order", cause=f"it answered {status}", hint="try again in a while")
+        return Unreachable("the Hub has an internal error", cause=f"it answered {status}", hint="try again in a while")
     return _by_status(status, repo, error)
 
 
@@ -91,7 +91,7 @@ def _by_status(status: int, repo: str, error: BaseException) -> KvplanError:
         )
     if status == _TOO_MANY:
         return Unreachable(
-            "the Hub gets too many requests from here",
+            "too many requests to the Hub from this address",
             cause="it answered 429",
             hint=f"wait {_retry_after(error)}, or set HF_TOKEN: logged-in users have a higher limit",
         )
@@ -106,7 +106,7 @@ _BY_CLASS = (
     (frozenset({"ProxyError"}), Problem(
         "the proxy refused the connection", hint="check HTTPS_PROXY, HTTP_PROXY and NO_PROXY",
     )),
-    (frozenset({"TooManyRedirects", "RecursionError"}), Problem("the Hub sends us in circles", hint="check HF_ENDPOINT")),
+    (frozenset({"TooManyRedirects", "RecursionError"}), Problem("the Hub redirects in circles", hint="check HF_ENDPOINT")),
     (frozenset({"FileMetadataError"}), Problem(
         "the answer is not the Hub's",
         cause="it names no commit; a proxy, a log-in page or another server answered",
@@ -122,7 +122,7 @@ _BY_CLASS = (
 
 
 def _by_text(error: BaseException) -> KvplanError:
-    """What its class alone doesn't tell."""
+    """The error for exceptions that their class alone doesn't tell apart."""
     if "CERTIFICATE" in str(error):
         return Unreachable("the Hub's certificate can't be checked", hint="check the clock and SSL_CERT_FILE")
     if "Consistency check" in str(error):
@@ -137,7 +137,7 @@ def _by_text(error: BaseException) -> KvplanError:
 
 
 def _no_connection(error: BaseException) -> KvplanError:
-    """Whatever is left: no route, no name, a refused connection, an address that isn't one."""
+    """The error for everything else: no route, no name, a refused connection, an invalid address."""
     library = type(error).__module__.partition(".")[0]
     if library in _HTTP_LIBRARIES or isinstance(error, OSError):
         return Unreachable(
@@ -153,7 +153,7 @@ def _no_connection(error: BaseException) -> KvplanError:
 
 
 def endpoint() -> str:
-    """Host of the Hub in use; an address may hold a password, so only the host is shown."""
+    """Host of the Hub in use. An address may contain a password, so only the host is shown."""
     from huggingface_hub import constants
 
     try:

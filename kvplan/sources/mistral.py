@@ -1,4 +1,4 @@
-"""Mistral's own params.json, put in the words of a transformers config.
+"""Translates Mistral's own params.json into a transformers config.
 
 Source of the spellings: github.com/mistralai/mistral-inference src/mistral_inference/args.py, and vLLM 0.33
 transformers_utils/configs/mistral.py for the newer models.
@@ -39,11 +39,11 @@ _SEPARATE = frozenset({
 
 
 _TYPES = frozenset(("transformer", "mistral", "mixtral"))
-"""What model_type says there, where it says anything; another one is of a transformers config."""
+"""Values of model_type in params.json. Any other value belongs to a transformers config."""
 
 
 def is_params(config: Mapping[str, object]) -> bool:
-    """Whether this is a params.json rather than a transformers config, of which DistilBERT's has a dim too."""
+    """Whether this is a params.json and not a transformers config. DistilBERT's config has a `dim` too."""
     stated = config.get("model_type")
     its_own = stated is None or (isinstance(stated, str) and stated in _TYPES)
     return its_own and "n_layers" in config and "dim" in config and not config.keys() & {"hidden_size", "architectures"}
@@ -52,7 +52,7 @@ def is_params(config: Mapping[str, object]) -> bool:
 def transformers_config(params: Mapping[str, object]) -> dict[str, object]:
     """The same model as a transformers config.
 
-    Raises: Unsupported for a key that is neither translated nor known to size nothing; BadField.
+    Raises: Unsupported for a key that is neither translated nor known to have no size; BadField.
     """
     unknown = sorted(set(params) - set(_NAMES) - _SIZE_NOTHING - _SEPARATE)
     if unknown:
@@ -76,7 +76,7 @@ def transformers_config(params: Mapping[str, object]) -> dict[str, object]:
 
 
 def _class(params: Mapping[str, object]) -> str:
-    """The class that vLLM takes. Source: vLLM 0.33 transformers_utils/configs/mistral.py adapt_config_dict."""
+    """The class that vLLM uses. Source: vLLM 0.33 transformers_utils/configs/mistral.py adapt_config_dict."""
     moe, parts = params.get("moe"), params.get("multimodal")
     if isinstance(parts, Mapping) and parts.get("whisper_model_args"):
         return "VoxtralForConditionalGeneration"
@@ -102,7 +102,7 @@ def _experts(params: Mapping[str, object], *, latent: bool) -> dict[str, object]
 
 
 def _window(params: Mapping[str, object]) -> dict[str, object]:
-    """A number is a window of every layer; a list is a pattern that repeats, null for layers that see everything."""
+    """A number is the window of every layer. A list is a repeated pattern, with null for full attention."""
     window = params.get("sliding_window") or params.get("_sliding_window")
     if window is None or isinstance(window, int):
         return {} if window is None else {"sliding_window": window}

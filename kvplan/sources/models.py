@@ -1,4 +1,4 @@
-"""From what a person types for MODEL to a description, and to a Model.
+"""From the MODEL that a person types to a description, and to a Model.
 
     -                       standard input
     a path that exists      a config.json, Mistral's params.json, a kvplan YAML or JSON, or a folder with one of them
@@ -6,8 +6,8 @@
     org/name[@revision]     the Hugging Face Hub, or its cache; offline, a bundled model published under that id
     https://huggingface.co/org/name[/tree/revision]     the same
 
-The first that fits is taken. Anything else is an UnknownName with the nearest bundled names, or, for what looks like a
-path, an error that says it isn't there. Code from a repository is never run.
+The first that fits is taken. Anything else is an UnknownName with the nearest bundled names, or, if it looks like a
+path, an error that it isn't there. Code from a repository is never run.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ _FILE_ENDINGS = (".json", ".yaml", ".yml", ".gguf", ".safetensors")
 
 
 def load_model(name: str, *, revision: str | None = None, offline: bool = False) -> Model:
-    """The model that `name` stands for: see the module's docstring for what it may be.
+    """The model of that name, in any of the module's spellings.
 
-    Raises: UnknownName, UsageError; ConfigError for a description that can't be answered for; SourceError for the Hub.
+    Raises: UnknownName, UsageError; ConfigError for a description that isn't enough for an answer; SourceError for the
+    Hub.
     """
     document = load_document(name, revision=revision, offline=offline)
     if document.origin.bundled and not document.notes:
@@ -75,7 +76,7 @@ def model_of(document: Document) -> Model:
 
 
 def load_document(name: str, *, revision: str | None = None, offline: bool = False) -> Document:
-    """The description that `name` stands for, parsed but not interpreted.
+    """The description of that name, parsed but not interpreted.
 
     revision: of a Hub repository. offline: never ask the Hub.
 
@@ -127,12 +128,12 @@ def _local(name: str) -> Document | None:
 
 
 _TROUBLES = {errno.EACCES: "can't be read", errno.ELOOP: "is a link that leads back to itself"}
-"""What the system says of a path that nobody can take for a name."""
+"""System errors about a path after which it can't be taken for another kind of name."""
 NO_PATH = errno.EINVAL
 
 
 def _found(name: str) -> tuple[Path, int | None]:
-    """The path that a name may be, and what the system says against it; None if it is there."""
+    """The path that a name may be, and the system's error about it; None if it exists."""
     path = Path(name)
     try:
         path = path.expanduser()
@@ -206,8 +207,8 @@ def _from_hub(name: str, revision: str | None, *, offline: bool) -> Document:
 
 
 def _along(bundled: str, revision: str | None) -> str:
-    """What to type where the Hub doesn't answer; a revision is the Hub's alone."""
-    brought = f"kvplan brings this model along: {bundled}"
+    """What to type if the Hub doesn't answer. A revision exists only on the Hub."""
+    brought = f"kvplan has this model bundled: {bundled}"
     return brought if revision is not None else f"{brought}, and --offline answers by its config"
 
 
@@ -231,7 +232,7 @@ _SHOWN = 80
 
 
 def _suggestions(name: str) -> list[str]:
-    """Up to three bundled names that `name` may have meant, by its spelling without signs or by an alias."""
+    """Up to three bundled names that `name` may stand for, by its letters and digits or by an alias."""
     known = index()
     near = _nearest(name, known.aliases)
     return list(dict.fromkeys(known.aliases[spelling] for spelling in near))[:3]
@@ -248,5 +249,5 @@ def _nearest(name: str, known: Iterable[str]) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """Letters and digits only, the organisation dropped: `Meta-Llama/Llama 3_70B` and `llama3-70b` are alike."""
+    """Only letters and digits, without the organization: `Meta-Llama/Llama 3_70B` and `llama3-70b` are equal."""
     return re.sub(r"[^a-z0-9]", "", name.lower().rpartition("/")[2])

@@ -1,7 +1,7 @@
-"""The NVIDIA GPUs of this machine, as its driver describes them: what `--gpu auto` and `kvplan env` read.
+"""The NVIDIA GPUs of this machine, as its driver describes them, for `--gpu auto` and `kvplan env`.
 
-Needs nvidia-ml-py (`pip install "kvplan[nvml]"`). What NVML says about memory is this machine's own measurement and
-replaces the bundled figure; everything else (bandwidth, FLOPs) comes from configs/gpus when the card is known there.
+Needs nvidia-ml-py (`pip install "kvplan[nvml]"`). NVML's memory is a measurement of this machine and replaces the
+bundled figure. Everything else (bandwidth, FLOPs) comes from configs/gpus if the card is known there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KERNEL = Path("/proc/version")
 SOURCE = "this machine, NVML"
 
 _SAME_CARD = (0.9, 1.1)
-"""A card is the known one if NVML's total is this close to the known total: ECC takes 1/16, another size a fifth."""
+"""A card is a known one if its total memory is this close: ECC takes 1/16, another size differs by a fifth."""
 _NAME_IT = "name the GPU instead: `kvplan gpus` lists them"
 
 
@@ -35,8 +35,8 @@ _NAME_IT = "name the GPU instead: `kvplan gpus` lists them"
 class LocalGpu:
     """One GPU or MIG slice of this machine.
 
-    index: as NVML counts. total: bytes NVML reports, None where memory is the host's. used: bytes that processes hold
-    now, None where NVML doesn't say. gpu: for planning, its memory measured here.
+    index: NVML's. total: bytes by NVML, None if the memory is the host's. used: bytes that processes hold now, None if
+    NVML doesn't say. gpu: for planning, with the memory measured here.
     """
 
     index: int
@@ -48,7 +48,10 @@ class LocalGpu:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """driver: its version. cuda: the newest CUDA it serves, as 12.8. gpus: those that CUDA_VISIBLE_DEVICES leaves."""
+    """The GPUs that a CUDA process sees here, and the driver.
+
+    driver: its version. cuda: the newest CUDA that it supports, as 12.8. gpus: those that CUDA_VISIBLE_DEVICES allows.
+    """
 
     driver: str
     cuda: str | None
@@ -57,9 +60,9 @@ class Machine:
 
 
 def auto_gpu() -> tuple[Gpu, int]:
-    """The GPU of this machine, and how many there are of it.
+    """The GPU of this machine, and the number of them.
 
-    Raises: UsageError where there is none, where NVML can't be asked, or where the GPUs differ.
+    Raises: UsageError if there is none, NVML can't be asked, or the GPUs differ.
     """
     found = read_machine().gpus
     kinds = dict.fromkeys(local.gpu.id for local in found)
@@ -79,7 +82,7 @@ def auto_gpu() -> tuple[Gpu, int]:
 
 
 def read_machine() -> Machine:
-    """Every GPU that NVML shows and CUDA_VISIBLE_DEVICES leaves.
+    """Every GPU that NVML shows and CUDA_VISIBLE_DEVICES allows.
 
     Raises: UsageError.
     """
@@ -96,7 +99,7 @@ def read_machine() -> Machine:
 
 @contextmanager
 def _library(*, wsl: bool) -> Iterator[ModuleType]:
-    """NVML, opened and closed; its errors told in words.
+    """NVML, opened and closed, with its errors in words.
 
     Raises: UsageError.
     """
@@ -138,10 +141,10 @@ def _no_driver(nvml: ModuleType, error: Exception, *, wsl: bool) -> UsageError:
 def _visible(nvml: ModuleType) -> list[Any]:
     """Handles of the GPUs and MIG slices that a CUDA process would see.
 
-    A MIG slice is asked for by its own UUID: the handle of the GPU it lies on needs a permission that containers lack,
-    and describes another device.
+    A MIG slice is looked up by its own UUID: the handle of its GPU needs a permission that containers lack, and
+    describes another device.
 
-    Raises: UsageError if CUDA_VISIBLE_DEVICES leaves none.
+    Raises: UsageError if CUDA_VISIBLE_DEVICES allows none.
     """
     wanted = _wanted()
     if wanted is None:
@@ -163,7 +166,7 @@ def _visible(nvml: ModuleType) -> list[Any]:
 
 
 def _wanted() -> list[str] | None:
-    """Names in CUDA_VISIBLE_DEVICES, or MIG slices given to a container; None where nothing is said."""
+    """Names in CUDA_VISIBLE_DEVICES, or MIG slices given to a container; None if neither is set."""
     cuda = os.environ.get("CUDA_VISIBLE_DEVICES")
     if cuda is not None:
         return [name.strip() for name in cuda.split(",")]
@@ -173,9 +176,9 @@ def _wanted() -> list[str] | None:
 
 
 def _with_slices(nvml: ModuleType, index: int) -> list[Any]:
-    """The GPU, or its MIG slices when MIG is on: then nothing can run on the whole of it.
+    """The GPU, or its MIG slices if MIG is on, because then nothing can run on the whole GPU.
 
-    Raises: UsageError if MIG is on and no slice exists.
+    Raises: UsageError if MIG is on and there is no slice.
     """
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     mode = _asked(nvml, nvml.nvmlDeviceGetMigMode, handle)
@@ -195,7 +198,7 @@ def _with_slices(nvml: ModuleType, index: int) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """Bytes as NVML reports them. reserved: what the driver keeps, None before driver 510."""
+    """Bytes by NVML. reserved: kept by the driver, None before driver 510."""
 
     total: int
     used: int
@@ -232,7 +235,7 @@ def _slice_hint(name: str) -> str:
 
 
 def _memory(nvml: ModuleType, handle: Any) -> _Memory | None:
-    """What NVML says about memory; None if it says nothing or 0 (unified memory, a slice that may not be read)."""
+    """Memory by NVML; None if it reports none or 0 (unified memory, a slice that may not be read)."""
     second = _asked(nvml, nvml.nvmlDeviceGetMemoryInfo, handle, getattr(nvml, "nvmlMemory_v2", None))
     if second is not None and second.total and hasattr(second, "reserved"):
         return _Memory(int(second.total), int(second.used), int(second.reserved))
@@ -243,7 +246,7 @@ def _memory(nvml: ModuleType, handle: Any) -> _Memory | None:
 def _described(nvml: ModuleType, whole: Any, name: str, memory: _Memory | None) -> Gpu:
     """The card as configs/gpus knows it, else as far as NVML describes it.
 
-    Raises: UsageError if neither knows how fast its memory is.
+    Raises: UsageError if neither knows its memory bandwidth.
     """
     parent = re.sub(r"\s+MIG\s.*", "", name)
     profile = split_profile(name)[1] if parent != name else None
@@ -305,7 +308,7 @@ def _unknown(nvml: ModuleType, whole: Any, name: str, memory: _Memory | None) ->
 
 
 def _with_memory(gpu: Gpu, memory: _Memory | None, driver: str, *, wsl: bool) -> Gpu:
-    """The GPU with the memory that this machine has."""
+    """The GPU with the memory of this machine."""
     if memory is None:
         return _unified(gpu, driver)
     kept = memory.reserved or 0
@@ -327,11 +330,11 @@ def _with_memory(gpu: Gpu, memory: _Memory | None, driver: str, *, wsl: bool) ->
 
 
 def _unified(gpu: Gpu, driver: str) -> Gpu:
-    """Memory shared with the host, of which NVML says nothing: what the kernel could give now.
+    """Memory shared with the host, which NVML doesn't report: what the kernel could give now.
 
-    MemAvailable, not MemFree: the page cache is given back when it is asked for.
+    MemAvailable, not MemFree, because the page cache is given back on demand.
 
-    Raises: UsageError if the kernel doesn't say either.
+    Raises: UsageError if the kernel doesn't report it either.
     """
     available = _host("MemAvailable")
     if available is None:
@@ -351,7 +354,7 @@ def _unified(gpu: Gpu, driver: str) -> Gpu:
 
 
 def _host(field: str) -> int | None:
-    """Bytes that the kernel gives for a line of /proc/meminfo."""
+    """Bytes of a line of /proc/meminfo."""
     found = re.search(rf"^{field}:\s+(\d+) kB", _text_of(MEMINFO), re.MULTILINE)
     return int(found[1]) * 1024 if found else None
 
@@ -361,7 +364,7 @@ def _known(gpu: Gpu) -> tuple[Fact, ...]:
 
 
 def _asked(nvml: ModuleType, question: Callable[..., Any], *arguments: object) -> Any:
-    """The answer, or None where this driver or device doesn't give one."""
+    """NVML's answer, or None if this driver or device gives none."""
     try:
         return question(*arguments)
     except nvml.NVMLError:

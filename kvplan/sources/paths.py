@@ -1,4 +1,4 @@
-"""Where kvplan's own facts lie: configs/ of a checkout, kvplan/configs of an installed wheel."""
+"""Where kvplan's own data files are: configs/ of a checkout, kvplan/configs of an installed wheel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def configs_dir() -> Path:
             return folder
     raise BadFile(
         f"{package / 'configs'} is missing",
-        cause="kvplan's own descriptions of GPUs and models didn't come along",
+        cause="kvplan's own descriptions of GPUs and models aren't installed",
         hint="install kvplan again: pip install --force-reinstall kvplan",
     )
 

@@ -1,4 +1,4 @@
-"""The JSON of a receipt that `kvplan verify` wrote; what it says is read by kvplan.plan.calibration."""
+"""Reads the receipts that `kvplan verify` writes. kvplan.plan.calibration interprets them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kvplan.sources.strict import MAX_JSON_BYTES, decoded, parse_json_object
 
 
 def read_receipt(name: str) -> dict[str, object]:
-    """The JSON object in the file of that name.
+    """The JSON object in a file.
 
     Raises: BadFile.
     """

@@ -1,4 +1,4 @@
-"""What a server is told a model is called: its id on the Hub, or the folder it lies in."""
+"""The name by which a server finds a model: its id on the Hub, or its folder."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kvplan.errors import UsageError
 from kvplan.sources.bundled import bundled_models, name_of
 
 CONFIG = "config.json"
-"""What the file is called that a server looks for."""
+"""Name of the file that a server looks for."""
 
 
 def served_name(model: Model, typed: str | None = None) -> str:
-    """The name to serve `model` by. typed: what somebody called it, which says which of a model's repositories is meant.
+    """The name to serve `model` by. typed: the name it was asked for by, which decides between its repositories.
 
-    Raises: UsageError for a description that no repository or folder of weights belongs to.
+    Raises: UsageError for a description without a repository or folder of weights.
     """
     origin = model.origin
     if origin.revision is not None:
@@ -43,7 +43,7 @@ def served_name(model: Model, typed: str | None = None) -> str:
 
 
 def _repository(name: str, typed: str | None) -> str:
-    """The alias that was typed, as it is spelled on the Hub; else the first of the model's repositories."""
+    """The alias that was typed, as the Hub spells it; else the first of the model's repositories."""
     known = next(record for record in bundled_models() if record.name == name)
     if typed is not None and "/" in typed and name_of(typed) == name:
         return next(alias for alias in known.aliases if alias.lower() == typed.strip().lower())
@@ -53,7 +53,7 @@ def _repository(name: str, typed: str | None) -> str:
 
 
 def _meant(typed: str, aliases: Iterable[str]) -> Iterator[str]:
-    """Repositories that a short name says: first those called so, then those whose names go on after it."""
+    """Repositories that a short name may stand for: first those of that name, then those whose names continue it."""
     short = typed.strip().lower()
     called = {alias: alias.rpartition("/")[2].lower().removeprefix(MAKER) for alias in aliases if "/" in alias}
     yield from (alias for alias, name in called.items() if name == short)
@@ -61,4 +61,4 @@ def _meant(typed: str, aliases: Iterable[str]) -> Iterator[str]:
 
 
 MAKER = "meta-"
-"""Beginning of repositories' names that short names leave out."""
+"""Prefix of repository names that short names leave out."""

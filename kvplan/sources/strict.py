@@ -1,6 +1,6 @@
-"""JSON and YAML read strictly: whatever two readers could understand differently is refused, with its place.
+"""Strict JSON and YAML: whatever two readers could read differently is refused, with its place.
 
-Refused: more bytes or deeper nesting than any model needs, a key given twice, numbers that aren't finite, text that
+Refused are: more bytes or deeper nesting than any model needs, duplicate keys, numbers that aren't finite, text that
 isn't UTF-8, and in YAML everything beyond plain mappings, lists and scalars (tags, anchors, several documents).
 """
 
@@ -17,30 +17,31 @@ from kvplan.errors import BadFile
 from kvplan.units import MIB
 
 MAX_JSON_BYTES = 16 * MIB
-"""Five times the largest published config.json (3.1 MB, mostly names of unquantised tensors)."""
+"""Five times the largest published config.json (3.1 MB, mostly names of unquantized tensors)."""
 MAX_YAML_BYTES = MIB
 """A model description is a page of text."""
 MAX_DEPTH = 64
 MAX_DIGITS = 40
-"""Digits of a whole number; tokenizers' "no limit" is the 31-digit 10^30."""
+"""Digits of a whole number. Tokenizers write "no limit" as the 31-digit 10^30."""
 
 MAY_BE_INFINITE = frozenset({"time_step_limit"})
-"""Fields that reference implementations leave unbounded: Mamba-2 clamps its time step to (0, Infinity). No size
-follows from them."""
+"""Fields that reference implementations leave unbounded: Mamba-2 clamps its time step to (0, Infinity). They have no
+effect on sizes.
+"""
 
 Path = tuple[str | int, ...]
 Lines = Mapping[Path, int]
-"""Line of each key or list item, counted from 1; empty for text without useful lines."""
+"""Line of each key or list item, from 1; empty for text without useful lines."""
 
 
 def path_text(path: Path) -> str:
-    """`layers[3].window`, as messages name a place."""
+    """A path as messages write it: `layers[3].window`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.removeprefix(".") or "the document"
 
 
 def decoded(raw: bytes, name: str) -> str:
-    """The text of UTF-8 bytes, byte order mark removed.
+    """The text of UTF-8 bytes without a byte order mark.
 
     Raises: BadFile.
     """
@@ -100,7 +101,7 @@ def parse_json(text: str, name: str) -> object:
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """Stands in the tree where a value was refused, until its path is known."""
+    """Placeholder for a refused value, until its path is known."""
 
     why: str
     infinite: str = ""
@@ -116,13 +117,10 @@ def _real(text: str) -> float | _Refused:
 
 
 def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    tree = dict(pairs)
-    if len(tree) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                tree[key] = _Refused("is given twice")
-            seen.add(key)
+    tree: dict[str, object] = {}
+    for key, value in pairs:
+        told_apart = key in tree and tree[key] != value
+        tree[key] = _Refused("is given twice") if told_apart else value
     return tree
 
 
@@ -147,7 +145,7 @@ def _too_deep(name: str) -> BadFile:
 
 
 def _refusals(tree: object) -> Iterator[tuple[Path, Any, _Refused]]:
-    """Every refused value: its path, the container that holds it, and itself."""
+    """Every refused value: its path, its container, and itself."""
     if isinstance(tree, _Refused):
         yield (), None, tree
     stack: list[tuple[Path, Any]] = [((), tree)]
@@ -162,7 +160,7 @@ def _refusals(tree: object) -> Iterator[tuple[Path, Any, _Refused]]:
 
 
 def _check_characters(text: str, tree: object, name: str) -> None:
-    r"""Half a surrogate pair (\ud83d alone) can't be printed or written; refuse it here, not in the middle of a report."""
+    """Refuse half a surrogate pair (\ud83d alone), which can't be printed or written."""
     if _SURROGATE.search(text):
         try:
             json.dumps(tree, ensure_ascii=False).encode()
@@ -182,9 +180,9 @@ def _kind(tree: object) -> str:
 
 
 def parse_yaml_mapping(text: str, name: str, first: str = "kvplan: 1") -> tuple[dict[str, object], Lines]:
-    """The mapping in `text`, and the line of each of its keys. first: the line that such a file begins with.
+    """The mapping in `text`, and the line of each key. first: a line that such a file begins with, for the hint.
 
-    Scalars are read as YAML 1.2's core schema does: `yes`, `on` and `1:30` are strings.
+    Scalars are read by YAML 1.2's core schema: `yes`, `on` and `1:30` are strings.
 
     Raises: BadFile, naming the line.
     """
@@ -211,9 +209,9 @@ _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|nan)", re.IGNORECASE)
 
 
 class _Builder:
-    """Builds plain values from the parser's events: one event of look-ahead, bounded depth, no construction of types.
+    """Builds plain values from the parser's events, with bounded depth and without constructing types.
 
-    Events are read one by one, so a bomb is refused where it starts.
+    Events are read one by one, so that a bomb is refused where it starts.
     """
 
     def __init__(self, events: Iterator[object], name: str) -> None:

@@ -1,4 +1,4 @@
-"""Drafts whose fields a training tool wrapped in an object, put in the words of a transformers config.
+"""Translates drafts whose config a training tool wrapped in an object into a transformers config.
 
 Source: vLLM 0.33 transformers_utils/configs/speculators/algos.py, base.py, and transformers_utils/configs/eagle.py.
 """
@@ -13,23 +13,23 @@ _BODIES = {
     "eagle3": {"llama": "Eagle3LlamaForCausalLM", "qwen3": "Eagle3Qwen3ForCausalLM"},
     "peagle": {"llama": "PeagleLlamaForCausalLM", "qwen3": "PeagleQwen3ForCausalLM"},
 }
-"""By the algorithm and the type of the layers: the class that vLLM builds."""
+"""The class that vLLM builds, by algorithm and type of the layers."""
 _ALONE = {"dflash": "DFlashDraftModel", "dflash2": "DFlash2DraftModel", "dspark": "Qwen3DSparkModel"}
-"""By the algorithm: the class, whatever its layers are."""
+"""The class that vLLM builds, by algorithm alone."""
 
 _CARRIED = (
     "draft_vocab_size", "target_hidden_size", "norm_before_residual", "norm_before_fc", "fc_norm", "norm_output",
     "eagle_aux_hidden_state_layer_ids", "markov_rank", "block_size",
 )  # fmt: skip
-"""Fields beside the layers' that shape the draft."""
+"""Fields outside the layers' object that shape the draft."""
 _OUTER = frozenset(("model", "model_type", "architectures", "method", "truncated_vocab_size"))
-"""Fields of EAGLE's wrapper that are its own; all others come before the wrapped model's."""
+"""Fields of EAGLE's wrapper itself. All others override the wrapped model's."""
 
 
 def unwrapped(config: Mapping[str, object]) -> Mapping[str, object]:
-    """The same draft as a transformers config; the config itself where nothing is wrapped.
+    """The same draft as a transformers config; the config itself if nothing is wrapped.
 
-    Raises: BadField, MissingField; Unsupported for an algorithm that no release of vLLM drafts by.
+    Raises: BadField, MissingField; Unsupported for an algorithm that no release of vLLM knows.
     """
     if "speculators_model_type" in config or "speculators_config" in config:
         return _speculator(config)
@@ -50,7 +50,7 @@ def _speculator(config: Mapping[str, object]) -> dict[str, object]:
 
 
 def _class(config: Mapping[str, object], inner: Mapping[str, object]) -> str:
-    """The class that vLLM builds of an algorithm and its layers.
+    """The class that vLLM builds for an algorithm and the type of its layers.
 
     Raises: Unsupported.
     """

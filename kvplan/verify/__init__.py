@@ -1,9 +1,9 @@
-"""A real decode on this machine, beside what was predicted. Needs torch, which is imported when a run starts.
+"""A real decode on this machine, compared with its prediction. Needs torch, imported when a run starts.
 
-verify              a model's decoder with random weights, decoded for real: kvplan.verify.run
-kvplan.verify.meta  the same model in transformers on the meta device, without a GPU
+    verify              a model's decoder with random weights, really decoded: kvplan.verify.run
+    kvplan.verify.meta  the same model in transformers on the meta device, without a GPU
 
-What a plan takes from the document is in kvplan.plan.calibration.
+kvplan.plan.calibration uses the resulting document in plans.
 """
 
 from __future__ import annotations

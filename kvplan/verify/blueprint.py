@@ -1,8 +1,8 @@
-"""What to build: each layer of a model as the torch modules that one tensor rank of it needs. Pure.
+"""What to build: the torch modules that one tensor rank needs for each layer of a model. Pure.
 
-Shapes come from the layer's cache (heads, dimensions, windows), from the config's hidden size and vocabulary, and from the
-names of its weights (which biases, norms and gates there are); how wide a feed-forward is only its weights say. What no
-module here reads is held, so that memory is right, and listed as `held`.
+Shapes come from a layer's cache (heads, dimensions, windows), from the config's hidden size and vocabulary, and from
+the names of its weights (which biases, norms and gates there are). Only the weights state the width of a feed-forward.
+Weights that no module reads are allocated all the same, so that memory is right, and listed as `held`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from kvplan.arch.model import Model
 from kvplan.arch.weights import Weight
 from kvplan.errors import Unsupported
-from kvplan.verify.mixing import mixer
+from kvplan.verify.mixers import mixer
 from kvplan.verify.names import Names
 from kvplan.verify.parts import Blueprint, DensePart, ExpertsPart, LayerPlan
 
@@ -36,11 +36,11 @@ def blueprint(model: Model, tp: int) -> Blueprint:
 
 
 _MORE_ROWS = {"mllama_text_model": 8}
-"""Rows that an embedding has beyond the vocabulary. Source: transformers 5.23 models/mllama, vocab_size + 8."""
+"""Rows of an embedding beyond the vocabulary. Source: transformers 5.23 models/mllama, vocab_size + 8."""
 
 
 def _rows(model: Model, table: Weight | None, tp: int, more: int = 0) -> int:
-    """Rows of a table on one rank: as many as the config's vocabulary has, whatever the inventory lists."""
+    """Rows of a table on one rank: those of the config's vocabulary, whatever the inventory lists."""
     if table is None:
         return 0
     return -(-(table.shape[0] if model.vocab_size is None else model.vocab_size + more) // tp)

@@ -1,4 +1,4 @@
-"""Which steps to time and which batch to push to the limit, from the memory that is left. Pure."""
+"""Which steps to time, and which batch fills the memory that is left. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _BATCHES = (1, 4, 16, 64)
 _FIXED_STATE_TOKENS = 4096
 _MOST_BATCH = 256
 _STILL = 65_536
-"""Tokens of a context that is timed where caches don't grow with it."""
+"""Tokens of the context that is timed if caches don't grow with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One batch and the contexts at which it is timed, ascending."""
+    """One batch and the contexts at which it is timed, in ascending order."""
 
     batch: int
     contexts: tuple[int, ...]
@@ -28,7 +28,7 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """`batch` sequences of `tokens` are the most that `pool` bytes hold, and the next would be far over."""
+    """`pool` bytes hold at most `batch` sequences of `tokens`; one more exceeds them by far."""
 
     batch: int
     tokens: int
@@ -36,10 +36,11 @@ class Limit:
 
 
 def limit(predicted: Predicted, plan: Blueprint, room: int, batch: int, least: int = 1) -> Limit | None:
-    """A batch near `batch` whose sequences are as long as fits into `room`, so that one more is nearly a sequence over.
+    """A batch near `batch` of sequences as long as fit into `room`, so that one more exceeds it by almost a sequence.
 
-    Page tables and what a step makes come out of the room first. least: bytes that a sequence should have, so that it
-    outweighs whatever an allocator rounds up; the batch is smaller then. None if not even one token of one sequence fits.
+    Page tables and temporary tensors of a step are subtracted from the room first. least: bytes that a sequence should
+    have to outweigh the rounding of allocators; the batch is made smaller for it. None if not one token of one sequence
+    fits.
     """
     pool = room - workspace_bytes(plan, batch)
     found = _filled(predicted, pool, batch, least)
@@ -48,7 +49,7 @@ def limit(predicted: Predicted, plan: Blueprint, room: int, batch: int, least: i
 
 
 def _filled(predicted: Predicted, pool: int, batch: int, least: int) -> Limit | None:
-    """`limit`, of bytes that are for caches alone."""
+    """`limit` for bytes that only caches use."""
     if pool <= 0:
         return None
     batch = max(1, min(batch, pool // least))
@@ -69,9 +70,9 @@ def _filled(predicted: Predicted, pool: int, batch: int, least: int) -> Limit | 
 
 
 def table_bytes(plan: Blueprint, tokens: int, batch: int, page: int | None) -> int:
-    """Bytes of page tables, 4 B a page: every mixer that keeps tokens of its own has one, as long as what it keeps.
+    """Bytes of page tables, 4 B a page. Every mixer that stores tokens has one, for as many tokens as it keeps.
 
-    Counted here, and not taken from the tensors: what is left over would hold another sequence, what is missing hides one.
+    Computed here and not taken from the tensors: a surplus would hold another sequence, and a deficit would hide one.
     """
     if page is None:
         return 0
@@ -80,7 +81,7 @@ def table_bytes(plan: Blueprint, tokens: int, batch: int, page: int | None) -> i
 
 
 def _slots(part: Mixer, tokens: int) -> int:
-    """Slots of tokens that a mixer allocates itself: none for a state, none for a cache that is another layer's."""
+    """Slots for tokens that a mixer allocates: none for a state, or for a cache that belongs to another layer."""
     if isinstance(part, LatentPart):
         return part.slots(tokens)
     return part.slots(tokens) if isinstance(part, AttentionPart) and part.shares is None else 0
@@ -94,9 +95,9 @@ def rungs(
     contexts: Sequence[int] = (),
     steps: int = 4,
 ) -> tuple[Rung, ...]:
-    """Batches, each with its longest context that fits and halves of it; or what was asked for, where it fits."""
+    """Batches with the longest context that fits and halves of it; or those asked for, if they fit."""
     found = []
-    grain = _grain(predicted.page)
+    grain = lcm(_GRAIN, predicted.page or 1)
     for batch in batches or _BATCHES:
         pool = room - workspace_bytes(plan, batch)
         pool -= pool // 64  # rounding
@@ -114,7 +115,7 @@ def rungs(
 
 
 def _longest(predicted: Predicted, pool: int, batch: int) -> int:
-    """Tokens of each of `batch` sequences that fit; where nothing grows, as many as show it."""
+    """Tokens of each of `batch` sequences that fit. If nothing grows, a length long enough to show it."""
     longest = 0 if pool <= 0 else predicted.longest(pool, batch)
     if longest == LONGEST:
         return _STILL if predicted.cache_bytes(_STILL) * batch <= pool else 0
@@ -122,16 +123,12 @@ def _longest(predicted: Predicted, pool: int, batch: int) -> int:
 
 
 def whole(plan: Blueprint, tokens: int) -> bool:
-    """Whether a step at that length reads a whole chunk, as predictions take it, or is in its first."""
+    """Whether a step of that length reads a whole chunk, as predictions assume, or is within its first."""
     return _rounded(tokens, 1, plan) == tokens
 
 
-def _grain(page: int | None) -> int:
-    return lcm(_GRAIN, page or 1)
-
-
 def _rounded(tokens: int, grain: int, plan: Blueprint) -> int:
-    """Whole pages; above a chunk, whole chunks, so that the chunk that is read is a full one."""
+    """A whole number of pages, and beyond one chunk of chunks, so that steps read full ones."""
     chunks = {
         part.chunk for layer in plan.layers for part in layer.mixers if isinstance(part, AttentionPart) and part.chunk
     }

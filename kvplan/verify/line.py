@@ -1,4 +1,4 @@
-"""The line through step times: what a byte of cache costs, and what is left when no cache is read. Pure."""
+"""The line through step times: the cost of a byte of cache, and of a step that reads none. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One measured step: `batch` sequences of `context` tokens, bytes that it reads, its median time.
+    """One measured step of `batch` sequences of `context` tokens: bytes that it reads, and its median time.
 
-    weight_bytes, kv_bytes: by prediction. asked_bytes: of cache, counted in the step itself. whole: whether the prediction
-    is of such a step: one that ends within a chunk reads less.
+    weight_bytes, kv_bytes: predicted. asked_bytes: of cache, counted in the step itself. experts: distinct ones used.
+    whole: whether the prediction applies, because a step that ends within a chunk reads less.
     """
 
     batch: int
@@ -26,24 +26,24 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """seconds = intercept(batch) + bytes of cache, as counted / kv_bytes_per_s."""
+    """seconds = intercept(batch) + counted bytes of cache / kv_bytes_per_s."""
 
     kv_bytes_per_s: float
     intercepts: tuple[tuple[int, float], ...]
 
     def intercept(self, batch: int) -> float:
-        """Time of a step of `batch` sequences without any cache to read: weights and overhead."""
+        """Seconds of a step of `batch` sequences that reads no cache: weights and overhead."""
         return dict(self.intercepts)[batch]
 
 
 OWN_POINTS = 3
-"""Other steps of a batch from which on they make a line of their own."""
+"""Least number of other steps of a batch for a line of their own."""
 
 
 def held_out(points: Sequence[Point], left_out: Point) -> Line | None:
-    """The line through the other steps of the same batch; None if they are too few or make none.
+    """The line through the other steps of the same batch; None if there are too few, or they make no line.
 
-    Steps of other batches say nothing: theirs are other kernels, of other speeds.
+    Other batches don't count, because they use other kernels at other speeds.
     """
     own = [point for point in points if point is not left_out and point.batch == left_out.batch]
     return fit(own) if len(own) >= OWN_POINTS else None
@@ -52,7 +52,8 @@ def held_out(points: Sequence[Point], left_out: Point) -> Line | None:
 def fit(points: Sequence[Point]) -> Line | None:
     """Least squares with one slope for all batches and one intercept for each.
 
-    Over bytes as they were counted: a speed that no prediction is part of. None unless some batch was measured at two sizes of cache, or when time doesn't grow with the cache.
+    It uses counted bytes, so that no prediction is part of the speed. None if no batch was measured with two sizes of
+    cache, or if time doesn't grow with the cache.
     """
     batches: dict[int, list[Point]] = {}
     for point in points:

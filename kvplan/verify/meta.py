@@ -1,36 +1,36 @@
-"""The same model in transformers on the meta device: parameters and cache counted without a GPU and without weights."""
+"""The same model in transformers on the meta device: parameters and cache counted without a GPU or weights."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import Any
 
 from kvplan.arch.formats import FORMATS, KvFormat
-from kvplan.arch.layers import Attention, Cache, CrossAttention, Latent, Recurrent, StateTensor
-from kvplan.arch.model import Model, map_caches
+from kvplan.arch.layers import Attention, Compressed, CrossAttention
+from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.errors import Unsupported, UsageError
 from kvplan.report.assemble.common import kv_dtype, layout, model_info
 from kvplan.report.schema import schema_id
-from kvplan.report.schema import verify as paper
+from kvplan.report.schema import verify as schema
+from kvplan.verify.elsewhere import SAID, WAITING, as_transformers, unlike
 from kvplan.verify.run import checked, need_torch, versions
 from kvplan.verify.verdict import Row, exact, not_run, outcome, within
 
 LENGTHS = (64, 1000)
-"""Tokens of the prefills; one more is added beyond the longest window."""
+"""Tokens of the prefills. One more is added, beyond the longest window."""
 
 _NOT_SIZES = ("auto_map", "quantization_config", "transformers_version", "architectures", "torch_dtype", "dtype")
 
 
-def against_transformers(name: str, *, revision: str | None = None, offline: bool = False) -> paper.VerifyReport:
-    """Compare a model's parameters and cache with what transformers really makes of its config.
+def against_transformers(name: str, *, revision: str | None = None, offline: bool = False) -> schema.VerifyReport:
+    """Compare a model's parameters and cache with those that transformers makes from its config.
 
     Raises: UsageError without torch or transformers; Unsupported for a model that transformers can't build; ConfigError
-    and SourceError when the model can't be read.
+    and SourceError if the model can't be read.
     """
     need_torch()
     if find_spec("transformers") is None:
@@ -50,41 +50,31 @@ def against_transformers(name: str, *, revision: str | None = None, offline: boo
         raise Unsupported(
             f"transformers has no cache of {model.origin.id} to compare", cause="; ".join(reasons) or None
         )
-    return paper.VerifyReport(
+    return schema.VerifyReport(
         schema=schema_id("verify"), verdict=verdict, model=model_info(model), kv_dtype=kv_dtype(_plain(model)),
         parallel=layout(Parallel()), rank=None, built=None, machine=None, versions=versions(),
         date=datetime.now(UTC).isoformat(timespec="seconds"), seconds=round(time.monotonic() - began, 1),
-        rows=tuple(checked(rows)), steps=(), measured=paper.Measured(), readers={}, notes=(_LAYOUT,),
+        rows=tuple(checked(rows)), steps=(), measured=schema.Measured(), readers={}, notes=(SAID,),
     )  # fmt: skip
-
-
-_LAYOUT = (
-    "transformers lays caches out its own way, and is compared with kvplan's formula in that layout: a window or chunk holds "
-    "one token less after a prefill, a convolution all its columns, a Mamba state 32 bits, an indexer 16-bit keys"
-)
 
 
 def rows_against(model: Model, config: Mapping[str, object]) -> Iterator[Row]:
     """Parameters, then bytes of the cache after prefills of several lengths."""
+    apart = unlike(config)
+    if apart is not None:
+        yield not_run("meta", "transformers", "parameters", apart)
+        return
     try:
         built = _built(config, model)
     except Exception as error:
-        yield not_run(
-            "meta", "transformers", "parameters", f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
-        )
+        yield not_run("meta", "transformers", "parameters", _told(error))
         return
     yield _parameters(model, built, config)
-    if model.weights is not None and model.weights.towers:
+    if model.weights is not None and model.weights.towers and not _encoder_tokens(model):
         built = _text_alone(config, built)  # with a tower, prefills look for pictures among the tokens
-    theirs = map_caches(model, as_transformers)
-    if not _encoder_tokens(model):  # cross-attention to pictures keeps nothing of a prompt without any
-        kept = (tuple(one for one in layer.caches if not isinstance(one, CrossAttention)) for layer in theirs.layers)
-        theirs = replace(
-            theirs,
-            layers=tuple(replace(layer, caches=caches) for layer, caches in zip(theirs.layers, kept, strict=True)),
-        )
-    curve = theirs.curve(_plain(model))
+    curve = as_transformers(model, config, encoder=bool(_encoder_tokens(model))).curve(_plain(model))
     windows = [cache.cap or 0 for cache, _ in model.distinct if isinstance(cache, Attention)]
+    windows += [cache.window for cache, _ in model.distinct if isinstance(cache, Compressed)]
     lengths = (*LENGTHS, *((max(windows) + 100,) if any(windows) else ()))
     if curve.bytes_at(max(lengths)) == curve.bytes_at(1):
         lengths = LENGTHS[:1]  # nothing grows, and a scan goes token by token
@@ -93,36 +83,19 @@ def rows_against(model: Model, config: Mapping[str, object]) -> Iterator[Row]:
         try:
             measured = _cache_bytes(built, model, tokens)
         except Exception as error:
-            reason = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
-            yield not_run("meta", what, "B", reason, curve.bytes_at(tokens), core=True)
+            yield not_run("meta", what, "B", _told(error), curve.bytes_at(tokens), core=True)
             continue
         yield exact("meta", what, "B", curve.bytes_at(tokens), measured, core=True)
 
 
-def as_transformers(cache: Cache) -> Cache:
-    """The same cache as transformers 5.23 lays it out."""
-    if isinstance(cache, Attention) and cache.window is not None:
-        cache = replace(cache, window=cache.window - 1)
-    if isinstance(cache, Attention) and cache.chunk is not None:
-        cache = replace(cache, chunk=cache.chunk - 1)
-    if isinstance(cache, Attention | Latent) and cache.indexer is not None:
-        cache = replace(cache, indexer=replace(cache.indexer, stored=FORMATS["bf16"]))
-    if isinstance(cache, Recurrent):
-        return replace(cache, tensors=tuple(_state_as_transformers(cache, tensor) for tensor in cache.tensors))
-    return cache
-
-
-def _state_as_transformers(cache: Recurrent, tensor: StateTensor) -> StateTensor:
-    if tensor.role == "conv":
-        return replace(tensor, rows=tensor.rows + 1)
-    return replace(tensor, stored=FORMATS["fp32"]) if cache.law in _SCANNED else tensor
-
-
-_SCANNED = ("mamba", "mamba2")
-"""Laws whose state transformers keeps as its scan leaves it, in 32 bit."""
-
 _UNTIED = {"zamba": "num_mem_blocks", "zamba2": "num_mem_blocks"}
-"""Model types whose layers share blocks that transformers makes anew for each of them unless embeddings are tied."""
+"""Model types whose layers share blocks that transformers makes anew for each layer unless embeddings are tied."""
+
+
+def _told(error: Exception) -> str:
+    """The first sentence of what transformers says, which may go on for pages."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text.split('. ')[0][:200]}".removesuffix(": ")
 
 
 def _plain(model: Model) -> KvFormat:
@@ -144,12 +117,15 @@ def _parameters(model: Model, built: Any, config: Mapping[str, object]) -> Row:
 
 
 def _built(config: Mapping[str, object], model: Model) -> Any:
-    """The whole model: with its towers or its encoder, where it has any."""
+    """The whole model, with its towers or its encoder if it has any."""
+    if _encoder_tokens(model):
+        return _made(config, _WITH_ENCODERS)
     towers = model.weights is not None and bool(model.weights.towers)
-    whole = ("AutoModelForSeq2SeqLM",) if _encoder_tokens(model) else ("AutoModelForImageTextToText",) if towers else ()
+    whole = ("AutoModelForImageTextToText",) if towers else ()
     return _made(config, dict.fromkeys((*whole, *_CLASSES)))
 
 
+_WITH_ENCODERS = ("AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq")
 _CLASSES = ("AutoModelForCausalLM", "AutoModelForImageTextToText", "AutoModelForSeq2SeqLM")
 
 
@@ -161,7 +137,7 @@ def _text_alone(config: Mapping[str, object], whole: Any) -> Any:
 
 
 def _encoder_tokens(model: Model) -> int:
-    """Tokens that an encoder hands over; 0 without one, and where its layers stand between those of a decoder."""
+    """Tokens of an encoder's output; 0 without one, and if its layers are between those of a decoder."""
     held = [[cache for cache in layer.caches if isinstance(cache, CrossAttention)] for layer in model.layers]
     return held[0][0].tokens if all(held) else 0
 
@@ -180,17 +156,26 @@ def _made(config: Mapping[str, object], classes: Iterable[str]) -> Any:
                 return getattr(transformers, name).from_config(described, dtype=torch.bfloat16).eval()
         except Exception as error:
             errors.append(error)
-    raise errors[0]
+    raise next((error for error in errors if not str(error).startswith(_OTHER_CLASS)), errors[0])
+
+
+_OTHER_CLASS = "Unrecognized configuration class"
+"""How transformers says that a kind of model has no such class, which another kind may have."""
 
 
 def _cache_bytes(built: Any, model: Model, tokens: int) -> int:
     import torch
 
+    from kvplan.verify.live.unpadded import Unpadded
+
     encoded = _encoder_tokens(model)
-    lengths = {"input_ids": encoded, "decoder_input_ids": tokens} if encoded else {"input_ids": tokens}
-    with torch.device("meta"), torch.no_grad():
-        ids = {name: torch.zeros((1, length), dtype=torch.long) for name, length in lengths.items()}
-        given = built(**ids, use_cache=True)
+    with torch.device("meta"), torch.no_grad(), Unpadded():
+        ids = torch.zeros((1, tokens), dtype=torch.long)
+        if encoded:  # what an encoder hands over is enough, whether it reads or hears
+            output = torch.zeros((1, encoded, built.config.hidden_size), dtype=torch.bfloat16)
+            given = built(encoder_outputs=(output,), decoder_input_ids=ids, use_cache=True)
+        else:
+            given = built(input_ids=ids, use_cache=True)
     held = next(
         (
             getattr(given, name)
@@ -206,7 +191,7 @@ def _cache_bytes(built: Any, model: Model, tokens: int) -> int:
 
 
 def _tensors(held: object, depth: int = 0) -> Iterable[Any]:
-    """Tensors anywhere inside a cache object."""
+    """All tensors inside a cache object."""
     import torch
 
     if isinstance(held, torch.Tensor):
@@ -218,6 +203,6 @@ def _tensors(held: object, depth: int = 0) -> Iterable[Any]:
     elif isinstance(held, list | tuple):
         inside = held
     elif hasattr(held, "__dict__") and depth < 7:
-        inside = vars(held).values()
+        inside = (value for name, value in vars(held).items() if name not in WAITING)
     for one in inside:
         yield from _tensors(one, depth + 1)

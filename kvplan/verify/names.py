@@ -1,4 +1,4 @@
-"""Weights of a block by what they are for: component and last part of the name. Pure."""
+"""Weights of a block, taken by purpose: component and last part of the name. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kvplan.verify.parts import Held
 
 
 class Names:
-    """A block's weights, taken one by one; what nobody takes is only held."""
+    """A block's weights, taken one by one. Those that are never taken are only held."""
 
     def __init__(self, block: Iterable[Weight]) -> None:
         self._left: list[Weight] = list(block)
@@ -18,7 +18,7 @@ class Names:
     def take(
         self, component: str, *names: str, shape: tuple[int, ...] | None = None, rows: int | None = None
     ) -> Weight | None:
-        """The first weight of that component with one of these last names (and shape, or rows), which is then gone."""
+        """The first weight of that component with one of these last names (and shape, or rows), removed from the rest."""
         for weight in self._left:
             fits = shape in (None, weight.shape) and rows in (None, weight.shape[0])
             if weight.component == component and last(weight.name) in names and fits:
@@ -27,14 +27,14 @@ class Names:
         return None
 
     def has(self, component: str, name: str, shape: tuple[int, ...] | None = None) -> bool:
-        """Whether such a weight is left."""
+        """Whether there is such a weight left."""
         return any(
             weight.component == component and last(weight.name) == name and shape in (None, weight.shape)
             for weight in self._left
         )
 
     def drop(self, component: str, *names: str) -> bool:
-        """Take all of these, tensors that are listed in pieces whole; whether any was there."""
+        """Take all of these, including tensors listed in pieces; whether there were any."""
         before = len(self._left)
         self._left = [
             weight for weight in self._left if weight.component != component or last(weight.name) not in names
@@ -42,9 +42,9 @@ class Names:
         return len(self._left) < before
 
     def take_norm(self, hidden: int) -> bool:
-        """Take the next norm over the hidden vector, by its place in the layer or else by its size; whether there was one.
+        """Take the next norm over the hidden vector, by its place in the layer or its size; whether there was one.
 
-        By place whatever its listed size: it is built as wide as the hidden vector, and a list that errs is found out.
+        It is built as wide as the hidden vector, whatever size is listed, so that a wrong list shows.
         """
         plain = [one for one in self._left if one.component == "norm" and not one.name.endswith(".bias")]
         found = next(filter(_of_the_stream, plain), None)
@@ -55,13 +55,13 @@ class Names:
         return found is not None
 
     def idle_norms(self) -> tuple[Weight, ...]:
-        """Take all other norms over the hidden vector, and their biases: as wide as it is, and applied by no module here."""
+        """Take all other norms over the hidden vector with their biases, which no module applies."""
         found = tuple(one for one in self._left if one.component == "norm" and _of_the_stream(one))
         self._left = [one for one in self._left if one not in found]
         return found
 
     def held(self, tp: int) -> tuple[Held, ...]:
-        """What nobody took, as one of `tp` ranks holds it."""
+        """The weights that weren't taken, as one of `tp` ranks holds them."""
         found = []
         for weight in self._left:
             shape, copies = weight.on_rank(Parallel(tp=tp))
@@ -73,7 +73,7 @@ _BODIES = ("model.", "backbone.")
 
 
 def _of_the_stream(weight: Weight) -> bool:
-    """Whether a norm stands in a layer itself, or in the body of the model, and in no module of theirs."""
+    """Whether a norm belongs to a layer itself, or to the body of the model, and not to one of their modules."""
     name = weight.name.removesuffix(".bias")
     for body in _BODIES:
         name = name.removeprefix(body)
@@ -81,6 +81,6 @@ def _of_the_stream(weight: Weight) -> bool:
 
 
 def last(name: str) -> str:
-    """`q_proj` of `self_attn.q_proj`, `q_proj.bias` of its bias."""
+    """The last part of a name: `q_proj` of `self_attn.q_proj`, `q_proj.bias` of its bias."""
     parts = name.split(".")
     return ".".join(parts[-2:]) if parts[-1] == "bias" else parts[-1]

@@ -1,4 +1,4 @@
-"""The vocabulary of a decoder for one tensor rank: kinds of mixers and feed-forwards, as data. Pure."""
+"""The parts of a decoder for one tensor rank, as data: kinds of mixers and feed-forwards. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from kvplan.arch.weights import Weight
 
 @dataclass(frozen=True, slots=True)
 class AttentionPart:
-    """Softmax attention of one rank; see kvplan.arch.layers.Attention for the words.
+    """Softmax attention of one rank; kvplan.arch.layers.Attention explains the other fields.
 
     norms: of each head's query and key. gate: of the output, by a sigmoid. sink_logits: one per head in the softmax.
-    v_from_k: whether values are the keys before norm and rotation. shares: place of the layer whose cache it reads
-    instead of having one.
+    v_from_k: whether values are the keys before norm and rotation. shares: index of the layer whose cache it reads.
     """
 
     heads: int
@@ -34,18 +33,18 @@ class AttentionPart:
 
     @property
     def kind(self) -> str:
-        """As kvplan.arch calls its growth."""
+        """Its growth law in kvplan.arch."""
         return "chunked" if self.chunk is not None else "full" if self.window is None else "sliding"
 
     @property
     def name(self) -> str:
-        """What a person calls it."""
+        """Its name in reports."""
         grouping = "MHA" if self.heads == self.kv_heads else "MQA" if self.kv_heads == 1 else "GQA"
         extra = f" + {self.sinks} sinks" if self.sinks else ""
         return f"{grouping}, {self.kind}{extra}{'' if self.shares is None else ', shared cache'}"
 
     def slots(self, tokens: int) -> int:
-        """Tokens that are kept of `tokens`."""
+        """How many of `tokens` are kept."""
         if self.chunk is not None:
             return min(tokens, self.chunk)
         return tokens if self.window is None else min(tokens, self.window + self.sinks)
@@ -53,10 +52,9 @@ class AttentionPart:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a recurrent state or an index key is kept in: a format's name, None for the model's own, and whose choice that is.
+    """The format of a recurrent state or an index key: its name, None for the model's own, and whose choice it is.
 
-    checked: whether it is this side's own knowledge; False for what only the reading of the config says, which is the
-    prediction's as well.
+    checked: whether it is known independently of the prediction; False if both read it from the config.
     """
 
     format: str | None
@@ -71,7 +69,7 @@ INDEX_KEYS = Kept("fp8 with scale", "index keys in fp8 with a scale for 128 elem
 
 @dataclass(frozen=True, slots=True)
 class IndexerPart:
-    """The keys and queries that choose which tokens sparse attention reads; whole on every rank."""
+    """The keys and queries that choose which tokens sparse attention reads; the same on every rank."""
 
     heads: int
     dim: int
@@ -81,10 +79,10 @@ class IndexerPart:
 
 @dataclass(frozen=True, slots=True)
 class LatentPart:
-    """Latent attention of one rank with absorbed projections; q_rank None when queries aren't compressed.
+    """Latent attention of one rank with absorbed projections. q_rank: None if queries aren't compressed.
 
-    topk: tokens that sparse attention reads, chosen by `indexer` or, without one, by an earlier layer's.
-    window: tokens that a query sees, itself included.
+    topk: tokens that sparse attention reads, chosen by `indexer` or, without one, by an earlier layer's. window: tokens
+    that a query sees, itself included.
     """
 
     heads: int
@@ -100,16 +98,16 @@ class LatentPart:
 
     @property
     def kind(self) -> str:
-        """As kvplan.arch calls its growth."""
+        """Its growth law in kvplan.arch."""
         return "latent" if self.window is None else "sliding latent"
 
     def slots(self, tokens: int) -> int:
-        """Tokens that are kept of `tokens`."""
+        """How many of `tokens` are kept."""
         return tokens if self.window is None else min(tokens, self.window)
 
     @property
     def name(self) -> str:
-        """What a person calls it."""
+        """Its name in reports."""
         if self.window is not None:
             return "MLA, sliding"
         return "MLA" if self.topk is None else "sparse MLA" + ("" if self.indexer else ", shared selection")
@@ -130,7 +128,7 @@ class DeltaPart:
 
     @property
     def channels(self) -> int:
-        """Of the convolution over queries, keys and values."""
+        """Channels of the convolution over queries, keys and values."""
         return 2 * self.k_heads * self.k_dim + self.v_heads * self.v_dim
 
 
@@ -156,7 +154,7 @@ class MambaPart:
 
     @property
     def channels(self) -> int:
-        """Of the convolution over inputs, B and C."""
+        """Channels of the convolution over inputs, B and C."""
         return self.inner + 2 * self.groups * self.state
 
 
@@ -172,7 +170,7 @@ class ConvPart:
 
 @dataclass(frozen=True, slots=True)
 class DensePart:
-    """Feed-forward of one rank; gated or with a plain activation."""
+    """Feed-forward of one rank, gated or with a plain activation."""
 
     width: int
     gated: bool = True
@@ -182,10 +180,10 @@ class DensePart:
 
 @dataclass(frozen=True, slots=True)
 class ExpertsPart:
-    """Experts of one rank, each cut to `width`, of which a token uses `picked`.
+    """Experts of one rank, each cut to `width`. A token uses `picked` of them.
 
     shared: width of the experts that all tokens use. latent: width of the vectors that experts work on, between two
-    projections that every rank holds; None when they work on the hidden vectors themselves.
+    projections that every rank has; None if they work on the hidden vectors themselves.
     """
 
     experts: int
@@ -203,7 +201,7 @@ FeedForward = DensePart | ExpertsPart
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A tensor that takes memory and that no module here reads: its shape and copies on one rank."""
+    """A tensor that takes memory and that no module reads: its shape and copies on one rank."""
 
     weight: Weight
     shape: tuple[int, ...]
@@ -211,15 +209,15 @@ class Held:
 
     @property
     def name(self) -> str:
-        """The tensor's."""
+        """Name of the tensor."""
         return self.weight.name
 
 
 @dataclass(frozen=True, slots=True)
 class LayerPlan:
-    """One layer: what mixes tokens, what follows, how many norms the step uses, and what is only held.
+    """One layer: its mixers, its feed-forwards, the number of norms that a step applies, and what is only held.
 
-    idle: norms as wide as the hidden vector that are built and not applied.
+    idle: norms as wide as the hidden vector that are built but not applied.
     """
 
     mixers: tuple[Mixer, ...]
@@ -231,7 +229,7 @@ class LayerPlan:
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """A decoder for one rank. vocab, head: rows of the embedding and of the head on it, 0 without. idle: as of a layer."""
+    """A decoder for one rank. vocab, head: its rows of embedding and head, 0 without. idle: as in a layer."""
 
     hidden: int
     vocab: int
@@ -252,7 +250,7 @@ class Blueprint:
 
     @property
     def mixers(self) -> tuple[Mixer, ...]:
-        """Distinct mixers, in order of first appearance; a place in the stack makes no difference."""
+        """Distinct mixers in order of first appearance, wherever they are in the stack."""
         bare = (
             replace(mixer, shares=0) if isinstance(mixer, AttentionPart) and mixer.shares is not None else mixer
             for layer in self.layers

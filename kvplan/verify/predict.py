@@ -1,4 +1,4 @@
-"""What kvplan says that a run will measure: bytes of caches and weights, batches, crossovers. Pure."""
+"""Predictions for a run: bytes of caches and weights, batches, crossovers. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kvplan.verify.parts import AttentionPart, Blueprint, ExpertsPart, LatentPar
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """Predictions for one tensor rank of `model` (already reduced to what is built).
+    """Predictions for one tensor rank of `model`, which is already reduced to what is built.
 
-    page: tokens of a page, None for contiguous caches. read: the weights that a step can read; None for all of them.
+    page: tokens of a page, None for contiguous caches. read: the weights that a step can read; None for all.
     """
 
     model: Model
@@ -29,17 +29,17 @@ class Predicted:
 
     @property
     def parallel(self) -> Parallel:
-        """The layout of which this is one rank."""
+        """The layout that this rank is part of."""
         return Parallel(tp=self.tp)
 
     def cache_bytes(self, tokens: int) -> int:
-        """Bytes that one sequence of `tokens` takes on the rank, pages rounded up."""
+        """Bytes of one sequence of `tokens` on the rank, in whole pages."""
         if self.page is None:
             return sum(curve.bytes_at(tokens) for curve in self.model.rank_curves(self.parallel, self.kv))
         return sum(self.by_kind(tokens).values())
 
     def by_kind(self, tokens: int) -> dict[str, int]:
-        """The same, growth law by growth law."""
+        """The same by growth law."""
         found: dict[str, int] = {}
         for counted in self.model.parts(self.kv, self.parallel.shard):
             size = _paged(counted.part.group, tokens, self.page) * counted.layers
@@ -52,7 +52,7 @@ class Predicted:
 
     @property
     def reads_curve(self) -> Curve:
-        """Growth of `reads`."""
+        """The growth of `reads`."""
         return self.model.reads(self.kv, self.parallel.shard)
 
     def weights_bytes(self) -> int | None:
@@ -60,13 +60,14 @@ class Predicted:
         return None if self.model.weights is None else self.model.weights.bytes_on_rank(self.parallel)
 
     def weights_read(self, batch: int) -> int | None:
-        """Bytes of weights that a step of `batch` sequences reads, experts as expected under uniform routing."""
+        """Bytes of weights that a step of `batch` sequences reads, with the experts expected if routing is uniform."""
         return None if self._reading is None else self._reading(batch).likely
 
     def weights_read_touching(self, batch: int, touched: Sequence[int]) -> int | None:
-        """`weights_read` with the experts that each layer of experts did touch in place of those to be expected.
+        """`weights_read` with the experts that each layer did use in place of those expected.
 
-        touched: of each layer that has experts, in order. None without an inventory, or where it lists other such layers.
+        touched: for each layer with experts, in order. None without an inventory, or if it lists other layers with
+        experts.
         """
         expected, weights = self.weights_read(batch), self.read or self.model.weights
         if expected is None or weights is None:
@@ -82,7 +83,7 @@ class Predicted:
         return round(found)
 
     def weights_read_at_least(self, batch: int) -> int:
-        """The same with the fewest experts that routing can touch; 0 without an inventory."""
+        """The same with the fewest possible experts; 0 without an inventory."""
         return 0 if self._reading is None else self._reading(batch).low
 
     @property
@@ -91,7 +92,7 @@ class Predicted:
         return None if weights is None else weights.reader(self.parallel)
 
     def distinct_experts(self, batch: int) -> float | None:
-        """Experts of a layer that a step touches if routing is uniform: E (1 - (1 - k/E)^batch); None without experts."""
+        """Expected distinct experts of a layer if routing is uniform: E (1 - (1 - k/E)^batch); None without experts."""
         layers = () if self.model.weights is None else self.model.weights.layers
         routed = next((weight for layer in layers for weight in layer if weight.picked), None)
         if routed is None or routed.picked is None:
@@ -99,7 +100,7 @@ class Predicted:
         return distinct(routed.copies, routed.picked, batch)
 
     def longest(self, pool: int, batch: int) -> int:
-        """Largest number of tokens of which `batch` sequences fit into `pool` bytes; whole pages of them."""
+        """Most tokens of each of `batch` sequences that fit into `pool` bytes, in whole pages."""
         curve = Curve(tuple(term for one in self.model.rank_curves(self.parallel, self.kv) for term in one.terms))
         tokens = curve.tokens_that_fit(pool // batch)
         if self.page is None or tokens == LONGEST:
@@ -114,7 +115,7 @@ class Predicted:
         return pool // self.cache_bytes(tokens)
 
     def crossover(self, batch: int) -> int | None:
-        """Tokens at which `batch` sequences' caches are read longer than the weights; None when they never are."""
+        """Tokens from which the caches of `batch` sequences take longer to read than the weights; None if never."""
         weights = self.weights_read(batch)
         if weights is None:
             return None
@@ -123,7 +124,7 @@ class Predicted:
 
 
 def _paged(group: StateGroup, tokens: int, page: int | None) -> int:
-    """Bytes of one law with its entries in whole pages."""
+    """Bytes of one growth law with its entries in whole pages."""
     if page is None:
         return group.bytes_at(tokens)
     entries = (tokens if group.cap is None else min(tokens, group.cap)) // group.stride
@@ -131,9 +132,9 @@ def _paged(group: StateGroup, tokens: int, page: int | None) -> int:
 
 
 def workspace_bytes(plan: Blueprint, batch: int) -> int:
-    """Room for everything that a step makes and drops again: a safe figure, not a prediction.
+    """Room for all temporary tensors of a step: a safe upper bound, not a prediction.
 
-    Activations of a layer and logits in 32 bit, partial results of split attention, the library's own workspaces.
+    Activations of a layer and logits in 32 bit, partial results of split attention, and the library's own workspaces.
     """
     widest = max((_widest(part) for layer in plan.layers for part in layer.mixers), default=0)
     for part in plan.feed_forwards:
@@ -143,7 +144,7 @@ def workspace_bytes(plan: Blueprint, batch: int) -> int:
 
 
 def _widest(part: object) -> int:
-    """Elements that a mixer makes of one token, partial results of split attention included."""
+    """Elements that a mixer makes from one token, with the partial results of split attention."""
     if isinstance(part, AttentionPart):
         return part.heads * (3 * part.k_dim + 64 * part.v_dim)
     if isinstance(part, LatentPart):

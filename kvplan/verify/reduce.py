@@ -1,4 +1,4 @@
-"""A model cut down to what a device can hold: fewer layers, fewer rows of vocabulary, never other shapes. Pure."""
+"""A model reduced to what a device can hold: fewer layers, fewer rows of vocabulary, never other shapes. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kvplan.verify.parts import Blueprint, LayerPlan
 
 
 def reduced(model: Model, keep: tuple[int, ...], vocab: int | None = None) -> Model:
-    """The same model with only the layers `keep` (ascending) and at most `vocab` rows of vocabulary, without towers.
+    """The model with only the layers `keep` (ascending), at most `vocab` rows of vocabulary, and no towers.
 
-    A layer that shares a cache needs the layer it shares with among them.
+    A layer that shares a cache needs the layer that it shares with.
     """
     place = {old: new for new, old in enumerate(keep)}
     layers = tuple(replace(model.layers[old], shares_with=_moved(model.layers[old], place)) for old in keep)
@@ -30,10 +30,10 @@ def reduced(model: Model, keep: tuple[int, ...], vocab: int | None = None) -> Mo
 
 
 def read_by(weights: Weights, plan: Blueprint, rank: int = 0) -> Weights:
-    """What a step of one rank of the built decoder can read: the same inventory without what is only held.
+    """The weights that a step of one rank of the built decoder reads, without those that are only held.
 
-    A matrix that is dealt out by its inputs makes parts of one sum, and its bias is added to the sum once, by rank 0: the
-    other ranks hold it and don't read it. Source: vLLM 0.33 model_executor/layers/linear.py, RowParallelLinear.forward.
+    A matrix split by inputs gives parts of one sum, and rank 0 adds its bias once: the other ranks hold the bias and
+    don't read it. Source: vLLM 0.33 model_executor/layers/linear.py, RowParallelLinear.forward.
     """
 
     def others(block: Block, group: LayerPlan | Blueprint) -> Block:
@@ -45,7 +45,7 @@ def read_by(weights: Weights, plan: Blueprint, rank: int = 0) -> Weights:
 
 
 def _added_once(block: Block) -> tuple[Weight, ...]:
-    """Biases of the matrices of a block that are dealt out by their inputs."""
+    """Biases of the matrices of a block that are split by inputs."""
     dealt = {f"{weight.name}.bias" for weight in block if weight.split == 1}
     return tuple(weight for weight in block if weight.name in dealt)
 
@@ -55,7 +55,7 @@ def _moved(layer: Layer, place: dict[int, int]) -> int | None:
 
 
 def _fewer_rows(weights: Weights, whole: int, vocab: int) -> Weights:
-    """Tables and heads with a row for each of `whole` tokens, cut to `vocab`: one that lists too many or too few still does."""
+    """Tables and heads with a row for each of `whole` tokens, cut to `vocab`. Surplus or missing rows stay so."""
 
     def rows(listed: int) -> int:
         return listed - (whole - vocab) if listed >= whole else listed * vocab // whole

@@ -1,4 +1,4 @@
-"""From a model and wishes to a receipt. The only way in; torch is needed from here on."""
+"""From a model and options to a receipt. This is the only way in; torch is needed from here on."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from kvplan.arch.parallel import Parallel
 from kvplan.errors import KvplanError, UsageError
 from kvplan.report.assemble.common import kv_dtype, layout, model_info
 from kvplan.report.schema import schema_id
-from kvplan.report.schema import verify as paper
+from kvplan.report.schema import verify as schema
 from kvplan.verify.options import Options, Progress, silent
+from kvplan.verify.torchrun import rank
 from kvplan.verify.verdict import Row, outcome
-from kvplan.verify.world import rank
 
 if TYPE_CHECKING:
     from kvplan.verify.live.checks.found import Found
@@ -31,11 +31,11 @@ PACKAGES = ("torch", "triton", "transformers")
 PLAIN = Options()
 
 
-def verify(model: Model, options: Options = PLAIN, progress: Progress = silent) -> paper.VerifyReport:
+def verify(model: Model, options: Options = PLAIN, progress: Progress = silent) -> schema.VerifyReport:
     """Build one rank's share of the model with random weights, decode, compare, and give everything back.
 
-    Raises: UsageError without torch, for a device that can't be used or memory that is too little; Unsupported for a
-    model that no module computes or that nothing could be checked of; CannotSplit.
+    Raises: UsageError without torch, for a device that can't be used or too little memory; Unsupported for a model that
+    no module computes, or of which nothing could be checked; CannotSplit.
     """
     need_torch()
     from kvplan.verify.live.procedure import run
@@ -50,7 +50,7 @@ def verify(model: Model, options: Options = PLAIN, progress: Progress = silent) 
             hint="give more with --memory, build fewer --layers, or take a smaller --block-size",
         )  # fmt: skip
     kept = found.kv.kv
-    return paper.VerifyReport(
+    return schema.VerifyReport(
         schema=schema_id("verify"), verdict=verdict, model=model_info(model), kv_dtype=kv_dtype(kept),
         parallel=layout(Parallel(tp=options.tp)), rank=found.rank, built=_built(found, model, options), machine=_place(found),
         versions=versions(), date=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -60,7 +60,7 @@ def verify(model: Model, options: Options = PLAIN, progress: Progress = silent) 
 
 
 def need_torch() -> None:
-    """Raises: UsageError, saying how to install it, when torch is missing or broken."""
+    """Raises: UsageError if torch is missing or broken, saying how to install it."""
     if find_spec("torch") is None:
         raise UsageError(
             "verify needs torch", cause="it builds the model's layers and decodes for real",
@@ -79,11 +79,11 @@ def need_torch() -> None:
 
 
 def default_model(options: Options = PLAIN) -> Model:
-    """What is verified without a MODEL: Llama-3.1-8B, or the largest bundled dense model whose share fits.
+    """The model without a MODEL: Llama-3.1-8B, or the largest bundled dense model whose share fits.
 
-    On a CPU Llama-3.1-8B is cut down anyway, so it always is the one.
+    On a CPU it is always Llama-3.1-8B, because fewer layers are built there anyway.
 
-    Raises: UsageError for a device that can't be used, or when no model fits.
+    Raises: UsageError for a device that can't be used, or if no model fits.
     """
     from kvplan.api import load_model
 
@@ -102,7 +102,7 @@ def default_model(options: Options = PLAIN) -> Model:
 
 
 def bytes_on_rank(model: Model, tp: int) -> int | None:
-    """Bytes of weights of one rank in the model's own dtype; None where they are unknown."""
+    """Bytes of weights of one rank in the model's own dtype; None if they are unknown."""
     from kvplan.verify.reduce import reduced
 
     whole = reduced(model, tuple(range(len(model.layers))))
@@ -124,7 +124,7 @@ def _dense_models(tp: int) -> Iterable[tuple[int, Model]]:
 
 
 def versions() -> dict[str, str | None]:
-    """Of everything that could make a difference."""
+    """Versions of everything that could make a difference."""
     found: dict[str, str | None] = {"python": platform.python_version(), "system": platform.platform()}
     found["kvplan"] = kvplan.__version__  # the one that runs, whatever else is installed
     for name in PACKAGES:
@@ -142,29 +142,29 @@ def versions() -> dict[str, str | None]:
     return found
 
 
-def checked(rows: Iterable[Row]) -> Iterable[paper.Checked]:
-    """Rows as they are printed."""
+def checked(rows: Iterable[Row]) -> Iterable[schema.Checked]:
+    """The rows as parts of the document."""
     for row in rows:
-        yield paper.Checked(
+        yield schema.Checked(
             row.check, row.what, row.unit, row.predicted, row.measured, row.error, row.verdict, row.rule, row.rank
         )
 
 
-def _built(found: Found, model: Model, options: Options) -> paper.Built:
+def _built(found: Found, model: Model, options: Options) -> schema.Built:
     left_out = [f"{count} of {len(model.layers)} layers: {reason}" for reason, count in found.sizing.skipped]
     if model.weights is not None:
         left_out += ["towers, which no decode step reads"] if model.weights.towers else []
         left_out += ["draft layers"] if model.weights.draft else []
-    return paper.Built(
+    return schema.Built(
         layers=len(found.sizing.keep), of_layers=len(model.layers), indices=found.sizing.keep,
         vocabulary=found.plan.vocab, dtype=model.dtype.name, weights_bytes=found.weights_bytes,
         memory_limit_bytes=found.limit, page=options.page, left_out=tuple(left_out), held=found.plan.unread,
     )  # fmt: skip
 
 
-def _place(found: Found) -> paper.Place:
+def _place(found: Found) -> schema.Place:
     machine, gpu = found.machine, found.gpu
-    return paper.Place(
+    return schema.Place(
         device=machine.device, name=machine.name, gpu=None if gpu is None else gpu.id, memory_bytes=machine.total,
         free_bytes=machine.free, cores=machine.cores,
         capability=None if machine.capability is None else ".".join(map(str, machine.capability)),
@@ -172,33 +172,33 @@ def _place(found: Found) -> paper.Place:
     )  # fmt: skip
 
 
-def _steps(times: Times | None) -> Iterable[paper.Timed]:
+def _steps(times: Times | None) -> Iterable[schema.Timed]:
     for point in () if times is None else times.points:
         assert times is not None  # noqa: S101 - there are points
-        yield paper.Timed(
+        yield schema.Timed(
             point.batch, point.context, point.weight_bytes, point.kv_bytes, times.predicted_s(point), point.seconds,
             point.experts,
         )  # fmt: skip
 
 
-def _measured(found: Found) -> paper.Measured:
+def _measured(found: Found) -> schema.Measured:
     times = found.times
     if times is None:
-        return paper.Measured(runtime_bytes=found.runtime_bytes)
-    return paper.Measured(
+        return schema.Measured(runtime_bytes=found.runtime_bytes)
+    return schema.Measured(
         copy_bytes_per_s=times.copy, kv_bytes_per_s=None if times.line is None else times.line.kv_bytes_per_s,
         weight_bytes_per_s=times.weight_bytes_per_s, launch_floor_s=times.floor_s, kernels=times.kernels,
         overhead_s=times.overhead_s, runtime_bytes=found.runtime_bytes, graphs=times.graphs,
     )  # fmt: skip
 
 
-def exit_code(report: paper.VerifyReport) -> int:
-    """What the process says: 1 when a prediction was refuted."""
+def exit_code(report: schema.VerifyReport) -> int:
+    """The exit code of a verification: 1 if a prediction was refuted."""
     return 1 if report.verdict == "refuted" else 0
 
 
 def prints() -> bool:
-    """Whether this process is the one that prints: under torchrun, rank 0 alone.
+    """Whether this process prints: under torchrun, only rank 0 does.
 
     Raises: UsageError for an environment that isn't torchrun's.
     """

@@ -1,4 +1,4 @@
-"""Small relatives of a model's parts, for recomputing everything in 32 bit: the same kinds, few and narrow heads. Pure."""
+"""Small relatives of a model's parts, for recomputing everything in 32 bit: the same kinds, few narrow heads. Pure."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from kvplan.verify.parts import (
 
 HIDDEN = 48
 TOKENS = 21
-"""Longer than every small window, chunk and top k, and a multiple of none of them."""
+"""More than every small window, chunk and top k, and a multiple of none of them."""
 
 
 def small(part: Mixer) -> Mixer:
-    """The same kind with small dimensions; windows of 5, chunks of 4, a top k of 6."""
+    """The same kind with small dimensions: windows of 5, chunks of 4, a top k of 6."""
     match part:
         case AttentionPart():
             kv_heads = min(part.kv_heads, 2)
@@ -55,7 +55,7 @@ _WIDE = Kept("fp32", "in 32 bit: what is compared is the algorithm")
 
 
 def small_feed_forward(part: FeedForward) -> FeedForward:
-    """The same kind, narrow, at most eight experts."""
+    """The same kind, narrow, with at most eight experts."""
     if isinstance(part, DensePart):
         return replace(part, width=40)
     experts = min(part.experts, 8)
@@ -66,7 +66,7 @@ def small_feed_forward(part: FeedForward) -> FeedForward:
 
 
 def small_stack(plan: Blueprint) -> Blueprint:
-    """One layer for each distinct mixer and feed-forward, sharing layers behind the first layer that they can share with."""
+    """One layer for each distinct mixer and feed-forward. Layers that share follow the first that they can share with."""
     layers: list[LayerPlan] = []
     forwards = [small_feed_forward(part) for part in plan.feed_forwards]
     for number, part in enumerate(plan.mixers):
@@ -80,7 +80,7 @@ def small_stack(plan: Blueprint) -> Blueprint:
 
 
 def _owner(layers: list[LayerPlan], sharing: AttentionPart) -> int | None:
-    """First layer whose cache the part could read; None (a cache of its own) when there is none."""
+    """Index of the first layer whose cache the part can read; None for a cache of its own if there is none."""
     for place, layer in enumerate(layers):
         for part in layer.mixers:
             same = isinstance(part, AttentionPart) and part.shares is None and part.k_dim == sharing.k_dim

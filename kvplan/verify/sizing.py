@@ -1,4 +1,4 @@
-"""Which layers of a model to build when not all of them fit: one of every kind first, then the rest in order. Pure."""
+"""Which layers to build if not all of a model fit: one of every kind first, then the rest in order. Pure."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from kvplan.arch.parallel import Parallel
 from kvplan.arch.weights import DTYPES, Weights
 from kvplan.errors import Unsupported
 from kvplan.units import MIB, format_bytes
-from kvplan.verify.mixing import cannot_build, lacks_weights
+from kvplan.verify.mixers import cannot_build, lacks_weights
 
 FOR_WANT_OF_MEMORY = "for want of memory"
 
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """keep: layers to build, ascending. skipped: reasons why other layers aren't, and how many each concerns.
+    """The layers to build.
 
+    keep: their indices, ascending. skipped: reasons for leaving layers out, with the number of layers each concerns.
     unseen: kinds of layers that could be built and of which none is, by the first of each.
     """
 
@@ -27,9 +28,9 @@ class Sizing:
 
 
 def choose(model: Model, tp: int, budget: int | None, limit: int | None = None, beside: int = 0) -> Sizing:
-    """As many layers as have weights of `budget` bytes on one rank, at most `limit` layers.
+    """As many layers as fit with their weights into `budget` bytes on one rank, at most `limit`.
 
-    beside: bytes that are needed besides, for messages.
+    beside: bytes needed besides, for messages.
 
     Raises: Unsupported if no layer can be built, or none fits.
     """
@@ -37,7 +38,7 @@ def choose(model: Model, tp: int, budget: int | None, limit: int | None = None, 
     if not able:
         raise Unsupported(
             f"verify can't build any layer of {model.origin.id}", cause="; ".join(reasons),
-            hint="kvplan verify --meta compares it with transformers instead"
+            hint=f"kvplan verify {model.origin.id} --meta compares it with transformers, if that has such a class"
             if model.family != DESCRIBED
             else "complete the description, or give a config.json, which --meta can compare",
         )  # fmt: skip
@@ -51,13 +52,13 @@ def choose(model: Model, tp: int, budget: int | None, limit: int | None = None, 
 
 
 def bytes_of_each(model: Model, tp: int, limit: int | None = None) -> int:
-    """Bytes of weights on one rank of one layer of every kind that can be built, of at most `limit` layers."""
+    """Bytes on one rank of one layer of every kind that can be built, of at most `limit` layers."""
     first = _one_of_each(model, _able(model)[0])[:limit]
     return sum(layer_bytes(model.weights, index, tp, model.dtype.name) for index in first)
 
 
 def _able(model: Model) -> tuple[list[int], dict[str, int]]:
-    """Layers that can be built, and why others can't be, with how many each reason concerns."""
+    """Layers that can be built, and reasons why others can't be, with the number of layers each concerns."""
     able: list[int] = []
     reasons: dict[str, int] = {}
     for index in range(len(model.layers)):
@@ -81,7 +82,7 @@ def _reason(model: Model, index: int) -> str | None:
 
 
 def _one_of_each(model: Model, able: list[int]) -> list[int]:
-    """The first layer of each kind, a shared cache's owner before who shares it."""
+    """The first layer of each kind; the owner of a shared cache comes before those that share it."""
     weights = model.weights
     seen: set[object] = set()
     first: list[int] = []
@@ -97,7 +98,7 @@ def _one_of_each(model: Model, able: list[int]) -> list[int]:
 
 
 def _named(model: Model, index: int) -> str:
-    """What a person calls layers like that one: `latent with experts, as layer 3`."""
+    """The kind of a layer in words: `latent with experts, as layer 3`."""
     layer = model.layers[index]
     caches = [cache.kind for cache in layer.caches] if layer.shares_with is None else ["shared cache"]
     block = () if model.weights is None else model.weights.layers[index]

@@ -1,4 +1,4 @@
-"""One check: what was predicted, what was measured, and what follows. Pure."""
+"""The verdict of a check, from its prediction and its measurement. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ OUT_OF_TIME = "out of time: a larger --budget-s does it"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A prediction and its fate.
+    """A prediction and its verdict.
 
-    rule: how far measured may be from predicted, in words; for `not run`, why not; for `reported`, why nothing is
-    claimed. rank: the tensor rank that measured it. core: whether it is of a cache, without which a run confirms nothing.
+    rule: how far `measured` may be from `predicted`, in words; for `not run`, why not; for `reported`, why nothing is
+    claimed. rank: the tensor rank that measured it. core: whether it is about a cache, without which a run confirms
+    nothing.
     """
 
     check: Check
@@ -39,22 +40,22 @@ class Row:
 
 
 def exact(check: Check, what: str, unit: Unit, predicted: int, measured: int, *, core: bool = False) -> Row:
-    """Equal or refuted."""
+    """Refuted unless they are equal."""
     return Row(check, what, unit, predicted, measured, _said(predicted == measured), "exactly equal", core=core)
 
 
 def within(check: Check, what: str, unit: Unit, predicted: float, measured: float, allowed: float, because: str) -> Row:
-    """At most `allowed` (in the unit) apart."""
+    """Refuted if they are more than `allowed` (in the unit) apart."""
     return Row(check, what, unit, predicted, measured, _said(abs(measured - predicted) <= allowed), because)
 
 
 def at_least(check: Check, what: str, unit: Unit, predicted: float, measured: float, because: str) -> Row:
-    """The prediction is a floor."""
+    """The prediction is a lower bound."""
     return Row(check, what, unit, predicted, measured, _said(measured >= predicted), because)
 
 
 def at_most(check: Check, what: str, unit: Unit, predicted: float, measured: float, because: str) -> Row:
-    """The prediction is a ceiling."""
+    """The prediction is an upper bound."""
     return Row(check, what, unit, predicted, measured, _said(measured <= predicted), because)
 
 
@@ -75,13 +76,13 @@ def _said(holds: bool) -> Verdict:  # noqa: FBT001 - the one place where a compa
 
 
 _WORST = ("confirmed", "reported", "not run", "refuted")
-"""The less a rank has shown, the further: what one couldn't compare, another's confirmation doesn't make up for."""
+"""Verdicts, the worst first. A comparison that one rank couldn't make isn't confirmed by another's."""
 
 
 def worst(rows_of_ranks: tuple[tuple[Row, ...], ...]) -> tuple[Row, ...]:
-    """One row for each check, from the rank that is furthest off; a check that only some ranks made stays.
+    """One row for each check, from the rank that is furthest off. A check that only some ranks made is kept.
 
-    A name that a rank uses more than once stands for as many checks.
+    If a rank uses a name several times, it stands for as many checks.
     """
     found: dict[tuple[str, str, int], list[Row]] = {}
     for rows in rows_of_ranks:
@@ -98,7 +99,7 @@ def _badness(row: Row) -> tuple[int, float]:
 
 
 def outcome(rows: tuple[Row, ...]) -> Outcome | None:
-    """Of the whole run: refuted by one refuted row, confirmed if a cache is, None where no cache was compared."""
+    """The verdict of a run: refuted if a row is, confirmed if a row about a cache is, None if no cache was compared."""
     if any(row.verdict == "refuted" for row in rows):
         return "refuted"
     return "confirmed" if any(row.core and row.verdict == "confirmed" for row in rows) else None

@@ -78,6 +78,12 @@ def test_pooled_index_keys_are_fewer_and_the_pool_that_is_filled_is_kept_raw() -
     assert bytes_at(layer, 79) == 79 * 1152 + 9 * 132 + 8 * 2 * 128 * 2
 
 
+def test_pools_without_gates_keep_raw_keys_alone() -> None:
+    layer = Attention(16, 2, 256, 256, indexer=Indexer(256, BF16, pool=16, gated=False), topk=2048)
+    # 50 tokens: 2 heads' keys and values, 3 keys of a group, and the raw keys of one
+    assert bytes_at(layer, 50) == 50 * 2 * 512 * 2 + 3 * 512 + 16 * 512
+
+
 def test_state_is_constant_and_splits_by_heads() -> None:
     # Qwen3-Next: conv 3 x (16 x 2 x 128 + 32 x 128) in bf16, state 32 x 128 x 128 in fp32
     conv = StateTensor("conv", 3, ((16, 256), (32, 128)))

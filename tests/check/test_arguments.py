@@ -20,7 +20,7 @@ from kvplan.manifests.flags.counted import MEANINGS, PLANNED
 from kvplan.manifests.flags.layer import layer_of
 from kvplan.manifests.flags.uncounted import UNCOUNTED
 from kvplan.manifests.keys import DRAFTING
-from kvplan.manifests.places import Place
+from kvplan.manifests.places import Hidden, Place
 from kvplan.manifests.shell.parser import Word
 from kvplan.manifests.tree import WorkingTree
 
@@ -329,14 +329,27 @@ def test_limits_that_are_no_object_are_refused(limits: str):
 def test_hidden_values_are_not_guessed():
     hidden = Word("$LEN", 2, "$LEN")
     nothing = lambda _: None  # noqa: E731
-    with pytest.raises(CantRead, match=r"\$LEN"):
-        read_arguments([Word("m", 1), Word("--max-model-len", 2), hidden], "f", nothing, positional=True)
-    with pytest.raises(CantRead, match=r"its model is \$LEN"):
-        read_arguments([hidden], "f", nothing, positional=True)
+    found = layer_of(read_arguments([Word("m", 1), Word("--max-model-len", 2), hidden], "f", nothing, positional=True))
+    assert found[("context",)] == Hidden(
+        "$LEN", Place("f", 2), why="its --max-model-len is $LEN, which only the shell knows"
+    )
+    found = layer_of(read_arguments([hidden], "f", nothing, positional=True))
+    assert found[("model",)] == Hidden("$LEN", Place("f", 2), why="its model is $LEN, which only the shell knows")
     found = read_arguments([Word("m", 1), Word("--api-key", 2), hidden], "f", nothing, positional=True)
     assert not found.remarks
     found = read_arguments([Word("m", 1), hidden], "f", nothing, positional=True)
     assert [(remark.rule, remark.place) for remark in found.remarks] == [("unread-arguments", Place("f", 2))]
+
+
+@pytest.mark.parametrize(
+    ("hidden", "words"),
+    [("${EAGER:+--enforce-eager}", ("m",)), ("$NCCL", ("--model", "m")), ("$NCCL", ("-tp", "2", "--model=m"))],
+)
+def test_a_word_that_is_no_model(hidden: str, words: tuple[str, ...]):
+    given = [Word(hidden, 1, hidden), *(Word(word, 1) for word in words)]
+    found = read_arguments(given, "f", lambda _: None, positional=True)
+    assert found.flags["model"].text == "m"
+    assert [remark.rule for remark in found.remarks] == ["unread-arguments"]
 
 
 def test_a_config_that_is_not_here():

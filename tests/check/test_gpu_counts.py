@@ -49,7 +49,26 @@ def test_ranks_of_a_pod(flags: str, gpus: int, needed: str | None):
         ("CUDA_VISIBLE_DEVICES=0,1 vllm serve m -dp 2", False),
         ("ray start --head\nCUDA_VISIBLE_DEVICES=0 vllm serve m -pp 2", False),
         ("vllm serve m -dp 2", False),
+        # Docker names the GPUs that --gpus hands over itself
+        ("docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=0 vllm/vllm-openai:v0.33.0 m -tp 2", False),
+        ("docker run --runtime nvidia -e NVIDIA_VISIBLE_DEVICES=0 vllm/vllm-openai:v0.33.0 m -tp 2", True),
     ],
 )
 def test_ranks_of_a_script(script: str, refused: bool):
     assert bool(counts(f"{script}\n", "run.sh")) == refused
+
+
+@pytest.mark.parametrize(
+    ("handed", "refused"),
+    [
+        ("runtime: nvidia", True),
+        ("gpus: all", False),
+        ("deploy: {resources: {reservations: {devices: [{driver: nvidia, count: all, capabilities: [gpu]}]}}}", False),
+        ("deploy: {resources: {reservations: {devices: [{driver: nvidia, count: 1, capabilities: [gpu]}]}}}", True),
+    ],
+)
+def test_ranks_of_a_service(handed: str, refused: bool):
+    service = (
+        f"{{image: 'vllm/vllm-openai:v0.33.0', command: m -tp 2, environment: [NVIDIA_VISIBLE_DEVICES=1], {handed}}}"
+    )
+    assert bool(counts(f"services: {{v: {service}}}\n", "docker-compose.yaml")) == refused

@@ -143,6 +143,9 @@ def test_environments_that_move_memory(text: str, name: str):
 def test_environments_that_do_not():
     assert not remarks("VLLM_USE_V1=1 VLLM_ATTENTION_BACKEND=FLASH_ATTN VLLM_MLA_DISABLE=0 vllm serve m\n", "run.sh")
     assert len(remarks("VLLM_USE_V1=0 vllm serve m\n", "run.sh")) == 1
+    assert len(remarks("VLLM_USE_V2_MODEL_RUNNER=1 vllm serve m\n", "run.sh")) == 0
+    assert len(remarks("docker run -e VLLM_USE_V2_MODEL_RUNNER=1 vllm/vllm-openai:v0.20.0 --model m\n", "run.sh")) == 1
+    assert len(remarks("VLLM_ROCM_USE_AITER=1 VLLM_ROCM_USE_AITER_MHA=0 vllm serve m\n", "run.sh")) == 2
     assert not remarks("docker run -e VLLM_USE_V1=0 vllm/vllm-openai:v0.12.0 --model m\n", "run.sh")
 
 
@@ -312,7 +315,7 @@ def test_the_production_stacks_chart_writes_only_what_it_names():
           modelSpec:
           - name: q
             repository: vllm/vllm-openai
-            tag: v0.11.0
+            tag: v0.10.0
             modelURL: Qwen/Qwen3-8B
             modelRevision: abc
             enableLoRA: true
@@ -321,7 +324,7 @@ def test_the_production_stacks_chart_writes_only_what_it_names():
     """)
     assert values(found) == {
         "q": {
-            "engine": "vllm@0.11.0", "model": "Qwen/Qwen3-8B", "revision": "abc", "context": 32768, "flags.enable_lora": True,
+            "engine": "vllm@0.10.0", "model": "Qwen/Qwen3-8B", "revision": "abc", "context": 32768, "flags.enable_lora": True,
             "flags.max_loras": "8", "flags.enable_prefix_caching": False, "flags.block_size": "32",
             "flags.kv_connector": "LMCacheConnector",
         }

@@ -198,7 +198,7 @@ def test_unread_commands_are_listed_and_warn(folder: Path):
     assert ran.document["unread"] == [
         {
             "what": "line 1",
-            "why": "its model is $MODEL, which only the shell knows",
+            "why": "its model is $MODEL, which only the shell knows: a budget can say it (`from: other.sh`)",
             "at": {"file": "other.sh", "line": 1},
         }
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from check.checking import check
 
@@ -51,6 +53,30 @@ MTP = '--speculative-config \'{"method": "mtp", "num_speculative_tokens": 1}\''
 def test_leave_for_a_longer_context_replaces_nothing_of_the_config(folder, served, code, before):
     (folder / "run.sh").write_text(f"{before}vllm serve {served} --max-model-len 4096\n")
     assert check("run.sh", "--gpu", "h200", "--offline").code == code
+
+
+SEES = {
+    "model_type": "chatglm", "architectures": ["ChatGLMModel"], "hidden_size": 4096, "num_layers": 40, "num_attention_heads": 32,
+    "kv_channels": 128, "multi_query_attention": True, "multi_query_group_num": 2, "ffn_hidden_size": 13696, "seq_length": 8192,
+    "padded_vocab_size": 151552, "original_rope": True, "torch_dtype": "bfloat16", "vision_config": {"hidden_size": 1792},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("flag", "code", "said"),
+    [
+        ("", 1, "does not start"),
+        # models/chatglm.py, whose own words end with: Please use the vision model by setting `--hf-overrides ...`
+        ("""--hf-overrides '{"architectures": ["GLM4VForCausalLM"]}'""", 2, "nobody can tell whether it starts"),
+    ],
+)
+def test_what_vllm_loads_by_another_class_alone(folder, flag, code, said):
+    (folder / "m").mkdir()
+    (folder / "m" / "config.json").write_text(json.dumps(SEES))
+    (folder / "run.sh").write_text(f"vllm serve ./m --max-model-len 4096 {flag}\n")
+    found = check("run.sh", "--gpu", "h200", "--offline")
+    assert found.code == code
+    assert said in " ".join(found.out.split())
 
 
 def test_nor_does_a_budget_s(folder):
@@ -167,3 +193,27 @@ def test_a_budget_that_takes_a_command_s_flags_away_takes_its_drafting_too(folde
     for more, code in (("", 1), (", flags: null", 0), (", flags: {num_speculative_tokens: null}", 0)):
         (folder / "kvplan-budget.yaml").write_text(text.format(more))
         assert check("--offline").code == code
+
+
+@pytest.mark.parametrize(
+    ("asked", "method", "engine", "refused"),
+    [
+        # layers/quantization/inc.py takes its own block, whatever was asked for
+        ("auto_round", "auto-round", "vllm@0.33.0", False),
+        ("auto-round", "auto-round", "vllm@0.27.1", False),
+        ("auto_round", "gptq", "vllm@0.33.0", True),
+        ("auto_round", None, "vllm@0.33.0", True),
+    ],
+)
+def test_a_word_that_is_no_method_is_taken_where_the_checkpoint_decides(asked, method, engine, refused):
+    config = LLAMA if method is None else blocked(quant_method=method, sym=True, **INT4)
+    assert bool(contradiction(config, engine=engine, quantization=asked)) == refused
+
+
+@pytest.mark.parametrize(("tag", "code"), [("v0.16.0", 1), ("v0.17.0", 0)])
+def test_the_parser_takes_such_a_word_since_0_17(folder, tag, code):
+    """Source: engine/arg_utils.py, where the type is a list of words, and since 0.17.0 any text beside."""
+    (folder / "m").mkdir()
+    (folder / "m" / "config.json").write_text(json.dumps(blocked(quant_method="auto-round", sym=True, **INT4)))
+    (folder / "run.sh").write_text(f"docker run -v ./m:/m vllm/vllm-openai:{tag} /m --quantization auto_round\n")
+    assert check("run.sh", "--gpu", "h200", "--offline").code == code

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 from check.test_installs import IMAGE, of, said
@@ -14,14 +16,21 @@ CLONE = "git clone https://github.com/vllm-project/vllm; cd vllm; git checkout v
 UNCLEAR = (None, True)
 DOUBTED = (NEW, True)
 CERTAIN = (NEW, False)
+Found: TypeAlias = tuple[str | None, bool]
+"""The release that is planned, and whether there is a doubt about it."""
 
 
-def image(lines: str, base: str = "vllm/vllm-openai:v0.9.1") -> tuple[str | None, bool]:
+def each(table: Mapping[Found, Sequence[str]]) -> list[tuple[Found, str]]:
+    """What is found, with each of the scripts it is found for."""
+    return [(found, script) for found, scripts in table.items() for script in scripts]
+
+
+def image(lines: str, base: str = "vllm/vllm-openai:v0.9.1") -> Found:
     (found,) = said(read(f'FROM {base}\n{lines}\nCMD ["vllm", "serve", "m"]\n', "Dockerfile").commands)
     return found
 
 
-def pod(script: str) -> tuple[str | None, bool]:
+def pod(script: str) -> Found:
     body = "\n".join(f"          {line}" for line in script.splitlines())
     text = (
         "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n    - name: v\n"
@@ -31,7 +40,7 @@ def pod(script: str) -> tuple[str | None, bool]:
     return found
 
 
-def compose(script: str) -> tuple[str | None, bool]:
+def compose(script: str) -> Found:
     text = (
         "services:\n  v:\n    image: vllm/vllm-openai:v0.9.1\n    entrypoint: [bash, -c]\n"
         f"    command: ['{script}; vllm serve m']\n"
@@ -43,9 +52,8 @@ def compose(script: str) -> tuple[str | None, bool]:
 # Dockerfiles
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
+LAYERS = {
+    CERTAIN: [
         f"RUN <<EOF\nset -e\n# a comment\n{PIP}\nEOF",
         f"RUN --network=none <<-'END'\n\t{PIP}\n\tEND",
         f"RUN bash -euo pipefail <<EOF\n{PIP}\nEOF",
@@ -58,14 +66,7 @@ def compose(script: str) -> tuple[str | None, bool]:
         f"RUN {PIP}\nENV PATH=/root/.local/bin:$PATH LD_LIBRARY_PATH=/x",
         f"RUN {PIP}\nENV PATH=/usr/local/cuda/bin:$PATH",
     ],
-)
-def test_layers_whose_release_is_certain(lines: str):
-    assert image(lines) == CERTAIN
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
+    UNCLEAR: [
         "RUN uv pip sync requirements.txt",
         "WORKDIR /opt/vllm\nCOPY . .\nRUN pip install -e .",
         "RUN pip install /tmp/*.whl",
@@ -74,14 +75,7 @@ def test_layers_whose_release_is_certain(lines: str):
         f'RUN retry 3 "{PIP}"',
         "COPY --from=vllm/vllm-openai:v0.8.5 /usr/local /usr/local",
     ],
-)
-def test_layers_that_are_not_read(lines: str):
-    assert image(lines) == UNCLEAR
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
+    ("0.9.1", True): [
         "RUN pip install -r requirements.txt",
         "RUN uv pip install --system --requirement=requirements.txt",
         "RUN conda env update -f environment.yml",
@@ -93,14 +87,7 @@ def test_layers_that_are_not_read(lines: str):
         "ENV PYTHONPATH=/src/vllm",
         "COPY vllm /usr/local/lib/python3.12/dist-packages/vllm",
     ],
-)
-def test_layers_that_may_have_changed_the_images_release(lines: str):
-    assert image(lines) == ("0.9.1", True)
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
+    ("0.9.1", False): [
         f"RUN cat > /start.txt <<'EOF'\n{PIP}\nEOF",
         f"COPY <<EOF /notes.txt\n{PIP}\nEOF",
         "RUN <<EOF\napt-get update\napt-get install -y curl\nEOF",
@@ -108,9 +95,13 @@ def test_layers_that_may_have_changed_the_images_release(lines: str):
         "RUN git clone https://github.com/LMCache/LMCache && cd LMCache && pip install -e .",
         "COPY --from=busybox /bin/wget /bin/wget",
     ],
-)
-def test_layers_that_install_no_vllm(lines: str):
-    assert image(lines) == ("0.9.1", False)
+}  # fmt: skip
+"""Layers over the release 0.9.1: those that surely install another, those that aren't read, those that may change it, and those that don't."""
+
+
+@pytest.mark.parametrize(("found", "lines"), each(LAYERS))
+def test_layers(found: Found, lines: str):
+    assert image(lines) == found
 
 
 def test_a_here_document_holds_no_instructions():
@@ -128,7 +119,7 @@ def test_a_here_document_holds_no_instructions():
         ("RUN python -m venv /opt/venv\nENV PATH=/opt/venv/bin:$PATH", "/opt/other /opt/other", UNCLEAR),
     ],
 )
-def test_an_environment_that_is_carried_over(made: str, copied: str, found: tuple[str | None, bool]):
+def test_an_environment_that_is_carried_over(made: str, copied: str, found: Found):
     text = f"FROM python:3.11 AS b\n{made}\nRUN {PIP}\nFROM python:3.11-slim\nCOPY --from=b {copied}\n"
     text += f'{made.rpartition(chr(10))[2]}\nCMD ["vllm", "serve", "m"]\n'
     assert said(read(text, "Dockerfile").commands) == [found]
@@ -161,7 +152,7 @@ def test_an_environment_that_is_carried_over(made: str, copied: str, found: tupl
         ("FROM vllm/vllm-openai:v0.10.0\n", "https://github.com/x/y.git", UNCLEAR),
     ],
 )
-def test_images_that_a_compose_file_builds(tmp_path: Path, dockerfile: str, build: str, found: tuple[str | None, bool]):
+def test_images_that_a_compose_file_builds(tmp_path: Path, dockerfile: str, build: str, found: Found):
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "Dockerfile").write_text(dockerfile)
     (tmp_path / "d" / "requirements.txt").write_text("numpy\n")
@@ -185,7 +176,7 @@ def test_images_that_a_compose_file_builds(tmp_path: Path, dockerfile: str, buil
         ("x/vllm:v0.10.0-a", UNCLEAR),
     ],
 )
-def test_images_that_leave_their_release_open(name: str, found: tuple[str | None, bool]):
+def test_images_that_leave_their_release_open(name: str, found: Found):
     assert of(f"docker build -t my-vllm .\ndocker run --gpus all {name} --model m") == found
 
 
@@ -195,7 +186,7 @@ def test_an_environment_of_another_stage():
 
 
 @pytest.mark.parametrize(("path", "found"), [("/src/vllm", ("0.9.1", True)), ("/src/plugins", ("0.9.1", False))])
-def test_a_path_of_pythons_in_an_environment(path: str, found: tuple[str | None, bool]):
+def test_a_path_of_pythons_in_an_environment(path: str, found: Found):
     service = (
         "services:\n  v:\n    image: vllm/vllm-openai:v0.9.1\n    command: [--model, m]\n"
         f"    environment: {{PYTHONPATH: {path}}}\n"
@@ -222,31 +213,21 @@ def test_a_path_of_pythons_over_what_is_installed():
         (f"{PIP}; ./x.sh; pip install vllm==0.10.0", CERTAIN),
     ],
 )
-def test_a_doubt_on_one_of_several_ways(script: str, found: tuple[str | None, bool]):
+def test_a_doubt_on_one_of_several_ways(script: str, found: Found):
     assert of(f"{script}\nvllm serve m") == found
 
 
 # scripts, and those of pods and compose files
 
 
-@pytest.mark.parametrize(
-    "between",
-    [
+BETWEEN = {
+    UNCLEAR: [
         "retry pip install vllm==0.8.5", "bash <<EOF\npip install vllm==0.8.5\nEOF",
         "ls /x && pip install vllm==0.8.5", "sudo test -f /x && pip install vllm==0.8.5", "uv --version && pip install vllm==0.8.5",
         "module load vllm/0.11.0", "pip install git+https://github.com/x/vllm-fork", "pip install https://x/vllm_custom.tar.gz",
         "uv pip sync --system requirements.txt",
     ],
-)  # fmt: skip
-def test_what_surely_changed_the_release(between: str):
-    assert of(f"{PIP}\n{between}\nvllm serve m") == UNCLEAR
-    if "module" not in between:
-        assert pod(f"{between}\nvllm serve m") == UNCLEAR
-
-
-@pytest.mark.parametrize(
-    "between",
-    [
+    DOUBTED: [
         "pip install -r requirements.txt", "pip install -rrequirements.txt", "pip install -e .", "conda env update -f environment.yml",
         "source ./env.sh", ". /opt/x/setup.sh", "./install.sh", "bash upgrade.sh", "bash -e ./upgrade.sh", "sudo ./install.sh",
         "pip install $SPEC", 'eval "$INSTALL"', "module load python/3.12", "pip install .",
@@ -254,11 +235,22 @@ def test_what_surely_changed_the_release(between: str):
         "alias vllm=/x/vllm", "curl -sSf https://x/install | bash", "sudo bash -c './install.sh'", "bash install-server.sh", "f() { ./install.sh; }; f",
         "if [ -f x ]; then ./install.sh; fi", "bash prepare_database_update.sh", "poetry install",
     ],
-)  # fmt: skip
-def test_what_may_have_changed_the_release(between: str):
-    assert of(f"{PIP}\n{between}\nvllm serve m") == DOUBTED
-    if "module" not in between:
-        assert pod(f"{between}\nvllm serve m") == ("0.9.1", True)
+    CERTAIN: [
+        "export PATH=/usr/local/cuda/bin:$PATH", "export PATH=$HOME/.local/bin:$PATH", "source ~/.bashrc", "source .env",
+        "module purge; module load gcc/12 cuda/12.4", "module use /opt/modulefiles", "bash download.sh", "export LD_LIBRARY_PATH=/x", "export PATH=$PATH:/x/bin",
+        'eval "$(conda shell.bash hook)"', "bash -c 'nvidia-smi'", "cat > x.sh <<EOF\npip install vllm==0.8.5\nEOF",
+        "git clone https://github.com/a/b; cd b; git checkout v0.8.5; pip install -e .", "echo pip install vllm==0.8.5",
+        "pip install git+https://github.com/vllm-project/llm-compressor", "export PYTHONPATH=$PWD:$PYTHONPATH", "f() { ./install.sh; }", "python setup_data.py",
+    ],
+}  # fmt: skip
+"""Commands after a release was installed: those that surely change it, those that may, and those that leave it as it is."""
+
+
+@pytest.mark.parametrize(("found", "between"), each(BETWEEN))
+def test_what_stands_between_an_installation_and_a_server(found: Found, between: str):
+    assert of(f"{PIP}\n{between}\nvllm serve m") == found
+    if found != CERTAIN and "module" not in between:
+        assert pod(f"{between}\nvllm serve m") == (UNCLEAR if found == UNCLEAR else ("0.9.1", True))
 
 
 @pytest.mark.parametrize("name", ["token", "hf_token", "secret", "api-key", "prepare_data", "monitor", "data"])
@@ -325,7 +317,7 @@ def test_an_environment_that_is_called_by_a_release():
         ("vllm==0.9.2 \\\n    --hash=sha256:00\n", "", ("0.9.2", False)),
     ],
 )
-def test_requirements_beside_a_script(tmp_path: Path, text: str, before: str, found: tuple[str | None, bool]):
+def test_requirements_beside_a_script(tmp_path: Path, text: str, before: str, found: Found):
     (tmp_path / "requirements.txt").write_text(text)
     (command,) = read(f"{before}\npip install -r requirements.txt\nvllm serve m\n", str(tmp_path / "run.sh")).commands
     assert said([command]) == [found]
@@ -336,20 +328,6 @@ def test_requirements_beside_a_script(tmp_path: Path, text: str, before: str, fo
 @pytest.mark.parametrize("between", ["pip install -r requirements.txt", "source /x/env.sh", "/scripts/install.sh"])
 def test_what_may_have_changed_the_release_of_a_service(between: str):
     assert compose(between) == ("0.9.1", True)
-
-
-@pytest.mark.parametrize(
-    "between",
-    [
-        "export PATH=/usr/local/cuda/bin:$PATH", "export PATH=$HOME/.local/bin:$PATH", "source ~/.bashrc", "source .env",
-        "module purge; module load gcc/12 cuda/12.4", "module use /opt/modulefiles", "bash download.sh", "export LD_LIBRARY_PATH=/x", "export PATH=$PATH:/x/bin",
-        'eval "$(conda shell.bash hook)"', "bash -c 'nvidia-smi'", "cat > x.sh <<EOF\npip install vllm==0.8.5\nEOF",
-        "git clone https://github.com/a/b; cd b; git checkout v0.8.5; pip install -e .", "echo pip install vllm==0.8.5",
-        "pip install git+https://github.com/vllm-project/llm-compressor", "export PYTHONPATH=$PWD:$PYTHONPATH", "f() { ./install.sh; }", "python setup_data.py",
-    ],
-)  # fmt: skip
-def test_what_leaves_the_release_as_it_is(between: str):
-    assert of(f"{PIP}\n{between}\nvllm serve m") == CERTAIN
 
 
 @pytest.mark.parametrize(
@@ -377,7 +355,7 @@ def test_where_the_release_stands_elsewhere(line: str):
         (f"/v/bin/{PIP}\nexport PATH=/v/bin:$PATH\nvllm serve m", CERTAIN),
     ],
 )
-def test_a_folder_in_front_of_the_path_is_an_environment(script: str, found: tuple[str | None, bool]):
+def test_a_folder_in_front_of_the_path_is_an_environment(script: str, found: Found):
     before = "" if "pip" in script else f"{PIP}\n"
     assert of(before + script) == found
 
@@ -385,28 +363,25 @@ def test_a_folder_in_front_of_the_path_is_an_environment(script: str, found: tup
 # checkouts
 
 
-@pytest.mark.parametrize(
-    "after",
-    [
+CHECKOUTS = {
+    UNCLEAR: [
         "git pull origin main", "git pull", "git merge other", "git rebase main", "git cherry-pick 0a1b2c3",
         "git checkout -b mine 0a1b2c3", "git checkout -q 0a1b2c3", "git checkout 0a1b2c3 -- vllm", "git apply x.patch", "git commit -am x",
         "cd csrc; git checkout v0.9.0; cd ..", "popd",
     ],
-)  # fmt: skip
-def test_a_checkout_that_was_changed(after: str):
-    assert of(f"{PIP}; {CLONE}; {after}; pip install -e .; vllm serve m") == UNCLEAR
-
-
-@pytest.mark.parametrize(
-    "after",
-    [
+    CERTAIN: [
         "git checkout -b mine", "git fetch --all", "git status", "git reset --hard v0.10.0", "git submodule update --init",
         "git checkout main; git checkout -q v0.10.0", "git checkout v0.9.0; git checkout -b x v0.10.0", "git switch --detach v0.10.0",
         "git -c advice.detachedHead=false checkout v0.10.0",
     ],
-)  # fmt: skip
-def test_a_checkout_that_is_the_release(after: str):
-    assert of(f"{CLONE}; {after}; pip install -e .; vllm serve m") == CERTAIN
+}  # fmt: skip
+"""Commands in a checkout of a release that is then installed: those that change it, and those after which it is the release."""
+
+
+@pytest.mark.parametrize(("found", "after"), each(CHECKOUTS))
+def test_a_checkout(found: Found, after: str):
+    before = f"{PIP}; " if found == UNCLEAR else ""
+    assert of(f"{before}{CLONE}; {after}; pip install -e .; vllm serve m") == found
 
 
 @pytest.mark.parametrize(
@@ -431,30 +406,26 @@ def test_a_branch_joined_to_its_option():
 # other places
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
+PLACES = {
+    UNCLEAR: [
         "poetry run vllm serve m", "pipenv run vllm serve m", "kubectl exec p -- vllm serve m", "docker compose exec v vllm serve m",
         "docker compose run v vllm serve m", "docker-compose exec v vllm serve m", "ch-run img -- vllm serve m", "sudo chroot /x vllm serve m",
         "ssh n1 vllm serve m", "ssh n1 python3 -m vllm.entrypoints.openai.api_server --model m", "kubectl exec p -- bash -c 'vllm serve m'",
         "ray job submit -- vllm serve m", "kubectl exec -it p -n a -c v --context x -- vllm serve m", "docker exec -it v vllm serve m", "pdsh -w n1 'vllm serve m'",
         "singularity exec instance://v vllm serve m",
     ],
-)  # fmt: skip
-def test_another_place_than_the_one_installed_into(script: str):
-    assert of(f"{PIP}\n{script}") == UNCLEAR
-
-
-@pytest.mark.parametrize(
-    "script",
-    [
+    CERTAIN: [
         "srun --nodes=1 -n 1 vllm serve m", "nohup vllm serve m", "tmux new -d 'vllm serve m'", "numactl -N 0 vllm serve m",
         "timeout 60 vllm serve m", "bash -c 'vllm serve m'", "nohup bash -c 'vllm serve m' &", "env A=b python3 -m vllm.entrypoints.openai.api_server --model m",
         "sudo -E vllm serve m", "mpirun -n 1 vllm serve m", "CUDA_VISIBLE_DEVICES=0 vllm serve m > log 2>&1 &",
     ],
-)  # fmt: skip
-def test_the_place_installed_into(script: str):
-    assert of(f"{PIP}\n{script}") == CERTAIN
+}  # fmt: skip
+"""Commands that run somewhere else than what was installed before, and those that run there."""
+
+
+@pytest.mark.parametrize(("found", "script"), each(PLACES))
+def test_the_place_of_a_command(found: Found, script: str):
+    assert of(f"{PIP}\n{script}") == found
 
 
 @pytest.mark.parametrize(
@@ -479,25 +450,21 @@ def test_a_containers_instance_by_its_name():
 # conditions
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
+CONDITIONS = {
+    CERTAIN: [
         f"if ! {PIP}; then exit 1; fi", f"until {PIP}; do sleep 5; done", f"while ! {PIP}; do sleep 5; done",
         f"if sudo {PIP}; then echo ok; else echo no; fi", f"up() {{ if ! {PIP}; then exit 1; fi; }}\nup",
     ],
-)  # fmt: skip
-def test_a_condition_is_run_whatever_it_says(script: str):
-    assert of(f"{script}\nvllm serve m") == CERTAIN
-
-
-@pytest.mark.parametrize(
-    "script",
-    [
+    UNCLEAR: [
         f"if [ $X ]; then true; elif {PIP}; then true; fi",
         f"if [ $X ] && {PIP}; then true; fi",
         f"if ! {PIP}; then pip install vllm==0.9.0; fi",
         f"pip install vllm; [ $X ] && {PIP}",
     ],
-)
-def test_a_condition_that_may_not_be_run(script: str):
-    assert of(f"{script}\nvllm serve m") == UNCLEAR
+}  # fmt: skip
+"""Conditions that run whatever they say, and those that may not run."""
+
+
+@pytest.mark.parametrize(("found", "script"), each(CONDITIONS))
+def test_a_condition(found: Found, script: str):
+    assert of(f"{script}\nvllm serve m") == found

@@ -138,3 +138,26 @@ def test_a_connector_that_comes_is_what_moved_the_cache(folder: Path):
     assert ran.code == 1
     rows = {row["rule"]: row["shown"] for row in ran.document["results"][0]["checks"] if row["status"] == "fail"}
     assert rows == {"kv-per-token": {"file": "pod.yaml", "line": 11}}
+
+
+@pytest.mark.parametrize(
+    ("version", "connector", "had"),
+    [
+        ("0.33.0", "PyNcclConnector", False),
+        ("0.10.0", "PyNcclConnector", True),
+        ("0.23.0", "P2pNcclConnector", True),
+        ("0.24.0", "P2pNcclConnector", False),
+        ("0.12.0", "MooncakeConnector", False),  # between the engine V0's and the engine V1's
+        ("0.13.0", "MooncakeConnector", True),
+    ],
+)
+def test_a_connector_that_the_release_has_not(folder: Path, version: str, connector: str, had: bool):
+    rows = result(folder, version, "--kv-transfer-config", LMCACHE.replace("LMCacheConnectorV1", connector))["checks"]
+    said = [row["message"] for row in rows if "has no KV connector" in row["message"]]
+    assert said == ([] if had else [f"vLLM {version} has no KV connector {connector}"])
+
+
+def test_a_connector_with_a_module_of_its_own_is_no_releases(folder: Path):
+    own = '{"kv_connector":"PyNcclConnector","kv_connector_module_path":"ours","kv_role":"kv_both"}'
+    rows = result(folder, "0.33.0", "--kv-transfer-config", own)["checks"]
+    assert not any("has no KV connector" in row["message"] for row in rows)

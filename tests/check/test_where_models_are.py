@@ -1,7 +1,8 @@
 """Where a path of a model lies: below the narrowest mount, on the machine whose daemon runs it, in the folder that it is relative to.
 
-Source: docker run (-v, --mount, --tmpfs, --volumes-from, -w), docker(1) -H, --context and DOCKER_HOST, podman(1) --remote, Compose's
-volumes, tmpfs and working_dir; POSIX sh cd, bash pushd; systemd.exec WorkingDirectory=; Apptainer's --pwd.
+Source: docker run (-v, --mount, --tmpfs, --volumes-from, -w), pyxis --container-mounts, docker(1) -H, --context and DOCKER_HOST, podman(1) --remote, Compose's
+volumes, tmpfs and working_dir; POSIX sh cd, bash pushd; systemd.exec WorkingDirectory=; Apptainer's --bind, --pwd and the home folder that it
+mounts itself.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from check.checking import check
 IMAGE = "vllm/vllm-openai:v0.33.0"
 LOOKED = "num_hidden_layers"
 ARGS = f"{IMAGE} --model /x/m"
+SIF = f"apptainer exec {{}} docker://{IMAGE} vllm serve {{}}"
 
 
 @pytest.fixture
@@ -28,6 +30,51 @@ def model(folder: Path) -> Path:
 def told(text: str, name: str = "run.sh") -> str:
     Path(name).write_text(f"{text}\n")
     return str(check(name, "--gpu", "h100", "--json").document)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"docker run -v {{0}}:/x {IMAGE} --model /x/m",
+        f"docker run -v {{0}}:{{0}}:ro {IMAGE} --model {{0}}/m",
+        f"docker run --mount type=bind,source={{0}},target=/x,readonly {IMAGE} --model /x/m",
+        f"docker run --mount type=bind,src={{0}},dst=/x {IMAGE} --model /x/m",
+        f"docker run -v /nowhere:/ -v {{0}}:/x {IMAGE} --model /x/m",
+        SIF.format("-B {0}:/x", "/x/m"),
+        SIF.format("--bind /nowhere:/y,{0}", "{0}/m"),
+        SIF.format("--mount type=bind,source={0},destination=/x", "/x/m"),
+        f"srun --container-image={IMAGE} --container-mounts=/nowhere:/y,{{0}}:/x:ro vllm serve /x/m",
+        f"shifter --image={IMAGE} --volume={{0}}:/x vllm serve /x/m",
+    ],
+)
+def test_a_model_is_looked_at_where_it_is_mounted_from(model: Path, command: str):
+    assert LOOKED in told(command.format(model.parent))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"docker run -v {{0}}:/y {IMAGE} --model /x/m",
+        f"docker run -v {{0}} {IMAGE} --model {{0}}/m",  # a new volume
+        f"docker run -v models:/x {IMAGE} --model /x/m",  # a volume by its name
+        f"docker run --mount type=volume,source=models,target=/x {IMAGE} --model /x/m",
+        f"docker run -v {{0}}:/x -v other:/x/m {IMAGE} --model /x/m",
+        f"docker run -v /nowhere:/x {IMAGE} --model /x/m",
+        SIF.format("-B /nowhere", "{0}/m"),
+        SIF.format("", "{0}/m"),
+    ],
+)
+def test_another_path_is_the_containers(model: Path, command: str):
+    said = told(command.format(model.parent))
+    assert LOOKED not in said
+    assert "a path in its container" in said
+
+
+def test_apptainer_shares_the_home_folder(model: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(model.parent))
+    assert LOOKED in told(SIF.format("--nv", str(model)))
+    for alone in ("--no-home", "--containall"):
+        assert "a path in its container" in told(SIF.format(alone, str(model)))
 
 
 @pytest.mark.parametrize(
@@ -163,3 +210,21 @@ def test_a_unit_runs_in_its_own_working_directory(model: Path):
     unit = "[Service]\n{}ExecStart=/usr/bin/vllm serve ./m\n"
     assert LOOKED in told(unit.format(f"WorkingDirectory={model.parent}\n"), "v.service")
     assert "a path in /, where it runs" in told(unit.format(""), "v.service")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_model_that_is_mounted_from_elsewhere_is_told_by_what_the_command_calls_it():
+    said = told(COMPOSE.format("/x/m", "volumes: [./models:/x]"), "compose.yaml")
+    assert "its model is /x/m, and ./models/m isn't here" in said
+    assert "`models: {/x/m: llama-3-70b}`" in said
+    for name in ("/x/m", "./models/m"):
+        budget = (
+            f"kvplan-budget: 1\nmodels: {{{name}: llama-3-8b}}\ndeployments: {{a: {{from: compose.yaml, gpu: h100}}}}\n"
+        )
+        Path("kvplan-budget.yaml").write_text(budget)
+        assert check().code == 0
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_path_that_is_not_here_is_told():
+    assert "its model is /srv/m, which isn't here: say which model that is" in told("vllm serve /srv/m")

@@ -125,6 +125,18 @@ DOUBTFUL = [
 
 
 CERTAIN |= {
+    "run ${1:-3}": "3", 'run "${2:-${T:-3}}"': "3", "T=5; run ${1:-a$T}": "a5", "shift; run ${1:-3}": "3", "set -- 7; run ${1:-3}": "7",
+    "set -- 7; run ${2:-3}": "3", "set --; run ${1:-3}": "3", 'T=${1:-"x/y"}; run $T': "x/y", "run ${T:-${U:-3}}": "3",
+    "U=4; run ${T:-$U}": "4",
+}  # fmt: skip
+"""A script is started without arguments, as its variables are unset: both have a default for that."""
+DOUBTFUL += [
+    "f() { run ${1:-3}; }; f 4", "if a; then set -- 4; fi; run ${1:-3}", "set -- 4; shift; run ${1:-3}", "run ${1:-$(x)}",
+    "source .env; run ${1:-${T:-3}}", "set -- $X 4; run ${1:-3}", "set -- $X 4; run ${2:-3}", "run ${T:-$U}", "run ${T:-${1}}",
+]  # fmt: skip
+
+
+CERTAIN |= {
     "set -- --a 3; run \"$@\"": "--a 3", "set -- a b 3; run $3": "3", "set -e; set -o pipefail; T=3; run $T": "3", "T=3; set -- T=4; run $T": "3",
     "F=1; run ${F:+--a 3} 4": "--a 3 4", "F=; run ${F:+--a 3} 4": "4", "A=(a b); run \"${A[*]}\"": "a b", "run $'a b'": "a b", 'run $"a"': "a",
     "run a \\": "a", "T=1; T=\"$T 2\"; run $T": "1 2", "T=(a); T+=(b c); run ${T[@]}": "a b c",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 from cli.running import run, run_json
+
+from kvplan.units import GIB, format_bytes
 
 FIVE_LINES = "kvplan: 1\nname: m1\nlayers: 32\nkv_heads: 8\nhead_dim: 128\n"
 
@@ -105,9 +108,9 @@ def test_a_no_of_the_safe_end_says_what_the_likely_one_says():
         if run("fit", *asked, "--utilization", each, "--likely").code == 0
     )
     assert run("fit", *asked, "--utilization", share).code == 1
-    assert "By what is likely it fits" in warned(*asked, "--utilization", share)
-    assert "By what is likely" not in warned(*asked, "--utilization", share, "--likely")
-    assert "By what is likely" not in warned(*asked, "--utilization", "0.3")
+    assert "By the likely values it fits" in warned(*asked, "--utilization", share)
+    assert "By the likely values" not in warned(*asked, "--utilization", share, "--likely")
+    assert "By the likely values" not in warned(*asked, "--utilization", "0.3")
 
 
 @pytest.mark.parametrize("engine", ["vllm", "ideal"])
@@ -256,3 +259,35 @@ def test_a_pool_without_room_for_one_request_says_what_happens():
     assert found.code == 1
     assert "a request of 10,485,760 tokens" in " ".join(found.out.split())
     assert "3,861,376 tokens would run" in " ".join(found.out.split())
+
+
+def test_a_cache_given_by_hand_stands_beside_what_else_is_taken():
+    """57 GiB fit an H100 of 79.19 GiB beside all that an 8B model and its overhead may take; 60 GiB may not."""
+    words = ("fit", "llama-3.1-8b", "--gpu", "h100", "--ctx", "8k", "--kv-memory")
+    most = run_json(*words, "57GiB")["per_gpu"]["high"]
+    beside = most["weights_bytes"] + most["activation_bytes"] + most["runtime_bytes"]
+    page = run(*words, "57GiB").out
+    assert "- KV cache, as given       57.00 GiB" in page
+    assert f"= left over                 {format_bytes(most['memory_bytes'] - beside - 57 * GIB)}" in page
+    too_much = run(*words, "60GiB")
+    assert too_much.code == 1
+    assert f"beside up to {format_bytes(beside)}" in " ".join(too_much.out.split())
+    suggested = re.search(r"--kv-memory (\d+MiB)", too_much.out)
+    assert suggested is not None
+    assert run(*words, suggested[1]).code == 0
+    assert run(*words, "60GiB", "--likely").code == 0
+
+
+def test_weights_given_by_hand_are_not_said_to_be_the_configs():
+    page = run("fit", "llama-3.1-8b", "--gpu", "h100", "--ctx", "8k", "--weights", "16GB").out
+    assert "weights in all  given; they would be 14.96 GiB (16,060,522,496 B) by the config (bf16)" in page
+
+
+def test_what_each_replica_and_each_rank_prints_is_not_said_of_all():
+    """2 x 90 sequences; 36,565 blocks of 16 on each of 8 ranks are 4,680,320 tokens."""
+    replicas = run("fit", "mixtral-8x7b", "--gpu", "h100", "--tp", "2", "--dp", "2", "--ctx", "8k").out
+    assert "; each of 2 replicas" in " ".join(replicas.split())
+    ranks = run_json("fit", "deepseek-v3", "--gpu", "h200", "--tp", "8", "--dcp", "8", "--ctx", "8k")["reserved"]
+    assert ranks["kv_tokens"] == ranks["blocks"] * ranks["block_tokens"] * 8
+    said = run("fit", "deepseek-v3", "--gpu", "h200", "--tp", "8", "--dcp", "8", "--ctx", "8k").out
+    assert f"{ranks['blocks']:,} blocks of 16 on each of 8 ranks" in " ".join(said.split())

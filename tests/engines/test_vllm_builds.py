@@ -240,6 +240,37 @@ def test_the_first_chatglm():
     assert refusal(later) is None
 
 
+QWEN = {
+    "model_type": "qwen", "architectures": ["QWenLMHeadModel"], "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+    "kv_channels": 128, "intermediate_size": 22016, "vocab_size": 151936, "seq_length": 2048,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "release", "hinted"),
+    [
+        # RuntimeError: supports vision inputs, but you instantiated the text-only version of this model. 0.33 was asked; 0.8.0
+        # and 0.23.0 were read.
+        ({**GLM, **LATER, "vision_config": {"hidden_size": 1792}}, (0, 33, 0), "GLM4VForCausalLM"),
+        ({**GLM, **LATER, "vision_config": {"hidden_size": 1792}}, (0, 8, 0), "GLM4VForCausalLM"),
+        ({**GLM, **LATER, "vision_config": None}, (0, 33, 0), "GLM4VForCausalLM"),
+        ({**GLM, **LATER, "visual": {"heads": 16}}, (0, 33, 0), None),
+        (
+            {**GLM, **LATER, "architectures": ["GLM4VForCausalLM"], "vision_config": {"hidden_size": 1792}},
+            (0, 33, 0),
+            None,
+        ),
+        ({**QWEN, "visual": {"heads": 16}}, (0, 23, 0), "QwenVLForConditionalGeneration"),
+        ({**QWEN, "visual": {"heads": 16}}, (0, 8, 0), "QwenVLForConditionalGeneration"),
+        ({**QWEN}, (0, 23, 0), None),
+    ],
+)
+def test_a_class_for_text_alone_is_given_no_model_that_sees(config, release, hinted):
+    error = refusal(read(config, Origin("test", "test")), release=release)
+    assert (hinted is None) == (error is None)
+    assert hinted is None or hinted in error.problem.hint
+
+
 @pytest.mark.parametrize(
     ("gpu", "kv", "refused"),
     [

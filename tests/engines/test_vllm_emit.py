@@ -58,6 +58,9 @@ def test_requests_that_are_never_admitted_together_need_no_share():
 COUNTED_INSTEAD = {"weights_per_gpu", "overhead"}
 """Bytes that replace what kvplan would compute: they say nothing that vLLM is told."""
 
+UNTOLD = {"connected"}
+"""What more than one value of a flag may mean."""
+
 CHANGED = {
     "utilization": {"utilization": 0.5}, "kv_memory": {"kv_memory": 2**36}, "block_size": {"block_size": 32},
     "max_num_batched_tokens": {"max_num_batched_tokens": 4096}, "max_num_seqs": {"max_num_seqs": 64},
@@ -65,17 +68,23 @@ CHANGED = {
     "hybrid_manager": {"hybrid_manager": False}, "speculative_tokens": {"speculative_tokens": 2}, "max_loras": {"max_loras": 1},
     "max_lora_rank": {"max_loras": 1, "max_lora_rank": 64}, "lora_targets": {"max_loras": 1, "lora_targets": ("q_proj",)},
     "max_num_active_seqs": {"max_num_active_seqs": 16}, "chunked_prefill": {"chunked_prefill": False},
-    "throughput": {"throughput": True}, "all2all_backend": {"all2all_backend": "nixl_ep"}, "language_model_only": {"language_model_only": True}, "no_media": {"no_media": ("image", "video")},
+    "throughput": {"throughput": True}, "all2all_backend": {"all2all_backend": "nixl_ep"}, "second_runner": {"second_runner": False}, "aiter": {"aiter": True}, "language_model_only": {"language_model_only": True}, "no_media": {"no_media": ("image", "video")},
 }  # fmt: skip
 """Each field of Options with another value than its default, and what that needs beside it."""
 
 
-@pytest.mark.parametrize("field", sorted({field.name for field in fields(Options)} - COUNTED_INSTEAD))
+@pytest.mark.parametrize("field", sorted({field.name for field in fields(Options)} - COUNTED_INSTEAD - UNTOLD))
 def test_no_option_is_dropped_without_a_word(field):
     changed = CHANGED[field]
     without = {name: value for name, value in changed.items() if name != field}
-    plain = emit.arguments(told(Parallel(tp=8), options=Options(**without)))
-    assert emit.arguments(told(Parallel(tp=8), options=Options(**changed))) != plain
+    plain = emit.serve(told(Parallel(tp=8), options=Options(**without)))
+    assert emit.serve(told(Parallel(tp=8), options=Options(**changed))) != plain
+
+
+@pytest.mark.parametrize("field", sorted(UNTOLD))
+def test_what_vllm_can_t_be_told_is_refused(field):
+    with pytest.raises(UsageError, match=field):
+        told(Parallel(tp=8), options=Options(**{field: True}))
 
 
 @pytest.mark.parametrize(

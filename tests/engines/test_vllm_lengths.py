@@ -84,6 +84,37 @@ def test_longrope_starts_short_and_takes_more():
     assert NEW.default_context(inside).tokens == 32_768
 
 
+@pytest.mark.parametrize(
+    ("model_type", "rope_type", "stated", "inside", "default"),
+    [
+        ("phi3", "longrope", None, 8192, 4096),  # its class has 4096 where the config says nothing beside the scaling
+        ("phi3", "longrope", 8192, 2048, 8192),
+        ("phi3", "yarn", None, 8192, 4096),  # longrope under an old name
+        ("phimoe", "longrope", None, 2048, 2048),  # its class copies what the scaling says
+        ("phimoe", "longrope", 8192, 2048, 8192),
+        ("llama", "longrope", None, 4096, 32_768),
+    ],
+)
+def test_the_original_length_of_longrope_is_the_models_own(model_type, rope_type, stated, inside, default):
+    """Asked of vLLM 0.33, of each as it is here but for the sizes."""
+    scaling = {
+        "rope_type": rope_type,
+        "short_factor": [1.0],
+        "long_factor": [2.0],
+        "original_max_position_embeddings": inside,
+    }
+    beside = {} if stated is None else {"original_max_position_embeddings": stated}
+    found = model(model_type=model_type, num_key_value_heads=4, rope_scaling=scaling, **beside)
+    assert NEW.default_context(found).tokens == default
+    assert NEW.longest_context(found) == 32_768
+
+
+def test_the_original_length_is_noted_as_a_default_where_it_counts():
+    scaled = model(model_type="phi3", rope_scaling={"type": "longrope", "short_factor": [1.0], "long_factor": [2.0]})
+    assert [scaled.context.original, model(model_type="phi3").context.original] == [4096, None]
+    assert "original_max_position_embeddings" in {each.field for each in scaled.defaulted}
+
+
 def test_default_lengths_of_bundled_models():
     assert NEW.default_context(load_model("phi-4-mini")).tokens == 4096
     assert NEW.default_context(load_model("gemma-3-27b")).tokens == 131_072

@@ -96,7 +96,7 @@ def plan(loaded: Model, gpu: str | None, version: str = "0.33.0", tp: int = 1) -
         (QUARK, "a100-80", "0.33.0", "Min capability: 89. Current capability: 80."),
         (QUARK, "l40s", "0.33.0", None),
         # AMD's numbers are of another kind, and without a GPU nothing is known
-        (QUARK, "mi210", "0.33.0", None),
+        (QUARK, "mi300x", "0.33.0", None),
         ({"quant_method": "fp8"}, None, "0.13.0", None),
     ],
 )  # fmt: skip
@@ -216,3 +216,28 @@ def test_files_of_llama_cpp_are_loaded_until_0_23(tmp_path, version, loads):
         plan(filed, "h100", version)
     assert "gguf; vLLM had it until 0.23.0" in str(error.value.problem.cause)
     assert "--engine vllm@0.23.0" in str(error.value.problem.hint)
+
+
+@pytest.mark.parametrize(
+    ("block", "gpu", "version", "method"),
+    [  # platforms/rocm.py and xpu.py, supported_quantization
+        (NVFP4, "mi300x", "0.19.1", None),  # petit_nvfp4 stands in
+        (NVFP4, "mi300x", "0.10.1", "modelopt_fp4"),
+        (NVFP4, "mi300x", "0.20.0", None),
+        ({**NVFP4, "quant_algo": "FP8"}, "mi300x", "0.20.2", "modelopt"),
+        ({**NVFP4, "quant_algo": "FP8"}, "mi300x", "0.21.0", None),
+        ({**NVFP4, "quant_algo": "FP8"}, "h100", "0.20.2", None),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "mi300x", "0.16.0", "bitsandbytes"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "mi300x", "0.17.0", None),
+        (QUARK, "arc-pro-b60", "0.26.0", None),
+        (QUARK, "arc-pro-b60", "0.27.0", "quark"),
+        (W4, "arc-pro-b60", "0.33.0", None),
+    ],
+)
+def test_methods_that_platforms_list(block, gpu, version, method):
+    if method is None:
+        assert plan(model(block), gpu, version)
+        return
+    with pytest.raises(Unsupported) as refused:
+        plan(model(block), gpu, version)
+    assert (refused.value.problem.cause or "").startswith(f"{method} quantization is currently not supported in")

@@ -12,14 +12,23 @@ from bench.accuracy.capacities import outcomes
 from bench.accuracy.margins import learned, safe_ends, width
 from bench.accuracy.overheads import cases, fit, held_out, published
 from bench.accuracy.rows import KNOWN, read_rows
+from bench.accuracy.weights import counted
 from kvplan.engines.vllm.memory import doubt
 from kvplan.engines.vllm.memory.overhead import COSTS, MANY
 from kvplan.units import GIB
 
 SAMPLE = Path(__file__).parents[1] / "data" / "vllm-logs-sample.jsonl"
+HELD_OUT = SAMPLE.with_name("vllm-logs-held-out.jsonl")
+"""Logs that no rate was ever fitted to, and none is to be."""
+NOWHERE = Path("no configs: models of these logs come with kvplan")
 
 
-READ = {"logits second runner": 1, "logits copied to fp32": MANY, "logits as they are": MANY}
+READ = {
+    "logits second runner": 1,
+    "logits copied to fp32": MANY,
+    "logits as they are": MANY,
+    "logits picked by FlashInfer": MANY,
+}
 """Rates that no log shows and that vLLM's code does, and what that counts for: what a tensor's type says is sure."""
 
 
@@ -33,7 +42,12 @@ def percentile(errors, share) -> float:
 
 @pytest.fixture(scope="module")
 def sample():
-    return read_rows(SAMPLE, Path("no configs: models of the sample come with kvplan"))
+    return read_rows(SAMPLE, NOWHERE)
+
+
+@pytest.fixture(scope="module")
+def held_out_logs():
+    return read_rows(HELD_OUT, NOWHERE)
 
 
 @pytest.fixture(scope="module")
@@ -135,3 +149,23 @@ def test_a_printed_total_goes_before_the_catalogue(sample):
     case = next(each for each in cases(sample) if each.row.id == "file-61918553602-cold")
     assert case.usable == pytest.approx(0.85 * 23.99, abs=1e-6)
     assert case.gpu.compute_capability == (8, 9)
+
+
+def test_held_out_logs_print_the_same_figures(held_out_logs):
+    found = outcomes(held_out_logs, resolved=False)
+    assert [outcome.row.id for outcome in found if not outcome.hit] == []
+    assert len(found) >= 20
+
+
+def test_held_out_memory_is_between_the_ends(held_out_logs):
+    found = cases(held_out_logs)
+    assert promised_too_much(found) == []
+    assert [case.row.id for case in found if case.available * GIB > case.kv.high] == []
+    assert len(found) >= 10
+
+
+def test_held_out_weights(held_out_logs):
+    """Of checkpoints whose own config is known: a quantization that only the log names is a stand-in."""
+    found = counted(row for row in held_out_logs if "quantization" not in row.raw)
+    assert [each.row.id for each in found if abs(each.error) > 0.005] == []
+    assert len(found) >= 5

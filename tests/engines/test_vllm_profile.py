@@ -20,7 +20,7 @@ from kvplan.engines.vllm.layout.merged import ends_of
 from kvplan.engines.vllm.memory.doubt import WIDTH
 from kvplan.engines.vllm.memory.graphs import captured, least, most
 from kvplan.engines.vllm.memory.overhead import COSTS, amounts, peak
-from kvplan.engines.vllm.memory.runner import estimates_graphs, is_second, sampler
+from kvplan.engines.vllm.memory.runner import estimates_graphs, is_second, least_sampler, sampler
 from kvplan.engines.vllm.memory.step import steps
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.engines.vllm.settings import settings
@@ -307,6 +307,37 @@ def test_which_runner_serves_a_class(version, model, second):
     asked = served_by(load_model(model), version)
     assert is_second(*asked) == second
     assert estimates_graphs(*asked) == (not second or version == "0.29.0")
+
+
+@pytest.mark.parametrize(
+    ("version", "model", "stated", "second"),
+    [
+        ("0.21.0", "qwen3-14b", True, False),  # unfinished: what it takes wasn't read
+        ("0.22.0", "llama-3.1-8b", True, True),
+        ("0.22.0", "qwen3-14b", False, False),
+        ("0.33.0", "qwen3-30b-a3b", False, False),
+    ],
+)
+def test_the_runner_that_is_asked_for_serves(version, model, stated, second):
+    assert is_second(*served_by(load_model(model), version, second_runner=stated)) == second
+
+
+@pytest.mark.parametrize(
+    ("version", "model", "stated", "steps"),
+    [
+        ("0.24.0", "gemma-3-27b", True, 1),  # windows aren't charged for steps in flight yet
+        ("0.28.0", "gemma-3-27b", None, 3),
+        ("0.28.0", "gpt-oss-20b", None, 2),
+        ("0.28.0", "gpt-oss-20b", True, 3),
+        ("0.28.0", "deepseek-v4-flash", None, 3),  # not dense, and served by the second all the same
+        ("0.33.0", "gpt-oss-20b", None, 3),
+        ("0.33.0", "gpt-oss-20b", False, 2),
+    ],
+)
+def test_the_first_runner_overlaps_no_steps_of_pipeline_stages(version, model, stated, steps):
+    """Source: config/vllm.py max_concurrent_batches, with two stages: pp + 1, or pp."""
+    two = Parallel(pp=2)
+    assert served_by(load_model(model), version, two, "h200", second_runner=stated)[2].batches == steps
 
 
 def test_the_first_releases_serve_only_16_bit():
@@ -601,3 +632,39 @@ def test_only_nvidia_s_shared_memory_is_read_from_the_host():
     for gpu, shared in (("strix-halo", 0), ("dgx-spark", 1)):
         _, device, made, held = served_by(model, "0.27.1", gpu=gpu)
         assert amounts(model, device, made, held, Options())["shared memory"] == shared
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "version", "tp", "share", "weights", "printed"),
+    [
+        ("qwen2.5-7b", "a100-sxm-80", "0.10.1", 1, 0.25, 14.2488, 5.01),
+        ("qwen2.5-7b", "a100-sxm-80", "0.10.1", 1, 0.5, 14.2488, 24.83),
+        ("qwen2.5-7b", "a100-sxm-80", "0.10.1", 2, 0.5, 7.1217, 31.83),
+        ("gpt-oss-120b", "a100-sxm-80", "0.10.1", 4, 0.8, 17.2217, 45.32),
+    ],
+)
+def test_flashinfer_picks_tokens_in_less_room_where_it_is_installed(model, gpu, version, tp, share, weights, printed):
+    """Logs of https://github.com/dennislee22/vLLM-benchmarking that say so; others of these releases have PyTorch sort."""
+    left = kv(
+        load_model(model, offline=True), gpu, version, 16_384, Parallel(tp=tp),
+        utilization=share, weights_per_gpu=round(weights * GIB),
+    )  # fmt: skip
+    assert left.likely / GIB < 0.98 * printed
+    assert printed <= left.high / GIB < 1.2 * printed
+
+
+@pytest.mark.parametrize(
+    ("gpu", "version", "less"),
+    [
+        ("a100-sxm-80", "0.8.0", True),
+        ("a100-sxm-80", "0.11.0", True),
+        ("a100-sxm-80", "0.11.1", False),
+        ("mi300x", "0.11.0", False),
+    ],
+)
+def test_flashinfer_picks_tokens_on_nvidia_until_it_must_be_asked_for(gpu, version, less):
+    model, device, held = load_model("qwen2.5-7b", offline=True), load_gpu(gpu), rules(parse(version))
+    flags = settings(Setup(model, device, ONE, None, Options(), 8192), held)
+    usual = sampler(model, device, flags, held)
+    assert (least_sampler(model, device, flags, held) == "picked by FlashInfer") is less
+    assert usual == "sorted in PyTorch"

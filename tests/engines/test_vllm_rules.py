@@ -83,7 +83,7 @@ def test_versions_as_vllm_prints_them(spec, version, verified):
     ("written", "spec"),
     [
         ("vllm", ("vllm", None)), ("vllm@0.19", ("vllm", "0.19")), (" vLLM @ 0.11.1RC1 ", ("vllm", "0.11.1rc1")),
-        ("vllm@", ("vllm", "")), ("vllm@0.19.0@3", ("vllm", "0.19.0@3")), ("", ("", None)),
+        ("vllm==0.19.0", ("vllm", "0.19.0")), ("vllm@", ("vllm", "")), ("vllm@0.19.0@3", ("vllm", "0.19.0@3")), ("", ("", None)),
     ],
 )  # fmt: skip
 def test_an_engine_taken_apart(written, spec):
@@ -180,6 +180,23 @@ def test_steps_by_flags(version, options, tokens, sequences):
     model = load_model("qwen3-30b-a3b")
     chosen = steps(Setup(model, H100, Parallel(dp=4, ep=4), None, options, 65_536), rules(parse(version)))
     assert (chosen.tokens, chosen.sequences) == (tokens, sequences)
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "tokens"),
+    [("0.11.0", "llama-3-8b", 8192), ("0.11.1", "llama-3-8b", 4 * 448), ("0.33.0", "whisper-tiny", 4 * 448)],
+)
+def test_default_steps_hold_no_more_than_all_requests_since_0_11_1(version, name, tokens):
+    """Source: engine/arg_utils.py of 0.11.0 and 0.11.1; whisper asked of vLLM 0.33's planner."""
+    setup = Setup(load_model(name), H100, Parallel(), None, Options(max_num_seqs=4), 448)
+    assert steps(setup, rules(parse(version))).tokens == tokens
+
+
+def test_a_step_holds_an_encoders_input_whole():
+    """448 tokens of three sequences are fewer than the 1,500 of 30 seconds."""
+    with pytest.raises(WontStart, match="smaller than the longest input of the encoder"):
+        plan("whisper-tiny", options=Options(max_num_seqs=3), context=448)
+    assert plan("whisper-tiny", options=Options(max_num_seqs=4), context=448)
 
 
 @pytest.mark.parametrize(("version", "starts"), [("0.33.0", False), ("0.9.1", False), ("0.8.5", True)])

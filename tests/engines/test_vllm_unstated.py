@@ -73,7 +73,7 @@ def test_ranks_of_a_bare_description_talk(bare):
     assert one.decode is not None
     assert known.decode is not None
     assert one.decode.communication_s >= known.decode.communication_s
-    assert any("what ranks tell each other is a guess" in text for text in one.warnings)
+    assert any("the size of messages between ranks is a guess" in text for text in one.warnings)
     assert not any("guess" in text for text in known.warnings)
 
 

@@ -274,3 +274,12 @@ MUSE = {
 def test_windows_that_a_config_leaves_to_its_class(name, fields, context, pool):
     """0.33's planner with 20 GiB on an H100."""
     assert planned(checkpoint(name, **fields), context, gib=20) == pool
+
+
+@pytest.mark.parametrize(("release", "window"), [((0, 28, 0), 4096), ((0, 29, 0), 4097)])
+def test_windows_of_cohere_see_a_token_more_since_0_29(release, window):
+    """Source: models/commandr.py of 0.28.0 and 0.29.0."""
+    model = load_model("command-r7b")
+    setup = Setup(model, load_gpu("h100"), Parallel(), None, Options(), 8192)
+    made = Vllm(release).start(setup).made
+    assert {spec.span for group in made.layout.groups for spec in group.specs} == {None, window}

@@ -13,6 +13,7 @@ from kvplan.engines.vllm.blocks import allocate
 from kvplan.engines.vllm.policy import Vllm
 from kvplan.errors import KvplanError
 from kvplan.hardware.gpu import Fact, Gpu
+from kvplan.sources.gpus import load_gpu
 
 
 def gpu(name: str, memory: int, capability: tuple[int, int]) -> Gpu:
@@ -41,6 +42,7 @@ GPUS = {
     "4090": gpu("4090", 25_249_054_720, (8, 9)),
     "5090": gpu("5090", 33_661_911_040, (12, 0)),
     "t4": gpu("t4", 15_828_320_256, (7, 5)),
+    **{name: load_gpu(name) for name in ("mi250x", "mi300x", "mi355x", "rx-7900-xtx")},
 }
 
 
@@ -54,6 +56,7 @@ def options(flags: dict[str, Any]) -> Options:
         max_num_seqs=flags.get("max_num_seqs"),
         block_size=flags.get("block_size"),
         speculative_tokens=(flags.get("spec") or {}).get("num_speculative_tokens", 0),
+        aiter=flags.get("aiter", False),
     )
 
 

@@ -166,6 +166,17 @@ def test_a_last_layer_that_the_class_makes_full(model_type):
     assert found.windows.kinds == ("sliding_attention", "full_attention")
 
 
+@pytest.mark.parametrize("said", [{}, {"attention_k_eq_v": False}])
+@pytest.mark.parametrize(("model_type", "kv_heads"), [("diffusion_gemma_text", 2), ("gemma4_text", 8)])
+def test_values_are_keys_where_the_class_has_no_switch_for_it(model_type, kv_heads, said):
+    """models/diffusion_gemma drops attention_k_eq_v: "models that drop the attribute entirely are ungated"; vLLM 0.33 sets it."""
+    heads = {"num_key_value_heads": 8, "num_global_key_value_heads": 2, "head_dim": 256, "global_head_dim": 512}
+    layers = {"num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"], "sliding_window": 512}
+    found = model(SMALL, model_type=model_type, num_attention_heads=16, **heads, **layers, **said)
+    sizes = [(cache.kv_heads, cache.k_dim) for layer in found.layers for cache in layer.caches]
+    assert sizes == [(8, 256), (kv_heads, 512)]
+
+
 def test_a_list_that_is_kept_as_it_is():
     """models/gemma3 writes over none of a stated list."""
     listed = ["full_attention", "sliding_attention", "sliding_attention", "sliding_attention"]

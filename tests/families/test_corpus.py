@@ -17,10 +17,6 @@ from kvplan.families import read
 
 BF16 = parse_kv_format("bf16")
 
-EXPECTED_DIFFERENCES = {
-    "tiiuae__falcon-180B-chat.json": "transformers repeats K and V to all query heads; engines store num_kv_heads",
-}
-
 
 def rows(corpus: Path) -> list[dict[str, str]]:
     with (corpus / "configs-cache.tsv").open(encoding="utf-8") as table:

@@ -117,6 +117,17 @@ def test_states_by_hand() -> None:
     # with short convolutions: 3 rows of its queries, keys and values, 4 x (2 x 128 + 256), in 16 bit
     short = {**gla, **CONV}
     assert model(short).curve(BF16).fixed_bytes == 24 * (4 * 128 * 256 * 4 + 3 * 2048 * 2)
+    # with grouped heads: keys and values of 2 heads are convolved, and repeated for 4 before they come to the state
+    grouped = {**short, "num_kv_heads": 2, "use_gk": True, "use_gv": False, "feature_map": "relu"}
+    assert model(grouped).curve(BF16).fixed_bytes == 24 * (4 * 128 * 256 * 4 + 3 * (4 * 128 + 2 * 384) * 2)
+    # gated slot attention: 4 heads of 64 slots, a key of 256 and a value of 256 each, in fp32
+    gsa = {"model_type": "gsa", "hidden_size": 1024, "num_heads": 4, "num_slots": 64, "expand_k": 1, "expand_v": 1, "conv_size": 4,
+           "feature_map": "swish", "share_conv_kernel": True, "use_short_conv": False, "num_hidden_layers": 24}  # fmt: skip
+    assert model(gsa).curve(BF16).fixed_bytes == 24 * 4 * 64 * (256 + 256) * 4
+    # delta net: 8 heads of 64 x 128 in fp32, where keys are half as wide as values
+    narrow = {"model_type": "delta_net", "hidden_size": 1024, "num_heads": 8, "expand_k": 0.5, "expand_v": 1,
+              "num_hidden_layers": 24, **CONV}  # fmt: skip
+    assert model(narrow).curve(BF16).fixed_bytes == 24 * (8 * 64 * 128 * 4 + 3 * 8 * (2 * 64 + 128) * 2)
     # HGRN 2: 1024 / 128 heads of 128 x 128 in fp32; its queries, gates and inputs, 3 x 1024
     hgrn2 = {"model_type": "hgrn2", "hidden_size": 1024, "expand_ratio": 128, "num_hidden_layers": 24, **CONV}
     assert model(hgrn2).curve(BF16).fixed_bytes == 24 * (8 * 128 * 128 * 4 + 3 * 3072 * 2)

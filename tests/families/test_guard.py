@@ -89,6 +89,7 @@ def test_a_list_that_tells_layers_apart(name):
         ("moe_layer_freq", [0, 1, 1, 1]),
         ("anything", [1, 2, 3]),
         ("rope_layout", [0, 1, 0, 1]),
+        ("image_grid_pinpoints", [[1, 1], [1, 2], [2, 1], [2, 2]]),  # resolutions: as many as layers in Logics-Thinking
     ],
 )
 def test_a_list_that_doesn_t(name, value):

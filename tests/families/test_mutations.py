@@ -59,9 +59,11 @@ def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def changed(config: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
-    copied = copy.deepcopy(config)
+    """The config with one value replaced (`...`: deleted). Only what leads there is copied."""
+    copied = copy.copy(config)
     node: Any = copied
     for step in path[:-1]:
+        node[step] = copy.copy(node[step])
         node = node[step]
     if value is Ellipsis:
         del node[path[-1]]
@@ -161,5 +163,5 @@ def test_bundled_configs_survive_mutation(count_cases) -> None:
 
 def test_real_configs_survive_mutation(corpus: Path, count_cases) -> None:
     found = configs(corpus / "configs")
-    count_cases("mutations of real configs", sweep(found, 20_000, seed=2))
+    count_cases("mutations of real configs", sweep(found, 8_000, seed=2))
     count_cases("dimensions changed in real configs", dimensions_matter(found))

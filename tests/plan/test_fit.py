@@ -196,6 +196,20 @@ def test_a_pool_that_the_gpu_does_not_have_holds_nothing(engine):
         assert plan.max_context == plan.max_sequences == 0
 
 
+@pytest.mark.parametrize("engine", [Ideal(), Vllm()])
+@pytest.mark.parametrize("end", ["safe", "likely"])
+def test_a_pool_given_by_hand_has_what_the_deciding_end_leaves_of_the_whole_gpu(engine, end):
+    """It skips the share of the memory, and so has what that share leaves alone too; not what weights and overhead may take."""
+    given = Options(weights_per_gpu=140 * 10**9 // 8)
+    request = Request(LLAMA_70B, GPU, engine, 8192, Parallel(tp=8), options=given, end=end)
+    budget = fit(request).budget
+    most = request.decide(budget.kv) + budget.memory.bytes.likely - budget.usable.bytes.likely
+    room, over = (fit(replace(request, options=replace(given, kv_memory=size))) for size in (most, most + 1))
+    assert room.fits
+    assert isinstance(over.outcome, NoFit)
+    assert (over.outcome.binding, over.outcome.short_by_bytes) == ("pool", 1)
+
+
 def test_experts_are_dealt_over_ep():
     routed = replace(model(*(GQA,) * 4), weights=experts(64, 8, 4))
     spread = fit(Request(routed, GPU, Ideal(), 8192, Parallel(tp=2, dp=4, ep=8), options=Options(overhead=0)))

@@ -104,6 +104,7 @@ layers:
   - {kind: sliding, heads: 8, kv_heads: 2, head_dim: 64, window: 4k, sinks: 4}
   - {kind: chunked, kv_heads: 2, head_dim: 64, chunk: 8192}
   - {kind: latent, heads: 128, rank: 512, rope_dim: 64, nope_dim: 128, v_dim: 128, topk: 2048, indexer: {dim: 128, pool: 4}}
+  - {kind: full, heads: 16, kv_heads: 2, head_dim: 256, topk: 2048, indexer: {dim: 256, dtype: bfloat16, pool: 16, gates: false}}
   - {kind: compressed, heads: 64, head_dim: 512, window: 128, ratio: 4, topk: 512, state_elements: 100}
   - kind: recurrent
     law: mamba2
@@ -128,6 +129,7 @@ layers:
         Layer((Attention(8, 2, 64, 64, window=4096, sinks=4),)),
         Layer((Attention(None, 2, 64, 64, chunk=8192),)),
         Layer((Latent(128, 512, 64, 128, 128, Indexer(128, FP8_INDEX, 4), 2048),)),
+        Layer((Attention(16, 2, 256, 256, indexer=Indexer(256, FORMATS["bf16"], 16, gated=False), topk=2048),)),
         Layer((Compressed(64, 512, 128, 4, None, 512, 100),)),
         Layer((mamba,)),
         Layer((cross,)),

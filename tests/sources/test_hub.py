@@ -83,9 +83,9 @@ REFUSALS = {
     "bad-token": ("Gated", "wants a valid token", "HF_TOKEN"),
     "forbidden": ("Gated", "doesn't let this account", "https://huggingface.co/org/forbidden"),
     "rate-limited": ("Unreachable", "too many requests", "wait 7 s"),
-    "broken": ("Unreachable", "out of order", "try again"),
-    "bad-gateway": ("Unreachable", "out of order", "try again"),
-    "unavailable": ("Unreachable", "out of order", "try again"),
+    "broken": ("Unreachable", "internal error", "try again"),
+    "bad-gateway": ("Unreachable", "internal error", "try again"),
+    "unavailable": ("Unreachable", "internal error", "try again"),
     "loop": ("Unreachable", "in circles", "HF_ENDPOINT"),
     "web-page": ("Unreachable", "not the Hub's", "HTTPS_PROXY"),
     "hangs-up": ("Unreachable", "the Hub", ""),
@@ -191,7 +191,7 @@ def test_cached_copy_when_the_hub_is_down(hub: HubStandIn, tmp_path: Path) -> No
     (stale,) = ask(environment, "org/good")
     assert stale["config"] == LLAMA
     assert stale["revision"] == COMMIT
-    assert stale["notes"] == ["the cached copy of config.json was used: the Hub is out of order"]
+    assert stale["notes"] == ["the cached copy of config.json was used: the Hub has an internal error"]
     hub.repos["org/good"].trouble = "private"
     (gone,) = ask(environment, "org/good")
     assert gone["error"] == "NotFound"

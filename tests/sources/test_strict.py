@@ -31,6 +31,7 @@ REFUSED_JSON = {
     '{"a": 1e999}': "a is too large a number",
     '{"hidden_size": 1' + "0" * 5000 + "}": "hidden_size has 5001 digits",
     '{"t": {"k": 1, "x": 2, "k": 3}}': "t.k is given twice",
+    '{"k": 1, "k": 3, "k": 3}': "k is given twice",
     '{"model_type": "\\ud800"}': "half a character",
     "NaN": "the document is NaN",
 }
@@ -48,6 +49,11 @@ def test_refused_values_name_their_path(text: str, message: str) -> None:
     with pytest.raises(BadFile) as caught:
         parse_json(text, "config.json")
     assert message in caught.value.problem.what
+
+
+def test_the_same_value_given_twice_is_one() -> None:
+    """As in inclusionAI/Ming-Lite-Omni's config.json, where auto_map stands twice: every reader takes the last."""
+    assert parse_json_object('{"a": {"b": [1]}, "c": 2, "a": {"b": [1]}}', "config.json") == {"a": {"b": [1]}, "c": 2}
 
 
 def test_infinite_time_step_limit_is_what_mamba2_ships() -> None:

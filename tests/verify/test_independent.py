@@ -20,21 +20,13 @@ from kvplan.arch.parallel import Shard
 from kvplan.errors import UsageError
 from kvplan.report.schema import VerifyReport
 from kvplan.verify import Options, verify
-from kvplan.verify.live import clock, procedure
-from kvplan.verify.live.checks import reads, recompute, timing
+from kvplan.verify.live.checks import reads, recompute
 from kvplan.verify.live.kernels import attend, readers
 from kvplan.verify.live.layers import feed_forward
 from kvplan.verify.live.stored import Stored
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("quick")]
 QUICK = Options(device="cpu", batches=(1, 2), contexts=(64, 128))
-
-
-@pytest.fixture(autouse=True)
-def _small_pool(monkeypatch):
-    monkeypatch.setattr(procedure, "_CPU_POOL", 2**20)
-    monkeypatch.setattr(clock, "_CPU_COPY", 2**20)
-    monkeypatch.setattr(timing, "_POINT_S", 0.0)
 
 
 def refuted(report: VerifyReport) -> list[str]:

@@ -17,7 +17,7 @@ from verify import tiny
 
 from kvplan.api import load_model
 from kvplan.errors import UsageError
-from kvplan.verify import Options, prints, verify, world
+from kvplan.verify import Options, prints, torchrun, verify
 from kvplan.verify.live import ledger, machine, procedure
 from kvplan.verify.live.checks import capacity
 from kvplan.verify.live.checks.found import Found
@@ -167,7 +167,7 @@ def test_an_environment_that_is_not_torchruns(environment, said, monkeypatch):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match=said) as refused:
-        world.rank()
+        torchrun.rank()
     assert "torchrun" in str(refused.value.problem.hint)
 
 

@@ -41,6 +41,61 @@ def test_transformers_agrees(kind):
     assert rows["cache after a prefill of 1,000 tokens"].verdict == "confirmed", rows
 
 
+LAID_OUT_OTHERWISE = {
+    "keys and values repeated for all query heads": {"model_type": "falcon", "new_decoder_architecture": True, "num_kv_heads": 2},
+    "a window that doesn't count the query": {
+        "model_type": "mimo_v2_flash", "sliding_window": 32, "sliding_window_size": 32, "v_head_dim": 8, "n_routed_experts": 8,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_group": 1, "topk_group": 1,
+        "layer_types": ["full_attention", "sliding_attention", "sliding_attention"], "hybrid_layer_pattern": [0, 1, 1],
+        "swa_num_attention_heads": 4, "swa_num_key_value_heads": 4, "swa_head_dim": 16, "swa_v_head_dim": 8,
+        "moe_layer_freq": [0, 1, 1],
+    },
+    "windows, compressed latents and index keys": {
+        "model_type": "deepseek_v4", "num_key_value_heads": 1, "num_attention_heads": 8, "sliding_window": 32, "head_dim": 16,
+        "compress_ratios": [0, 4, 128], "index_head_dim": 16, "index_n_heads": 4, "index_topk": 16, "q_lora_rank": 24,
+        "o_lora_rank": 16, "o_groups": 2, "qk_rope_head_dim": 8, "moe_intermediate_size": 32, "n_routed_experts": 8,
+        "n_shared_experts": 1, "num_experts_per_tok": 2, "num_hash_layers": 1, "num_nextn_predict_layers": 0,
+    },
+    "an encoder that hears": {
+        "model_type": "whisper", "d_model": 64, "decoder_attention_heads": 4, "decoder_ffn_dim": 96, "decoder_layers": 3,
+        "encoder_attention_heads": 4, "encoder_ffn_dim": 96, "encoder_layers": 3, "max_source_positions": 50,
+        "max_target_positions": 1200, "num_mel_bins": 8, "tie_word_embeddings": True, "pad_token_id": 0,
+    },
+    "an encoder that reads": {
+        "model_type": "bart", "d_model": 64, "decoder_attention_heads": 4, "decoder_ffn_dim": 96, "decoder_layers": 3,
+        "encoder_attention_heads": 4, "encoder_ffn_dim": 96, "encoder_layers": 3, "max_position_embeddings": 1200,
+        "tie_word_embeddings": True,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LAID_OUT_OTHERWISE)
+def test_what_transformers_lays_out_otherwise_is_compared_as_it_lies_there(kind):
+    config = {**tiny.COMMON, **LAID_OUT_OTHERWISE[kind]}
+    if config["model_type"] == "falcon":
+        del config["head_dim"]  # its class works it out
+    rows = tuple(rows_against(families.read(config, Origin("tiny", "made for this test")), config))
+    assert {row.verdict for row in rows if row.core} == {"confirmed"}, rows
+
+
+def test_a_class_that_is_another_model_refutes_nothing():
+    """Hunyuan-Large's layers share caches by twos; transformers has the class without."""
+    config = {
+        **tiny.COMMON, "model_type": "hunyuan_v1_moe", "use_cla": True, "cla_share_factor": 2, "num_experts": 4, "moe_topk": 1,
+        "num_hidden_layers": 4,
+    }  # fmt: skip
+    (row,) = rows_against(families.read(config, Origin("tiny", "made for this test")), config)
+    assert row.verdict == "not run"
+    assert "use_cla" in row.rule
+
+
+def test_what_transformers_says_is_cut_to_a_sentence():
+    """It lists all the types that it knows, some hundred."""
+    config = {**tiny.COMMON, "model_type": "nothing-of-the-kind"}
+    (row,) = rows_against(tiny.model("gqa"), config)
+    assert row.rule == "ValueError: Unrecognized model identifier: nothing-of-the-kind"
+
+
 def test_the_command(tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**tiny.COMMON, **tiny.CONFIGS["gqa"]}))

@@ -14,7 +14,7 @@ from kvplan.arch.layers import Attention, Latent, Layer, Recurrent, StateTensor
 from kvplan.arch.model import Context, Model, Origin
 from kvplan.errors import CannotSplit, Unsupported
 from kvplan.units import MIB
-from kvplan.verify import ladder, line, mixing
+from kvplan.verify import ladder, line, mixers
 from kvplan.verify.blueprint import blueprint
 from kvplan.verify.parts import (
     OWN,
@@ -75,7 +75,7 @@ def test_latents_experts_and_states():
     assert dense.feed_forwards == (DensePart(48),)
     assert expert.feed_forwards == (ExpertsPart(8, 2, 16, shared=16),)
     delta = blueprint(tiny.model("gated delta net"), 2).layers
-    assert delta[0].mixers == (DeltaPart(1, 2, 16, 16, 4, mixing._KEPT["gated delta net"]),)
+    assert delta[0].mixers == (DeltaPart(1, 2, 16, 16, 4, mixers._KEPT["gated delta net"]),)
     assert isinstance(delta[2].mixers[0], AttentionPart)
     assert delta[2].mixers[0].gate
     beside = blueprint(tiny.model("attention beside mamba2"), 1).layers[0].mixers
@@ -91,10 +91,10 @@ def test_latents_experts_and_states():
 def test_what_a_rank_has_of_heads_groups_and_channels(count, tp, share):
     """An equal share, or one that several ranks hold alike. Source: vLLM 0.33 config/model.py get_num_kv_heads."""
     if share is not None:
-        assert mixing._share(count, tp, "KV heads") == share
+        assert mixers._share(count, tp, "KV heads") == share
         return
     with pytest.raises(CannotSplit, match=f"--tp {tp} can't split {count} KV heads"):
-        mixing._share(count, tp, "KV heads")
+        mixers._share(count, tp, "KV heads")
 
 
 def test_a_shared_cache_names_the_layer_it_reads():

@@ -16,8 +16,7 @@ from kvplan.arch.formats import FORMATS, KvFormat
 from kvplan.arch.weights import Weights
 from kvplan.verify import Options, verify
 from kvplan.verify.blueprint import blueprint
-from kvplan.verify.live import clock, procedure
-from kvplan.verify.live.checks import reads, timing
+from kvplan.verify.live.checks import reads
 from kvplan.verify.live.layers.decoder import Decoder
 from kvplan.verify.live.layers.mixer import Alone, Build, Caching
 from kvplan.verify.live.ledger import Ledger
@@ -26,17 +25,10 @@ from kvplan.verify.predict import Predicted
 from kvplan.verify.reduce import read_by, reduced
 from kvplan.verify.verdict import Row
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("quick")]
 QUICK = Options(device="cpu", batches=(1, 2), contexts=(64, 128))
 H, FF, V = 64, 96, 256
 """Of every tiny model: hidden size, feed-forward, vocabulary."""
-
-
-@pytest.fixture(autouse=True)
-def _small_pool(monkeypatch):
-    monkeypatch.setattr(procedure, "_CPU_POOL", 2**20)
-    monkeypatch.setattr(clock, "_CPU_COPY", 2**20)
-    monkeypatch.setattr(timing, "_POINT_S", 0.0)
 
 
 def step(

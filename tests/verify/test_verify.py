@@ -26,19 +26,12 @@ from kvplan.errors import CannotSplit, Unsupported, UsageError
 from kvplan.plan.calibration import calibration
 from kvplan.report.schema import VerifyReport
 from kvplan.verify import Options, default_model, verify
-from kvplan.verify.live import clock, procedure
+from kvplan.verify.live import procedure
 from kvplan.verify.live.checks import timing
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("quick")]
 ROOT = Path(__file__).parents[2]
 QUICK = Options(device="cpu", batches=(1, 2), contexts=(64, 128))
-
-
-@pytest.fixture(autouse=True)
-def _small_pool(monkeypatch):
-    monkeypatch.setattr(procedure, "_CPU_POOL", 2**20)
-    monkeypatch.setattr(clock, "_CPU_COPY", 2**20)  # nothing is claimed about the time of these tests
-    monkeypatch.setattr(timing, "_POINT_S", 0.0)
 
 
 def verdicts(report: VerifyReport, check: str) -> dict[str, str]:

@@ -16,11 +16,11 @@ from kvplan.arch.parallel import Parallel
 from kvplan.errors import UnknownName
 from kvplan.families.quantization.mixes import MIXES, kept_named
 
-QUANTIZE = "github.com/ggml-org/llama.cpp tools/quantize/README.md: bits a weight of Llama 3.1 8B's 8,030,261,312"
 LLAMA_BITS = {
     "q2_k_s": 2.9697, "q2_k": 3.1593, "q3_k_s": 3.6429, "q3_k_l": 4.2979, "q4_k_s": 4.6672, "q4_k_m": 4.8944, "q5_k_s": 5.5704,
     "q5_k_m": 5.7036,
 }  # fmt: skip
+"""Bits a weight of Llama 3.1 8B's 8,030,261,312. Source: github.com/ggml-org/llama.cpp tools/quantize/README.md."""
 
 PUBLISHED = {
     # huggingface.co/bartowski/Meta-Llama-3.1-70B-Instruct-GGUF, 2024: 80 layers whose values 8 queries share

@@ -176,17 +176,17 @@ def test_progress_is_drawn_on_a_terminal_after_a_second(monkeypatch: pytest.Monk
     now, screen = [0.0], Terminal()
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     monkeypatch.setattr(sys, "stderr", screen)
-    with Progress("headers") as progress:
-        progress(1, 4)
+    with Progress() as progress:
+        progress.files(1, 4)
         assert screen.getvalue() == ""
         now[0] = 1.5
-        progress(2, 4)
-        assert "headers [###############---------------] 2 of 4 files" in screen.getvalue()
+        progress.files(2, 4)
+        assert "[############............] headers of 2 of 4 files" in screen.getvalue()
     assert screen.getvalue().endswith(" \r")
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with Progress("headers") as progress:
+    with Progress() as progress:
         now[0] = 9
-        progress(4, 4)
+        progress.files(4, 4)
     assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
 
 

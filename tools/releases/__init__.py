@@ -1,1 +1,1 @@
-"""What one release of vLLM has, read from its own files."""
+"""Facts about one release of vLLM, read from its own files."""

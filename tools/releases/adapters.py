@@ -1,4 +1,4 @@
-"""Which registered classes have room for LoRA adapters, and for those of which of their ends."""
+"""Which registered classes support LoRA adapters, and for which of their ends (embedding and head)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from releases.registry import registered_as
 from releases.trees import alias, bases_of, constants, trees
 
 ENDS = {"input_embeddings": "embedding", "output_embeddings": "head"}
-"""What embedding_modules calls the tables that it names."""
+"""Names of those ends in embedding_modules."""
 
 INTERFACE = "SupportsLoRA"
 """The class whose embedding_modules is the default: no ends."""
@@ -33,7 +33,7 @@ class Built:
 
 
 def unadapted_of(folder: Path) -> set[str]:
-    """Names whose class is defined where the registry says and neither is nor inherits from SupportsLoRA."""
+    """Names whose class is defined where the registry says and doesn't inherit from SupportsLoRA."""
     bases: dict[str, set[str]] = {}
     for node in trees(folder, "model_executor/models/**/*.py", "models/**/*.py"):
         if isinstance(node, ast.ClassDef):
@@ -55,13 +55,13 @@ def unadapted_of(folder: Path) -> set[str]:
 
 
 def ending(folder: Path, end: str) -> set[str]:
-    """Names of registered classes with an end that is adapted, or `open`."""
+    """Names of registered classes with an adapted end, or `open`."""
     return {name for name, found in adapted_ends(folder).items() if end in found}
 
 
 @cache
 def adapted_ends(folder: Path) -> dict[str, frozenset[str]]:
-    """Ends of each registered class: LoRAModelManager looks at all modules that a model is made of."""
+    """Ends of each registered class. LoRAModelManager looks at all modules of a model."""
     registered = dict(registered_as(folder))
     classes: dict[str, Built] = {}
     others: dict[str, Built] = {}
@@ -75,7 +75,7 @@ def adapted_ends(folder: Path) -> dict[str, frozenset[str]]:
 
 
 def built(node: ast.ClassDef) -> Built:
-    """What a class says of itself."""
+    """What a class itself states."""
     found = Built(bases_of(node))
     for each in node.body:
         targets = getattr(each, "targets", [getattr(each, "target", None)])
@@ -96,7 +96,7 @@ def built(node: ast.ClassDef) -> Built:
 
 
 def ends_of(name: str, classes: dict[str, Built], registered: dict[str, str]) -> frozenset[str]:
-    """Ends of a class and of all that it builds; `open` where it builds one that it doesn't name."""
+    """Ends of a class and of all classes that it builds; `open` if it builds one that it doesn't name."""
     ends: set[str] = set()
     seen, waiting = set(), [name]
     while waiting:
@@ -113,7 +113,7 @@ def ends_of(name: str, classes: dict[str, Built], registered: dict[str, str]) ->
 
 
 def ancestors(name: str, classes: dict[str, Built]) -> list[str]:
-    """Classes that one inherits from, near ones first."""
+    """Base classes, near ones first."""
     found: list[str] = []
     for base in classes[name].bases:
         if base in classes and base not in found and base != name:
@@ -122,7 +122,7 @@ def ancestors(name: str, classes: dict[str, Built]) -> list[str]:
 
 
 def declared(name: str, classes: dict[str, Built]) -> frozenset[str] | None:
-    """The embedding_modules that a class has, its own or inherited."""
+    """The embedding_modules of a class, its own or inherited."""
     for each in (name, *ancestors(name, classes)):
         known = classes[each]
         if known.borrowed:
@@ -133,7 +133,7 @@ def declared(name: str, classes: dict[str, Built]) -> frozenset[str] | None:
 
 
 def inherits(name: str, wanted: str, bases: dict[str, set[str]]) -> bool:
-    """Whether a class has another among its bases, near or far."""
+    """Whether a class inherits from another one."""
     seen, waiting = set(), [name]
     while waiting:
         one = waiting.pop()

@@ -1,4 +1,4 @@
-"""Which models a release drafts for with prediction layers of their own."""
+"""Models that a release drafts for with prediction layers of their own."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from releases.trees import trees
 
 OVERRIDE = "hf_config_override"
-"""The function that makes a draft's config of the model's own."""
+"""The function that turns the model's config into its draft's."""
 
 
 def itself_of(folder: Path) -> set[str]:
-    """Types and classes that the function asks for before it rewrites a config."""
+    """Types and classes that the function checks before it rewrites a config."""
     return {
         str(each.value)
         for node in trees(folder, "config.py", "config/*.py")
@@ -25,7 +25,7 @@ def itself_of(folder: Path) -> set[str]:
 
 
 def _compared(function: ast.FunctionDef) -> Iterator[ast.expr]:
-    """What a type or a class is compared with; also the sets of classes that are laid over a config's own."""
+    """What a type or class is compared with, including the sets that replace a config's own class."""
     for node in ast.walk(function):
         for test in ast.walk(node.test) if isinstance(node, ast.If) else ():
             if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq | ast.In):

@@ -1,4 +1,4 @@
-"""Flags of a release's engine and of its server, and the values that they take."""
+"""Flags of a release's engine and server, and the values that they take."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LISTS = {"list", "List", "tuple", "Tuple", "set", "Set"}
 
 @dataclass(frozen=True)
 class Argument:
-    """A flag that a parser is given: its names with their dashes, and what follows it (`switch`, `value`, `several`, `optional`).
+    """A parser's flag: its names with dashes, and what follows it (`switch`, `value`, `several`, `optional`).
 
     negated: whether --no- turns it off.
     """
@@ -33,13 +33,13 @@ class Argument:
 
     @property
     def name(self) -> str:
-        """The first long name, without its dashes."""
+        """The first long name, without dashes."""
         return next(each[2:].replace("_", "-") for each in self.names if each.startswith("--"))
 
 
 @cache
 def arguments_of(folder: Path, file: str = ENGINE) -> tuple[Argument, ...]:
-    """Flags that the parser of a file is given, one by one."""
+    """Flags that a file's parser defines one by one."""
     annotated = annotations_of(folder)
     classes = {
         node.targets[0].id: getattr(node.value.args[0], "id", "")
@@ -61,7 +61,7 @@ def arguments_of(folder: Path, file: str = ENGINE) -> tuple[Argument, ...]:
 def argument_of(
     names: tuple[str, ...], call: ast.Call, classes: dict[str, str], annotated: dict[tuple[str, str], ast.expr]
 ) -> Argument:
-    """A flag by what add_argument is told, and by the type of the field whose kwargs it is given."""
+    """A flag by the arguments of add_argument, and by the type of the field whose kwargs it gets."""
     told = {each.arg: each.value for each in call.keywords if each.arg is not None}
     action, nargs = (
         ast.unparse(told[key]).strip("'\"").rpartition(".")[2] if key in told else "" for key in ("action", "nargs")
@@ -81,7 +81,7 @@ def argument_of(
 
 @cache
 def annotations_of(folder: Path) -> dict[tuple[str, str], ast.expr]:
-    """Class and field: the field's type."""
+    """From (class, field) to the field's type."""
     return {
         (node.name, each.target.id): each.annotation
         for node in trees(folder, "config.py", "config/*.py", ENGINE, SERVER)
@@ -92,7 +92,7 @@ def annotations_of(folder: Path) -> dict[tuple[str, str], ast.expr]:
 
 
 def taking(annotation: ast.expr) -> str:
-    """What get_kwargs makes of a field's type. Source: engine/arg_utils.py _compute_kwargs."""
+    """What get_kwargs derives from a field's type. Source: engine/arg_utils.py _compute_kwargs."""
     kinds = set(kinds_of(annotation))
     if kinds >= {"bool", "str"}:
         return "optional"
@@ -102,7 +102,7 @@ def taking(annotation: ast.expr) -> str:
 
 
 def kinds_of(annotation: ast.expr) -> Iterator[str]:
-    """Names of the types that a union is made of: `list` and `None` of `list[int] | None`."""
+    """Names of the types in a union: `list` and `None` of `list[int] | None`."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         annotation = ast.parse(annotation.value, mode="eval").body
     if isinstance(annotation, ast.BinOp):
@@ -125,22 +125,22 @@ def kinds_of(annotation: ast.expr) -> Iterator[str]:
 
 
 def flags_of(folder: Path) -> set[str]:
-    """The engine's, by all of their long names."""
+    """Flags of the engine, by all of their long names."""
     return {name[2:].replace("_", "-") for each in arguments_of(folder) for name in each.names if name.startswith("--")}
 
 
 def taken_by(folder: Path, takes: str) -> set[str]:
-    """Those of the engine's after which so much stands."""
+    """Flags of the engine that take such values."""
     return {each.name for each in arguments_of(folder) if each.takes == takes}
 
 
 def negated_of(folder: Path) -> set[str]:
-    """Those that are made with BooleanOptionalAction, by themselves or, from a field's type, by get_kwargs."""
+    """Flags made with BooleanOptionalAction, by themselves or, from a field's type, by get_kwargs."""
     return {each.name for each in arguments_of(folder) if each.negated}
 
 
 def other_names(releases: list[tuple[Version, Path]], dashes: str) -> dict[str, str]:
-    """`tp` of -tp: the flag that it stands for, of whichever release; with two dashes, second long names."""
+    """Short names (`tp` of -tp) and second long names (with two dashes) of all releases, with their flags."""
     found = {
         name.lstrip("-").replace("_", "-"): each.name
         for _, folder in releases
@@ -154,9 +154,9 @@ def other_names(releases: list[tuple[Version, Path]], dashes: str) -> dict[str, 
 
 
 def server_of(folder: Path) -> dict[str, str]:
-    """Flags of the HTTP server, each with what it takes: fields of FrontendArgs, and what its parser is given besides.
+    """Flags of the HTTP server with their kinds of value: fields of FrontendArgs, and its parser's other flags.
 
-    Raises: SystemExit where the folder doesn't have them.
+    Raises: SystemExit if the folder doesn't have them.
     """
     if not (folder / SERVER).exists():
         raise SystemExit(f"{folder / SERVER} is missing: the newest release's is read")
@@ -174,7 +174,7 @@ def server_of(folder: Path) -> dict[str, str]:
 
 
 def choices(folder: Path, flag: str) -> set[str]:
-    """`choices=` of a flag."""
+    """The `choices=` of a flag."""
     for call in trees(folder, ENGINE):
         if isinstance(call, ast.Call) and any(getattr(each, "value", "") == f"--{flag}" for each in call.args):
             for given in call.keywords:
@@ -202,7 +202,7 @@ def ranks_of(folder: Path) -> set[str]:
 
 
 def methods_of(folder: Path) -> set[str]:
-    """Methods of drafting: of the type's literal, or of the list that an unknown one is checked against."""
+    """Methods of speculative decoding, from the type's literal or from the list that unknown ones are checked against."""
     found = literals(folder, "SpeculativeMethod") | literals(folder, "MTPModelTypes")
     return {
         name

@@ -1,4 +1,4 @@
-"""Methods of quantization that a release knows, and the least GPU that each takes."""
+"""Quantization methods that a release knows, and the least compute capability for each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from releases.trees import constants, trees
 
 
 def quantizations_of(folder: Path) -> set[str]:
-    """Methods of quantization: of the type's literal, or of the oldest releases' table."""
+    """Quantization methods, from the type's literal or from the oldest releases' table."""
     names = ("QuantizationMethods", "QUANTIZATION_METHODS")
     for node in trees(folder, "model_executor/layers/quantization/__init__.py"):
         targets = getattr(node, "targets", [getattr(node, "target", None)])
@@ -27,7 +27,7 @@ def quantizations_of(folder: Path) -> set[str]:
 
 
 def least_of_methods(folder: Path) -> set[str]:
-    """`fp8 75`: each method of the table that gives methods their classes, and the least its class takes."""
+    """`fp8 75`: each method in the table of classes, with the least capability of its class."""
     least, found = least_capabilities(folder), set()
     for node in trees(folder, "model_executor/layers/quantization/__init__.py"):
         for key, value in zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ():
@@ -37,7 +37,7 @@ def least_of_methods(folder: Path) -> set[str]:
 
 
 def least_of_schemes(folder: Path) -> set[str]:
-    """The same of the classes that compressed-tensors and Quark choose among for a linear layer."""
+    """The same for the classes that compressed-tensors and Quark choose from for a linear layer."""
     least = least_capabilities(folder)
     schemes = {
         node.name
@@ -49,7 +49,7 @@ def least_of_schemes(folder: Path) -> set[str]:
 
 @cache
 def least_capabilities(folder: Path) -> dict[str, int]:
-    """What get_min_capability returns, of each class that has it or inherits it; the least of several."""
+    """The least value that get_min_capability returns, for each class that has or inherits it."""
     said: dict[str, ast.AST] = {}
     bases: dict[str, list[str]] = {}
     for node in trees(folder, "model_executor/layers/quantization/**/*.py"):

@@ -1,4 +1,4 @@
-"""Which model classes a release registers, and which of them draft for another."""
+"""Model classes that a release registers, and which of them draft for another."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from releases.trees import constants, trees
 
 
 def classes_of(folder: Path) -> set[str]:
-    """Keys of the registry's tables: each has a module and a class."""
+    """Keys of the registry's tables. Each has a module and a class."""
     return {name for name, _ in registered_as(folder)}
 
 
 def drafting_of(folder: Path) -> set[str]:
-    """Keys of the registry's table of speculative decoding."""
+    """Keys of the registry's table for speculative decoding."""
     for node in trees(folder, "model_executor/models/registry.py"):
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         if isinstance(target, ast.Name) and target.id == "_SPECULATIVE_DECODING_MODELS":
@@ -26,12 +26,12 @@ def drafting_of(folder: Path) -> set[str]:
 
 
 def by_library_of(folder: Path) -> set[str]:
-    """Keys whose module wraps the Transformers library's code."""
+    """Keys whose module wraps the code of Transformers."""
     return {name for name, (module, _) in placed(folder).items() if "transformers" in module.split(".")}
 
 
 def unpipelined_of(folder: Path) -> set[str]:
-    """Keys that several pipeline stages are refused for: all that a list lacks, as long as there was one (to 0.6.2)."""
+    """Keys that are refused several pipeline stages: those missing from a list that vLLM had up to 0.6.2."""
     for node in trees(folder, "config.py"):
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_PP_SUPPORTED_MODELS":
             return classes_of(folder) - set(constants(node.value))
@@ -39,5 +39,5 @@ def unpipelined_of(folder: Path) -> set[str]:
 
 
 def registered_as(folder: Path) -> Iterator[tuple[str, str]]:
-    """Names that the registry has, and the classes they stand for."""
+    """Names in the registry, with the classes that they stand for."""
     return ((name, defined) for name, (_, defined) in placed(folder).items())

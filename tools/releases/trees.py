@@ -1,4 +1,4 @@
-"""The syntax trees of one release's files. Nothing is imported from it."""
+"""Syntax trees of one release's files. Nothing is imported from it."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def running(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def bases_of(node: ast.ClassDef) -> list[str]:
-    """Names of a class's bases; of what a function makes of another class, that one's."""
+    """Names of a class's bases. A base made from another class by a function counts as that class."""
     return [name for base in node.bases for name in named_in(base)]
 
 
 def named_in(base: ast.expr) -> list[str]:
-    """The name of a class, or of those that a call is given."""
+    """Name of a class, or of the classes in a call."""
     each = base.args if isinstance(base, ast.Call) else [base]
     return [name for one in each if (name := getattr(one, "id", getattr(one, "attr", "")))]
 
 
 def alias(node: ast.AST) -> tuple[str, list[str]] | None:
-    """The name of a base that an assignment gives to a class, or to what a function makes of one, and that class's own."""
+    """A name that an assignment gives to a class, or to what a function makes from one, and the class's own name."""
     if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
         return None
     names = named_in(node.value)
@@ -49,7 +49,7 @@ def alias(node: ast.AST) -> tuple[str, list[str]] | None:
 
 
 def constants(node: ast.AST) -> list:
-    """The literals of a tuple or list."""
+    """Literals of a tuple or list."""
     return [each.value for each in getattr(node, "elts", ()) if isinstance(each, ast.Constant)]
 
 

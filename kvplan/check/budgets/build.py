@@ -27,7 +27,7 @@ from kvplan.manifests.keys import (
     STRETCHED,
     Drafting,
 )
-from kvplan.manifests.places import Given, Inside, Key, Place, Placed, Remark
+from kvplan.manifests.places import Given, Hidden, Inside, Key, Outside, Place, Placed, Remark, as_written
 from kvplan.manifests.tree import Tree, beside, nameable
 from kvplan.plan.request import DEFAULT_ENGINE
 
@@ -53,8 +53,12 @@ def deployment(
     for key, hint in (("model", "model: llama-3-70b"), ("gpu", "gpu: h100")):
         if (key,) not in layer:
             raise fault(place, f"{name} names no {key}", hint=f"add `{hint}` to it or to defaults")
+    for said, placed in layer.items():
+        if isinstance(placed, Hidden):
+            raise fault(placed.place, placed.why, hint=f"say it in the budget: {_written_out(said)}")
     engine = _value(layer, "engine") or DEFAULT_ENGINE
     flags = _adapters({key[1]: placed for key, placed in layer.items() if key[0] == "flags"})
+    connected = CONNECTORS in flags
     flags = _managed(flags, engine)
     stretched = flags.pop(STRETCHED, None)
     stated = {name: str(flags.pop(name).value) for name in (QUANTIZATION, DTYPE) if name in flags}
@@ -69,7 +73,7 @@ def deployment(
         experts=_experts(layer),
         context=_value(layer, "context"),
         kv_dtype=_value(layer, "kv_dtype") or "auto",
-        options=_on(place, lambda: Options(**options)),
+        options=_on(place, lambda: Options(**options, connected=connected)),
         concurrency=_value(layer, "concurrency") or 1,
         draft=_model(layer[("draft",)], tree) if ("draft",) in layer else None,
         drafting=_drafting(layer),
@@ -91,6 +95,11 @@ def deployment(
         },
         remarks=remarks,
     )
+
+
+def _written_out(key: Key) -> str:
+    """How a budget gives a value: `parallel: {tp: ...}`."""
+    return f"`{key[0]}: {{{key[1]}: ...}}`" if len(key) > 1 else f"`{key[0]}: ...`"
 
 
 def _adapters(flags: Mapping[str, Placed]) -> dict[str, Placed]:
@@ -182,9 +191,13 @@ def _model(placed: Placed, tree: Tree) -> str:
     name = str(placed.value)
     if name == "-":
         raise fault(placed.place, "a budget can't read its model from standard input", hint="name a file")
-    if isinstance(placed, Inside) and (placed.sure or _there(name, placed.place, tree)):
-        told = f"say which model that is, in a budget beside it: `models: {{{name}: llama-3-70b}}`"
+    told = f"say which model that is, in a budget beside it: `models: {{{as_written(placed)}: llama-3-70b}}`"
+    there = _there(name, placed.place, tree)
+    if isinstance(placed, Inside) and (placed.sure or there):
         raise fault(placed.place, f"its model is {name}, a path {placed.where}", cause=told)
+    if isinstance(placed, Given) and not there and name.startswith((".", "/")):
+        where = f", and {name} isn't here" if isinstance(placed, Outside) else ", which isn't here"
+        raise fault(placed.place, f"its model is {as_written(placed)}{where}", cause=told)
     return _file(name, placed.place, tree)
 
 

@@ -11,7 +11,8 @@ from kvplan.engines.registry import Spec, flags_of
 from kvplan.errors import KvplanError, UnknownName
 from kvplan.manifests.flags.counted import MEANINGS
 from kvplan.manifests.flags.meaning import FlagMeaning
-from kvplan.manifests.flags.values import share
+from kvplan.manifests.flags.values import share, switch
+from kvplan.manifests.keys import AITER, RUNNER
 from kvplan.manifests.places import Key
 from kvplan.text import meant
 from kvplan.units import parse_bytes, parse_some_bytes
@@ -35,7 +36,9 @@ COMMON: Mapping[str, FlagMeaning] = {
 """Flags of every engine, the formula included: kvplan's own names, and sequences that run at once at most."""
 
 VLLM: Mapping[str, FlagMeaning] = {
-    name.replace("-", "_"): meaning for name, meaning in MEANINGS.items() if meaning.option is not None
+    **{name.replace("-", "_"): meaning for name, meaning in MEANINGS.items() if meaning.option is not None},
+    RUNNER: FlagMeaning(read=switch, option="second_runner"),
+    AITER: FlagMeaning(read=switch, option="aiter"),
 }
 
 _OWN: Mapping[str | None, Mapping[str, FlagMeaning]] = {"vllm": VLLM}

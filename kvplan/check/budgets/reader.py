@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from kvplan.errors import BadFile, Problem
 from kvplan.manifests import Command, Given, Served
 from kvplan.manifests import read as read_served
 from kvplan.manifests.keys import DRAFTING, OVERRIDDEN
-from kvplan.manifests.places import Key, Place, Placed
+from kvplan.manifests.places import Key, Place, Placed, as_written
 from kvplan.manifests.tree import Tree, beside
 
 if TYPE_CHECKING:
@@ -136,16 +136,19 @@ class _Reader:
 
 
 def aliased(layer: Layer, models: Mapping[str, tuple[str, Place]]) -> Layer:
-    """The layer with its model, and the one that drafts for it, looked up."""
-    named = {key: models.get(str(layer[key].value)) for key in (("model",), ("draft",)) if key in layer}
-    return {**layer, **{key: Placed(*found) for key, found in named.items() if found is not None}}
+    """The layer with its model, and the one that drafts for it, looked up: by the path here, or by what the command calls it."""
+    named = {key: layer[key] for key in (("model",), ("draft",)) if key in layer}
+    found = {key: models.get(as_written(placed)) or models.get(str(placed.value)) for key, placed in named.items()}
+    return {**layer, **{key: Placed(*said) for key, said in found.items() if said is not None}}
 
 
 def _only(served: Served, wanted: str, place: Place, file: str) -> Command:
-    found = [command for command in served.commands if not wanted or command.name == wanted]
+    partly = [replace(unread.command, name=unread.what) for unread in served.unread if unread.command is not None]
+    every = [*served.commands, *partly] if wanted or not served.commands else served.commands
+    found = [command for command in every if not wanted or command.name == wanted]
     if len(found) == 1:
         return found[0]
-    names = ", ".join(command.name for command in served.commands)
+    names = ", ".join(command.name for command in every)
     if len(found) > 1:
         raise fault(place, f"{file} has several serve commands", hint=f"pick one with {file}#NAME: {names}")
     why = "; ".join(f"{unread.place}: {unread.why}" for unread in served.unread) or None

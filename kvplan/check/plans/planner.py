@@ -16,7 +16,7 @@ from kvplan.check.plans.planning import Outcome, Planned, Refused, Unanswered
 from kvplan.check.plans.reasons import no_experts, too_long
 from kvplan.check.plans.stated import cast
 from kvplan.check.plans.work import Work
-from kvplan.errors import REFUSALS, CannotSplit, KvplanError, NotSplit, UsageError
+from kvplan.errors import REFUSALS, CannotSplit, KvplanError, NotServed, NotSplit, Problem, UsageError
 from kvplan.manifests import ENDLESS
 from kvplan.plan.fit import Plan
 from kvplan.plan.request import Request
@@ -62,9 +62,9 @@ class CachingPlanner:
             try:
                 self.answers[question] = self._planned(question)
             except _AboutKeys as about:
-                self.answers[question] = _failed(about.error, about.keys)
+                self.answers[question] = _failed(about.error, about.keys, question)
             except KvplanError as error:
-                self.answers[question] = _failed(error, ())
+                self.answers[question] = _failed(error, (), question)
         return self.answers[question]
 
     def _planned(self, question: Question) -> Planned:
@@ -149,8 +149,19 @@ class CachingPlanner:
         return next((change for change in changes if not change.startswith("--ctx")), None)
 
 
-def _failed(error: KvplanError, keys: tuple[str, ...]) -> Outcome:
-    """No answer, or a no where that is the engine's own."""
+def _failed(error: KvplanError, keys: tuple[str, ...], question: Question) -> Outcome:
+    """No answer, or a no where that is the engine's own.
+
+    A config that the engine doesn't load may be one that it does with the parts that are replaced: its classes, above all.
+    """
+    if isinstance(error, NotServed) and question.overridden:
+        said = error.problem
+        problem = Problem(
+            "nobody can tell whether it starts: parts of its config are replaced, and kvplan reads the config without",
+            cause=". ".join(part for part in (said.what, said.cause) if part),
+            hint=said.hint,
+        )
+        return Unanswered(problem, error.exit_code, keys)
     if isinstance(error, REFUSALS):
         return Refused(error.problem, keys)
     return Unanswered(error.problem, error.exit_code, keys)
@@ -214,7 +225,7 @@ def _subject(work: Work, known: Known) -> Subject:
         gpu_memory=request.gpu.memory.value,
         parallel=sizes,
         context=request.context,
-        kv_dtype=kv.k.name if kv.k == kv.v else f"{kv.k.name}:{kv.v.name}",
+        kv_dtype=kv.name,
         options={**dict(work.budget.assumed), **changed_options(request.options), **_drafter(request)},
         weights_basis="config" if known.model.weights is None else known.model.weights.basis,
     )

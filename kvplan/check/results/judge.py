@@ -24,8 +24,8 @@ def judge(deployment: Deployment, planner: Planner) -> Result:
         return _unanswered(deployment, outcome)
     if isinstance(outcome, Refused):
         return _refused(deployment, outcome)
-    if outcome.short and (unseen := next(_unseen(deployment), None)) is not None:
-        return _undecided(deployment, outcome, unseen)
+    if outcome.short and (doubt := next(_doubts(deployment), None)) is not None:
+        return _undecided(deployment, outcome, doubt)
     rows = [_starts(deployment, outcome)]
     for limit in deployment.limits:
         found = _limited(deployment, limit, outcome, planner)
@@ -59,20 +59,24 @@ def _unanswered(deployment: Deployment, outcome: Unanswered) -> Result:
     return unanswered(deployment.name, deployment.place, outcome.problem, outcome.exit_code, blamed)
 
 
-def _unseen(deployment: Deployment) -> Iterator[Remark]:
-    """What is said of words that may be any flags."""
-    return (remark for remark in deployment.remarks if remark.rule == UNSEEN)
+def _doubts(deployment: Deployment) -> Iterator[Remark]:
+    """What is said of words that may be any flags, and of flags that may leave more memory free than is planned, unless a budget says what weights take."""
+    told = deployment.question.options.weights_per_gpu is not None
+    return (remark for remark in deployment.remarks if remark.rule == UNSEEN or (remark.frees and not told))
 
 
-def _undecided(deployment: Deployment, outcome: Planned, unseen: Remark) -> Result:
-    """No answer: too little memory by the flags that are seen, beside others that may ask for more GPUs, or for less of each."""
+def _undecided(deployment: Deployment, outcome: Planned, doubt: Remark) -> Result:
+    """No answer: too little memory by what is counted, beside flags that may ask for more GPUs, or for less of each."""
     context = outcome.subject.context
+    hint = "write every flag out, or say what it runs with in a budget: `from: FILE`, and its own parallel, context and flags"
+    if doubt.frees:
+        hint = "say what the weights take on one GPU in a budget: `from: FILE` and `flags: {weights: 40GiB}`"
     problem = Problem(
-        f"nobody can tell whether it starts: {unseen.text}",
-        cause=f"by those that it sees it doesn't, with {context:,} tokens: {outcome.reasons['safe']}",
-        hint="write every flag out, or say what it runs with in a budget: `from: FILE`, and its own parallel, context and flags",
+        f"nobody can tell whether it starts: {doubt.text}",
+        cause=f"by what is counted it doesn't, with {context:,} tokens: {outcome.reasons['safe']}",
+        hint=hint,
     )
-    return unanswered(deployment.name, deployment.place, problem, 2, at(unseen.place))
+    return unanswered(deployment.name, deployment.place, problem, 2, at(doubt.place))
 
 
 def _refused(deployment: Deployment, outcome: Refused) -> Result:

@@ -1,4 +1,4 @@
-"""kvplan check."""
+"""The command `kvplan check`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def fail_on(text: str) -> FailOn:
-    """`error` or `warn`.
+    """The level that fails a check: `error` or `warn`.
 
     Raises: UnknownName.
     """
@@ -31,7 +31,7 @@ def fail_on(text: str) -> FailOn:
 
 
 GPU = o.GPU._replace(help="accelerator, h100, or auto for this machine's", metavar="ID")
-"""One GPU: how many of them a deployment takes is its own to say."""
+"""A GPU without a number, which each deployment states itself."""
 LOCK = Option("lock", "one lock for everything, instead of one beside each budget", str, "FILE", completes="files")
 UPDATE = Option("update", "write the lock: every number, as it is now", switch, settable=False)
 BASE = Option("base", "compare with this git revision instead of the lock: origin/main", str, "REF")
@@ -66,7 +66,7 @@ def run(values: Values) -> Answer:
 
 
 def _job(values: Values) -> Job:
-    """What the flags ask for.
+    """The check that the flags ask for.
 
     Raises: UsageError, UnknownName.
     """
@@ -93,7 +93,7 @@ def _job(values: Values) -> Job:
 
 
 def _formats(values: Values) -> tuple[str, ...]:
-    """As named; the nearer of --json and --format counts, as it does for other commands.
+    """The formats named. Of --json and --format the nearer setting wins, as in other commands.
 
     Raises: UsageError.
     """

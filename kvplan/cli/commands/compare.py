@@ -1,4 +1,4 @@
-"""kvplan compare."""
+"""The command `kvplan compare`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kvplan.cli.option import Argument, Values
 
 
 def run(values: Values) -> Answer:
-    """Put rows side by side."""
+    """Compare models, formats or kinds of attention."""
     from kvplan import api
 
     report = api.compare(

@@ -1,4 +1,4 @@
-"""kvplan completion."""
+"""The command `kvplan completion`."""
 
 from __future__ import annotations
 

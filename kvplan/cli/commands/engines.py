@@ -1,4 +1,4 @@
-"""kvplan engines."""
+"""The command `kvplan engines`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kvplan env."""
+"""The command `kvplan env`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _settings() -> Iterator[Setting]:
 
 
 def _file(find: Callable[[], Path | None]) -> Iterator[Setting]:
-    """A file, what it sets, and why it can't be read where it can't."""
+    """A settings file: what it sets, or why it can't be read."""
     try:
         path = find()
         if path is not None:

@@ -1,4 +1,4 @@
-"""kvplan fit."""
+"""The command `kvplan fit`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(values: Values) -> Answer:
 
 
 def _carries_a_command(values: Values) -> bool:
-    """Whether --emit's command goes into a JSON document, the one format that has a place for it, or is printed alone.
+    """Whether --emit's command is a key of a JSON document, the one format that has it, or is printed alone.
 
     Raises: UsageError for a format on the command line that would drop it.
     """
@@ -65,14 +65,14 @@ def _carries_a_command(values: Values) -> bool:
 
 
 def _verdict(table: FitTable) -> int:
-    """0 when a model fits, 1 when none of those planned does, 2 when none could be planned."""
+    """0 if a model fits, 1 if none does, 2 if none could be planned."""
     if not table.rows:
         return 2
     return 0 if any(row.verdict == "fits" for row in table.rows) else 1
 
 
 def _emitted(report: FitReport, values: Values) -> Answer:
-    """What to paste, on stdout or in the files asked for.
+    """What --emit prints, on stdout or in the files asked for.
 
     Raises: DoesNotFit.
     """

@@ -1,4 +1,4 @@
-"""kvplan gpus."""
+"""The command `kvplan gpus`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kvplan.cli.option import Argument, Values
 
 
 def run(values: Values) -> Answer:
-    """List accelerators, or show everything about some."""
+    """List the accelerators, or show everything about the named ones."""
     from kvplan import api
 
     return Answer(api.gpus(values.arguments))

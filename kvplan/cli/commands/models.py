@@ -1,4 +1,4 @@
-"""kvplan models."""
+"""The command `kvplan models`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kvplan.cli.option import Argument, Values
 
 
 def run(values: Values) -> Answer:
-    """List the bundled models, or show how some are understood."""
+    """List the bundled models, or show how the named ones are understood."""
     from kvplan import api
 
     return Answer(api.models(values.arguments, offline=values.on(o.OFFLINE)))

@@ -1,4 +1,4 @@
-"""kvplan schema."""
+"""The command `kvplan schema`."""
 
 from __future__ import annotations
 

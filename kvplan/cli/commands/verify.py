@@ -1,9 +1,8 @@
-"""kvplan verify."""
+"""The command `kvplan verify`."""
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,9 +27,11 @@ KV_DTYPE = o.KV_DTYPE._replace(
     help="cache format: bf16, fp16, fp32, fp8, fp8_e5m2, int8, fp8_per_token_head, int8_per_token_head, q8_0, mxfp8, or K:V",
     completes="held_dtypes",
 )
-DEVICE = Option("device", "auto, cpu, cuda or cuda:1", str, "DEVICE", "a GPU where there is one")
-RANK = Option("rank", "which rank's share of --tp, with one process", natural, "N", "0; torchrun's under torchrun")
-LAYERS = Option("layers", "build at most so many layers", parse_whole, "N", "as many as fit")
+DEVICE = Option("device", "device to run on: auto, cpu, cuda or cuda:1", str, "DEVICE", "a GPU where there is one")
+RANK = Option(
+    "rank", "tensor rank whose share of --tp one process builds", natural, "N", "0; torchrun's under torchrun"
+)
+LAYERS = Option("layers", "most layers to build", parse_whole, "N", "as many as fit")
 MEMORY = Option(
     "memory",
     "most bytes to take on the device",
@@ -40,14 +41,14 @@ MEMORY = Option(
 )
 BATCHES = Option("batch", "batches to time", _numbers, "N,N", "a ladder that fits")
 CONTEXTS = Option("ctx", "contexts to time: 8k, 8k,32k or 8k..128k", parse_token_list, "TOKENS", "a ladder that fits")
-BUDGET_S = Option("budget_s", "about how many seconds it may take", parse_whole, "S", "60")
-PAGE = Option("block_size", "tokens of one cache page", parse_whole, "N", "caches in one piece")
+BUDGET_S = Option("budget_s", "seconds that the run may take, roughly", parse_whole, "S", "60")
+PAGE = Option("block_size", "tokens of one cache page", parse_whole, "N", "contiguous caches")
 BUILDING = (DEVICE, o.TP, RANK, KV_DTYPE, PAGE, LAYERS, BATCHES, CONTEXTS, MEMORY, BUDGET_S)
 META = Option("meta", "compare with transformers on the meta device instead: no GPU, no weights", switch)
 
 
 def run(values: Values) -> Answer:
-    """Build it, decode, compare."""
+    """Build the model, decode, and compare."""
     from kvplan import verify
 
     options = _options(values)
@@ -62,15 +63,16 @@ def run(values: Values) -> Answer:
         return Answer(report, exit_code=verify.exit_code(report))
     named = values.arguments[0] if values.arguments else None
     model = verify.default_model(options) if named is None else asked.model(named, values)
-    from kvplan.verify.progress import progress_on
+    from kvplan.cli.progress import Progress
 
-    report = verify.verify(model, options, progress_on(sys.stderr))
+    with Progress() as progress:
+        report = verify.verify(model, options, progress.draw)
     code = verify.exit_code(report)
     return Answer(report, exit_code=code) if verify.prints() else Answer(exit_code=code)
 
 
 def _check_files(values: Values) -> None:
-    """What would stop the report from being written, said before anything is built rather than a minute later.
+    """Refuse output files that can't be written before the run, not a minute later.
 
     Raises: UsageError, UnknownName, BadFile.
     """
@@ -81,7 +83,7 @@ def _check_files(values: Values) -> None:
 
 
 def _check_meta(values: Values) -> None:
-    """Raises: UsageError without a model, or for what nothing on the meta device depends on."""
+    """Raises: UsageError without a model, or for flags that don't apply to the meta device."""
     if not values.arguments:
         raise UsageError("--meta needs a MODEL", hint="kvplan verify llama-3.1-8b --meta")
     idle = [option.flag for option in BUILDING if values.flagged(option)]

@@ -25,7 +25,7 @@ from kvplan.engines.vllm.tables.choices import CHOICES, taken
 from kvplan.engines.vllm.tables.devices import Platform
 from kvplan.engines.vllm.tables.flags import DRAFT_METHODS, FLAGS, NEGATED
 from kvplan.engines.vllm.tables.spans import first, holds, last
-from kvplan.engines.vllm.tables.variables import LONGER
+from kvplan.engines.vllm.tables.variables import AITER, LONGER, RUNNER
 from kvplan.engines.vllm.tables.versions import Version, text
 from kvplan.errors import Unsupported, UsageError
 from kvplan.hardware.gpu import Gpu
@@ -88,7 +88,16 @@ class Launch:
 
 
 def launch(started: Started, served: Served) -> Launch:
-    """What vLLM is to be told."""
+    """What vLLM is to be told.
+
+    Raises: UsageError for what more than one value of a flag may mean.
+    """
+    if started.setup.options.connected:
+        raise UsageError(
+            "connected can't be told to vLLM",
+            cause="the plan doesn't say which KV connector moves the cache",
+            hint="leave it out, and add vLLM's --kv-transfer-config to what is printed",
+        )
     model, release = started.setup.model, started.release
     chosen = chosen_format(model, started.setup.gpu, started.made.rules)
     return Launch(
@@ -187,9 +196,20 @@ def _words(flag: Flag) -> tuple[str, ...]:
 CODE = "The checkpoint brings code of its own: if vLLM asks for it, and you trust it, add --trust-remote-code."
 
 
+def variables(told: Launch) -> tuple[tuple[str, str], ...]:
+    """What vLLM is told by its environment."""
+    options = told.setup.options
+    said = (
+        (LONGER, True if told.stretched else None),
+        (RUNNER, options.second_runner),
+        (AITER, options.aiter or None),
+    )
+    return tuple((name, str(int(value))) for name, value in said if value is not None)
+
+
 def serve(told: Launch) -> str:
     """The command, one flag a line."""
-    told_to = f"{LONGER}=1 " if told.stretched else ""
+    told_to = "".join(f"{name}={value} " for name, value in variables(told))
     lines = [f"{told_to}vllm serve {shlex.quote(told.served.name)}"]
     lines += [shlex.join(_words(flag)) for flag in flags(told)]
     return _comments((*told.served.remarks, *told.code)) + " \\\n  ".join(lines) + "\n"
@@ -218,7 +238,7 @@ def pod(told: Launch) -> str:
     words = "\n".join(f"        - {json.dumps(word)}" for word in arguments(told))
     mount = (f"{told.served.name} is a folder of this machine: mount it into the pod.",) if told.served.folder else ()
     return _comments((*told.served.remarks, *mount, *told.code)) + POD.format(
-        env=STRETCHED_ENV if told.stretched else "",
+        env=_env(variables(told)),
         image=f"{platform.image}:v{text(told.release)}",
         words=words,
         resource=_resource(gpu, platform),
@@ -255,11 +275,10 @@ spec:
 """
 
 
-STRETCHED_ENV = f"""\
-      env:
-        - name: {LONGER}
-          value: "1"
-"""
+def _env(told: tuple[tuple[str, str], ...]) -> str:
+    """A container's variables; nothing where there are none."""
+    entries = "".join(f'        - name: {name}\n          value: "{value}"\n' for name, value in told)
+    return f"      env:\n{entries}" if entries else ""
 
 
 def _resource(gpu: Gpu, platform: Platform) -> str:

@@ -11,9 +11,11 @@ from kvplan.engines.vllm.starts import quantizers
 from kvplan.engines.vllm.tables.architectures import (
     EXPANDED_LATENT,
     FP8_ON_BLACKWELL,
+    FP8_UNASKED,
     SCHEMELESS,
     compresses,
     named,
+    named_in,
     sparse_latents,
 )
 from kvplan.engines.vllm.tables.rules import Rules
@@ -44,12 +46,18 @@ def chosen_format(model: Model, gpu: Gpu | None, rules: Rules) -> KvFormat | Non
     if model.family == DESCRIBED and model.kv_hint is not None:
         return model.kv_hint
     major = None if gpu is None or gpu.compute_capability is None else gpu.compute_capability[0]
-    if compresses(model) or (model.kv_hint is None and named(model, FP8_ON_BLACKWELL) and major == BLACKWELL):
+    if compresses(model) or (model.kv_hint is None and _unasked(model, major, rules)):
         return KvFormat(FORMATS["fp8"], FORMATS["fp8"])
     if model.kv_hint is not None and _is_read(model, rules):
         return None if major == HOPPER[0] and sparse_latents(model) else model.kv_hint
     own = run_in(model.dtype, None if gpu is None else capability(gpu))
     return KvFormat(own, own)
+
+
+def _unasked(model: Model, major: int | None, rules: Rules) -> bool:
+    """Whether the release takes a class's cache for one in fp8 where nobody asks for another."""
+    on_blackwell = major == BLACKWELL and named_in(model, FP8_ON_BLACKWELL, rules.version)
+    return on_blackwell or named_in(model, FP8_UNASKED, rules.version)
 
 
 def _is_read(model: Model, rules: Rules) -> bool:

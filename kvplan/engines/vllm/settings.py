@@ -12,6 +12,7 @@ from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks.specs import Demand
+from kvplan.engines.vllm.memory.runner import serves
 from kvplan.engines.vllm.tables.architectures import (
     FEW_SEQUENCES,
     PAGED_STREAMS,
@@ -43,7 +44,8 @@ class Settings:
     whether recurrent state is kept at block boundaries too, for prefix caching. block: --block-size, None for vLLM's
     own. drafted: speculative tokens. backend: all2all_backend where experts of several ranks exchange tokens
     through it, else empty. exchanged: tokens of a rank that they exchange in batches of a fixed size; 0 where they don't. met: ranks
-    whose tokens a rank's experts meet.
+    whose tokens a rank's experts meet. second_runner: whether the second model runner is asked for, None where vLLM chooses.
+    aiter: whether AITER's kernels are. connected: whether a KV connector moves the cache.
     """
 
     length: int
@@ -58,6 +60,9 @@ class Settings:
     backend: str
     exchanged: int
     met: int
+    second_runner: bool | None
+    aiter: bool
+    connected: bool
     parallel: Parallel
     assumed: tuple[tuple[str, str], ...]
 
@@ -103,7 +108,11 @@ def settings(setup: Setup, rules: Rules) -> Settings:
         tokens=tokens,
         sequences=sequences,
         running=running,
-        batches=rules.steps_in_flight(parallel.pp, options.async_scheduling and not pooling, lambda: _is_dense(model)),
+        batches=rules.steps_in_flight(
+            parallel.pp,
+            options.async_scheduling and not pooling,
+            lambda: serves(model, setup.gpu, options.speculative_tokens, parallel.pp, options.second_runner, rules),
+        ),
         aligned=aligned,
         hybrid_manager=options.hybrid_manager,
         block=options.block_size,
@@ -111,6 +120,9 @@ def settings(setup: Setup, rules: Rules) -> Settings:
         backend=_backend(parallel, options),
         exchanged=(tokens if rules.batched_experts else BATCHED) * (_backend(parallel, options) in BATCHES),
         met=parallel.dp if parallel.ep == 1 or _backend(parallel, options) in GATHERS else 1,
+        second_runner=options.second_runner,
+        aiter=options.aiter,
+        connected=options.connected,
         parallel=parallel,
         assumed=_assumed(options, tokens, sequences, aligned=aligned if stateful else None),
     )
@@ -165,11 +177,12 @@ def _backend(parallel: Parallel, options: Options) -> str:
 def _default_tokens(model: Model, batches: Batches, sequences: int, context: int, rules: Rules, *, whole: bool) -> int:
     """whole: whether prompts may not be cut into steps."""
     if _crosses(model) or not (rules.always_chunked or (context > LONG and not whole)):
-        return max(batches.tokens, context)
-    usual = batches.tokens if rules.always_chunked else rules.long_prompt_steps
-    usual = max(usual, context) if whole else usual
-    item = longest_whole(model, rules) if rules.items_raise_steps else 0
-    return min(max(usual, item), sequences * context)
+        usual = max(batches.tokens, context)
+    else:
+        usual = batches.tokens if rules.always_chunked else rules.long_prompt_steps
+        usual = max(usual, context) if whole else usual
+        usual = max(usual, longest_whole(model, rules) if rules.items_raise_steps else 0)
+    return min(usual, sequences * context) if rules.steps_capped else usual
 
 
 def default_batches(gpu: Gpu | None, rules: Rules) -> Batches:
@@ -190,10 +203,6 @@ def default_batches(gpu: Gpu | None, rules: Rules) -> Batches:
 
 def _few(model: Model) -> int | None:
     return next((FEW_SEQUENCES[name] for name in classes(model) if name in FEW_SEQUENCES), None)
-
-
-def _is_dense(model: Model) -> bool:
-    return model.weights is None or model.weights.active == model.weights.total
 
 
 def has_state(model: Model) -> bool:

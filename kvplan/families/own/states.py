@@ -144,12 +144,17 @@ _FLA = "flash-linear-attention: fla/layers, recurrent state in fp32"
 def fla_delta_net(fields: Fields) -> tuple[Layer, ...]:
     """flash-linear-attention's (gated) delta net: heads x head_dim x (expand_v x head_dim), three convolutions.
 
+    Without a head_dim, heads share expand_k x hidden and expand_v x hidden, as in the delta net that has no gates.
+    Source: fla/layers/gated_deltanet.py, delta_net.py.
+
     Raises: MissingField, BadField.
     """
-    heads = fields.need("num_heads")
-    k_dim = fields.whole("head_dim") or attention.exact_share(fields, fields.need("hidden_size"), heads)
+    heads, size = fields.need("num_heads"), fields.whole("head_dim")
     v_heads = fields.whole("num_v_heads") or heads
-    v_dim = int(k_dim * (fields.ratio("expand_v") or 1))
+    if size is None:
+        k_dim, v_dim = (_expanded(fields, name, heads, usual=1) for name in ("expand_k", "expand_v"))
+    else:
+        k_dim, v_dim = size, int(size * (fields.ratio("expand_v") or 1))
     state = StateTensor("recurrent", 1, ((v_heads, k_dim * v_dim),), usual=FP32)
     conv = StateTensor("conv", fields.need("conv_size") - 1, ((heads, 2 * k_dim), (v_heads, v_dim)))
     short = fields.find("use_short_conv") is None or fields.flag("use_short_conv")
@@ -160,19 +165,58 @@ def fla_delta_net(fields: Fields) -> tuple[Layer, ...]:
 def fla_linear(fields: Fields) -> tuple[Layer, ...]:
     """flash-linear-attention's gated linear attention: heads x (expand_k x hidden / heads) x (expand_v x hidden / heads).
 
+    Keys and values of grouped heads are repeated before they come to the state. Source: fla/layers/gla.py.
+
     Raises: MissingField, BadField.
     """
-    hidden, heads = fields.need("hidden_size"), fields.need("num_heads")
-    sizes = []
-    for name in ("expand_k", "expand_v"):
-        ratio = fields.ratio(name)
-        if ratio is None:
-            raise MissingField(f"{fields.path}{name}")
-        sizes.append(attention.exact_share(fields, int(hidden * ratio), heads))
-    tensors = [StateTensor("recurrent", 1, ((heads, sizes[0] * sizes[1]),), usual=FP32)]
-    if fields.find("use_short_conv") and fields.flag("use_short_conv"):
-        tensors.insert(0, StateTensor("conv", fields.need("conv_size") - 1, ((heads, 2 * sizes[0] + sizes[1]),)))
-    return _with_attention(fields, Layer((Recurrent("gated linear attention", tuple(tensors), _FLA),)))
+    heads = fields.need("num_heads")
+    k_dim, v_dim = (_expanded(fields, name, heads) for name in ("expand_k", "expand_v"))
+    state = StateTensor("recurrent", 1, ((heads, k_dim * v_dim),), usual=FP32)
+    tensors = (*_fla_convolutions(fields, heads, k_dim, v_dim), state)
+    return _with_attention(fields, Layer((Recurrent("gated linear attention", tensors, _FLA),)))
+
+
+def fla_slots(fields: Fields) -> tuple[Layer, ...]:
+    """flash-linear-attention's gated slot attention: heads x num_slots x (elements of a key and of a value).
+
+    Source: arXiv:2409.07146; fla/layers/gsa.py, fla/ops/gsa/fused_recurrent.py.
+
+    Raises: MissingField, BadField.
+    """
+    heads = fields.need("num_heads")
+    k_dim, v_dim = (_expanded(fields, name, heads, usual=1) for name in ("expand_k", "expand_v"))
+    slots = fields.need("num_slots")
+    state = StateTensor("recurrent", 1, ((heads, slots * (k_dim + v_dim)),), usual=FP32)
+    tensors = (*_fla_convolutions(fields, heads, k_dim, v_dim), state)
+    return _with_attention(fields, Layer((Recurrent("gated slot attention", tensors, _FLA),)))
+
+
+def _expanded(fields: Fields, name: str, heads: int, usual: int | None = None) -> int:
+    """Elements of a head's key or value, which `name` widens beside its share of the hidden size."""
+    ratio = fields.ratio(name)
+    if ratio is None and usual is None:
+        raise MissingField(f"{fields.path}{name}")
+    return attention.exact_share(fields, int(fields.need("hidden_size") * (ratio or usual or 1)), heads)
+
+
+OF_NO_SIZE = ("use_gk", "use_gv", "feature_map", "num_kv_heads", "conv_size", "share_conv_kernel")
+"""Fields of flash-linear-attention's layers that change no size of theirs where short convolutions are off: gates and feature maps
+change what is written, and grouped heads are repeated before."""
+
+
+def _fla_convolutions(fields: Fields, heads: int, k_dim: int, v_dim: int) -> tuple[StateTensor, ...]:
+    """Short convolutions of queries, keys and values, where the config switches them on.
+
+    Raises: MissingField, BadField; Unsupported for one convolution for all, of which newer code knows nothing.
+    """
+    for name in OF_NO_SIZE:
+        fields.find(name)
+    if not fields.find("use_short_conv") or not fields.flag("use_short_conv"):
+        return ()
+    if fields.flag("share_conv_kernel"):
+        raise Unsupported(f"{fields.path}share_conv_kernel: one convolution for queries, keys and values isn't read")
+    kept = fields.whole("num_kv_heads") or heads
+    return (StateTensor("conv", fields.need("conv_size") - 1, ((heads, k_dim), (kept, k_dim + v_dim))),)
 
 
 def hgrn2(fields: Fields) -> tuple[Layer, ...]:

@@ -46,7 +46,7 @@ RULES: Mapping[str, RotaryRule] = {
     **dict.fromkeys(("cohere", "cohere2", "cohere2_moe"), RotaryRule(own_word=True)),
     "gpt_bigcode": RotaryRule(mask=True),
     **dict.fromkeys(
-        ("gemma3_text", "gemma3n_text", "gemma4_text", "gemma4_unified_text", "modernbert-decoder"),
+        ("gemma3_text", "gemma3n_text", "gemma4_text", "gemma4_unified_text", "diffusion_gemma_text", "modernbert-decoder"),
         RotaryRule(two_bases=True),
     ),
     **dict.fromkeys(("gpt_oss", "deepseek_v4"), RotaryRule(precise=True)),

@@ -8,6 +8,7 @@ from typing import Any
 
 from kvplan.errors import MissingField
 from kvplan.families import typed
+from kvplan.families.attention import values_are_keys
 from kvplan.families.latent import rotating_layers
 from kvplan.families.patterns import MLP_LETTERS, MLP_WORDS
 from kvplan.families.weights.family import Given
@@ -100,7 +101,13 @@ def gemma4(symbols: ConfigSymbols, layer: int, count: int) -> Given:
     """
     del layer, count
     wide = symbols.on("use_double_wide_mlp") and not symbols.on("keeps")
-    return {"own_v": symbols.on("windowed") or not symbols.on("attention_k_eq_v"), "W": "2*I" if wide else "I"}
+    return {"own_v": symbols.on("windowed") or not values_are_keys(symbols.fields), "W": "2*I" if wide else "I"}
+
+
+def all_experts(symbols: ConfigSymbols, count: int) -> tuple[str, ...]:
+    """Experts in every layer, with no switch. Source: transformers 5.23 models/diffusion_gemma/modeling_diffusion_gemma.py."""
+    del symbols
+    return ("moe",) * count
 
 
 def gemma4_ffn(symbols: ConfigSymbols, count: int) -> tuple[str, ...]:

@@ -42,6 +42,8 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "N": ("linear_attn_config.num_heads", "kda_num_heads", "linear_num_heads"),
     "n": ("linear_attn_config.head_dim", "kda_head_dim", "linear_head_dim"),
     "kda_kernel": ("linear_attn_config.short_conv_kernel_size", "linear_conv_kernel_dim", "short_conv_kernel_size"),
+    "index_heads": ("sparse_attention_config.sparse_num_index_heads", "index_n_heads"),
+    "index_dim": ("sparse_attention_config.sparse_index_dim", "index_head_dim"),
     "A": (*HEADS, "vt_num_attention_heads", "encoder_attention_heads", "attention_heads"),
 }  # fmt: skip
 """Symbol to field names, in the order they are tried. Any other symbol is a field of that very name."""

@@ -58,6 +58,15 @@ _GEMMA = Family(dense=gated(""))
 _GEMMA2 = replace(_GEMMA, norms=NORM4)
 _GEMMA3 = replace(_GEMMA2, attention=attention(norm=HEAD_NORM))
 _DEEPSEEK = Family(attention=attention(), latent=latent(), dense=gated(""), moe=f"{experts()} {shared()}")
+_GEMMA4 = Family(
+    attention=attention(norm=HEAD_NORM), dense=gated("", width="W"),
+    moe=(
+        f"{gated('', width='W')} router: router.proj[E,H] router.scale[H] router.per_expert_scale[E]"
+        " experts: E@experts.0.gate_proj[~M,H] E@experts.0.up_proj[~M,H] E@experts.0.down_proj[H,~M]"
+        " norm: post_feedforward_layernorm_1[H] post_feedforward_layernorm_2[H] pre_feedforward_layernorm_2[H]"
+    ),
+    norms=f"{NORM4} {PER_LAYER_INPUT}", first=f"{EMBEDDING} {PER_LAYER_EMBEDDING}", ffn=special.gemma4_ffn, locals=special.gemma4,
+)  # fmt: skip
 _GLM = Family(attention=attention("+attention_bias", ""), dense=gated(""))
 _QWEN_SHARED = f"{experts()} {shared('mlp.shared_expert')} {SHARED_GATE}"
 _QWEN_NEXT = Family(
@@ -188,15 +197,14 @@ FAMILIES: dict[str, Family] = {
     "gemma2": _GEMMA2,
     "vaultgemma": replace(_GEMMA, norms="input_layernorm[H] pre_feedforward_layernorm[H]"),
     **dict.fromkeys(("gemma3", "gemma3_text"), _GEMMA3),
-    **dict.fromkeys(("gemma4_text", "gemma4_unified_text"), Family(
-        attention=attention(norm=HEAD_NORM), dense=gated("", width="W"),
-        moe=(
-            f"{gated('', width='W')} router: router.proj[E,H] router.scale[H] router.per_expert_scale[E]"
-            " experts: E@experts.0.gate_proj[~M,H] E@experts.0.up_proj[~M,H] E@experts.0.down_proj[H,~M]"
-            " norm: post_feedforward_layernorm_1[H] post_feedforward_layernorm_2[H] pre_feedforward_layernorm_2[H]"
+    **dict.fromkeys(("gemma4_text", "gemma4_unified_text"), _GEMMA4),
+    "diffusion_gemma_text": replace(
+        _GEMMA4, norms=NORM4, first=EMBEDDING, ffn=special.all_experts,
+        last=(
+            f"{HEAD} norm: self_conditioning.pre_norm[H] mlp: self_conditioning.gate_proj[I,H] self_conditioning.up_proj[I,H]"
+            " self_conditioning.down_proj[H,I]"
         ),
-        norms=f"{NORM4} {PER_LAYER_INPUT}", first=f"{EMBEDDING} {PER_LAYER_EMBEDDING}", ffn=special.gemma4_ffn, locals=special.gemma4,
-    )),
+    ),
     "gemma3n_text": Family(
         attention=attention(norm=HEAD_NORM), dense=gated(""),
         norms=(
@@ -304,9 +312,9 @@ FAMILIES: dict[str, Family] = {
     )),
     **dict.fromkeys(("minimax_m3_vl_text", "minimax_m3"), Family(
         attention=attention("", "", norm=(
-            f"{HEAD_NORM} indexer: self_attn.indexer.q_proj[~sparse_attention_config.sparse_num_index_heads*sparse_attention_config.sparse_index_dim,H]?indexer"
-            " self_attn.indexer.k_proj[sparse_attention_config.sparse_index_dim,H]?indexer self_attn.indexer.q_norm[sparse_attention_config.sparse_index_dim]?indexer"
-            " self_attn.indexer.k_norm[sparse_attention_config.sparse_index_dim]?indexer"
+            f"{HEAD_NORM} indexer: self_attn.indexer.q_proj[~index_heads*index_dim,H]?indexer"
+            " self_attn.indexer.k_proj[index_dim,H]?indexer self_attn.indexer.q_norm[index_dim]?indexer"
+            " self_attn.indexer.k_norm[index_dim]?indexer"
         )),
         dense=gated("", width="dense_intermediate_size"), moe=f"{experts()} {shared()}",
     )),

@@ -247,6 +247,7 @@ _TWO_LAYERS = whole(_SHARED)
 PROJECTORS: dict[str, str] = {
     "gemma3": "mm_input_projection[text.H,vision.H] mm_soft_emb_norm[vision.H]",
     "gemma4": "embed_vision.embedding_projection[text.H,vision.H]?vision embed_audio.embedding_projection[text.H,audio.output_proj_dims]?audio",
+    "diffusion_gemma": "embed_vision.embedding_projection[text.H,vision.H]?vision",
     "gemma4_unified": "embed_vision.embedding_projection[text.H,vision.mm_embed_dim]?vision embed_audio.embedding_projection[text.H,audio.H]?audio",
     "llava": _SHARED,
     "gemma3n": (

@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kvplan.errors import BadFile
-from kvplan.manifests.flags import names
+from kvplan.manifests.flags import names, speculative
 from kvplan.manifests.flags.command import Arguments, CantRead, FindConfig, Value, tree_of
-from kvplan.manifests.flags.layer import NEEDED
 from kvplan.manifests.flags.repairs import meant
 from kvplan.manifests.placeholders import marked
 from kvplan.manifests.places import UNSEEN, Level, Place
@@ -103,7 +102,7 @@ def _configured(key: str, node: Node, place: Place, found: Arguments) -> None:
         if name == "model":
             found.model = word
         if name == "model" or node.kind != "null":
-            found.flags[name] = Value(node.value, place, unknown=word.unknown is not None)
+            found.flags[name] = _given(f"--{name}", word, node.value, place)
         elif name in names.NEVER_NONE or names.takes(name, found.release) == "switch":
             text = f"vLLM refuses `{key}:` without a value in a --config file: it reads --{key} None"
             found.remark("bad-argument", text, place, "error", about=name)
@@ -147,7 +146,7 @@ class _Reader:
 
     def bare(self, word: Word) -> None:
         place = Place(self.found.file, word.line)
-        if word.unknown is not None and (self.named or not self.positional):
+        if word.unknown is not None and (self.named or not self.positional or self.is_no_model(word)):
             self.unread(word, place)
         elif self.positional and not self.named:
             if "\n" in word.text.strip():
@@ -159,18 +158,21 @@ class _Reader:
             level: Level = "warn" if self.doubtful or not self.positional else "error"
             self.found.remark("bad-argument", f"vLLM doesn't expect {word.text!r} here", place, level)
 
+    def is_no_model(self, word: Word) -> bool:
+        """Whether an unknown word is none, as it could only be a flag, or as the model is named further on."""
+        named = any(each.text.partition("=")[0] == "--model" for each in self.rest[self.at :])
+        return named or _FLAG_OR_NOTHING.match(word.text) is not None
+
     def unread(self, word: Word, place: Place) -> None:
         """A word that may be any number of flags, or the beginning of one."""
         self.found.remark(UNSEEN, f"{word.unknown} may add flags that kvplan can't see", place)
         self.doubtful = True
 
-    def model(self, word: Word) -> None:
+    def model(self, word: Word, called: str = "model") -> None:
         """A model on the command line; it replaces one of the --config file."""
-        if word.unknown is not None:
-            raise CantRead(f"its model is {word.unknown}, {word.whose}", Place(self.found.file, word.line))
         self.named = True
         self.found.model = word
-        self.found.flags["model"] = Value(word.text, Place(self.found.file, word.line))
+        self.found.flags["model"] = _given(called, word, word.text, Place(self.found.file, word.line))
 
     def flag(self, word: Word) -> None:
         name, equals, text = word.text.partition("=")
@@ -208,8 +210,8 @@ class _Reader:
         while self.at < len(self.rest) and not self.rest[self.at].text.startswith("-"):
             values.append(self.next_word())
             _check_known(name, values[-1], place)
-        unknown = any(word.unknown is not None for word in values)
-        self.found.flags[name] = Value(" ".join(word.text for word in values), place, unknown=unknown)
+        told = next((word for word in values if word.unknown is not None), Word("", place.line))
+        self.found.flags[name] = _given(f"--{name}", told, " ".join(word.text for word in values), place)
 
     def value_follows(self) -> bool:
         """Whether the next word is no flag: words with blanks, a lone dash and negative numbers are none."""
@@ -227,11 +229,11 @@ class _Reader:
     def set(self, name: str, word: Word, place: Place) -> None:
         _check_known(name, word, place)
         if name == "model":
-            self.model(word)
+            self.model(word, "--model")
         elif names.takes(name, self.found.release) == "optional" and word.text.lower() in _BOOLEANS:
             self.found.flags[name] = Value(None, place, on=_BOOLEANS[word.text.lower()])
         else:
-            self.found.flags[name] = Value(word.text, place, unknown=word.unknown is not None)
+            self.found.flags[name] = _given(f"--{name}", word, word.text, place)
 
     def nested(self, name: str, path: str, text: str, place: Place) -> None:
         """`--speculative-config.num_speculative_tokens 3`."""
@@ -250,13 +252,21 @@ class _Reader:
             here[last] = text
 
 
+def _given(called: str, word: Word, text: str, place: Place) -> Value:
+    """The value of a flag. word: where what is unknown of it stands."""
+    why = "" if word.unknown is None else f"its {called} is {word.unknown}, {word.whose}"
+    return Value(text, place, unknown=word.unknown is not None, why=why)
+
+
 def _check_known(name: str, word: Word, place: Place) -> None:
-    """Raises: CantRead where only the shell knows the value of a flag that a plan is made of."""
-    if word.unknown is not None and name in NEEDED:
+    """Raises: CantRead where only the shell knows a flag that is one part of several of which a plan is made."""
+    if word.unknown is not None and name in speculative.FLAGS:
         raise CantRead(f"its --{name} is {word.unknown}, {word.whose}", place)
 
 
 _NUMBER = re.compile(r"-\d+(\.\d+)?")
+_FLAG_OR_NOTHING = re.compile(r"\$\{\w+:?\+[\"']?-", re.ASCII)
+"""`${EAGER:+--enforce-eager}`, which is no model."""
 _BOOLEANS = {"true": True, "false": False}
 """Values of switches that took one, up to 0.8.4. Source: vLLM 0.6.0 engine/arg_utils.py StoreBoolean."""
 

@@ -81,7 +81,7 @@ FindConfig = Callable[[str], Configured | None]
 class Value:
     """A flag as given: its text (None for a bare switch), whether it is on, and where.
 
-    unknown: whether some of the text is only known to the shell.
+    unknown: whether some of the text is only known to the shell. why: that, as a sentence.
     """
 
     text: str | None
@@ -89,6 +89,7 @@ class Value:
     on: bool = True
     tree: Any = None
     unknown: bool = False
+    why: str = ""
 
 
 @dataclass(slots=True)
@@ -111,9 +112,11 @@ class Arguments:
         """Every flag, one by one."""
         return tuple(GivenFlag(name, value.text, value.place) for name, value in self.flags.items())
 
-    def remark(self, rule: Rule, text: str, place: Place, level: Level = "warn", *, about: str = "") -> None:
+    def remark(
+        self, rule: Rule, text: str, place: Place, level: Level = "warn", *, about: str = "", frees: bool = False
+    ) -> None:
         """Note something once."""
-        entry = Remark(rule, text, place, level, about)
+        entry = Remark(rule, text, place, level, about, frees)
         if entry not in self.remarks:
             self.remarks.append(entry)
 

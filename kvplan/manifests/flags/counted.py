@@ -62,7 +62,7 @@ PLANNED: Mapping[str, FlagMeaning] = {
         uncounted="what images, audio and video take is counted as it is without these limits, unless all are 0",
         moves=leaves_media, partly=True, careful=True,
     ),
-    "mm-encoder-only": FlagMeaning(uncounted="the whole model is counted"),
+    "mm-encoder-only": FlagMeaning(uncounted="the whole model is counted", frees=True),
     # weights
     "dtype": FlagMeaning(
         ("flags", "dtype"), stated,
@@ -71,10 +71,11 @@ PLANNED: Mapping[str, FlagMeaning] = {
     "quantization": FlagMeaning(
         ("flags", "quantization"), stated, uncounted="weights are counted as the checkpoint stores them",
         # formats that a checkpoint states itself
-        harmless=words("None gptq gptq_marlin awq awq_marlin compressed-tensors modelopt modelopt_fp4 mxfp4 torchao"),
+        harmless=words("None gptq gptq_marlin awq awq_marlin compressed-tensors modelopt modelopt_fp4 mxfp4 torchao inc auto-round auto_round"),
+        frees=True,
     ),
-    "cpu-offload-gb": FlagMeaning(uncounted=_OFFLOADED, harmless=words("0 0.0")),
-    "offload-group-size": FlagMeaning(uncounted=_OFFLOADED, harmless=words("0")),
+    "cpu-offload-gb": FlagMeaning(uncounted=_OFFLOADED, harmless=words("0 0.0"), frees=True),
+    "offload-group-size": FlagMeaning(uncounted=_OFFLOADED, harmless=words("0"), frees=True),
     # parallel sizes
     "tensor-parallel-size": FlagMeaning(("parallel", "tp"), whole),
     "pipeline-parallel-size": FlagMeaning(("parallel", "pp"), whole),
@@ -86,7 +87,7 @@ PLANNED: Mapping[str, FlagMeaning] = {
         harmless="allgather_reducescatter naive pplx deepep_high_throughput deepep_low_latency nixl_ep",
     ),
     "prefill-context-parallel-size": FlagMeaning(
-        uncounted="prefill context parallelism is not planned", harmless=words("1")
+        uncounted="prefill context parallelism is not planned", harmless=words("1"), frees=True
     ),
     "mm-encoder-tp-mode": FlagMeaning(
         uncounted="towers are counted split over the tensor ranks, and `data` keeps them whole on each",

@@ -10,15 +10,8 @@ from kvplan.manifests.flags.command import Arguments, Value
 from kvplan.manifests.flags.counted import MEANINGS
 from kvplan.manifests.flags.meaning import FlagMeaning
 from kvplan.manifests.keys import ENDLESS, OVERRIDDEN, STRETCHED
-from kvplan.manifests.places import Given, Key, Placed
+from kvplan.manifests.places import Given, Hidden, Key, Placed
 from kvplan.text import any_of, nearest
-
-NEEDED = frozenset({
-    *(name for name, meaning in MEANINGS.items() if meaning.key is not None and not meaning.careful),
-    *speculative.FLAGS,
-})  # fmt: skip
-"""Flags whose value a plan is made of: one that only the shell knows leaves the command unread."""
-
 
 LONG_PREFILL = "long-prefill-token-threshold"
 
@@ -42,12 +35,15 @@ def layer_of(found: Arguments) -> dict[Key, Placed]:
 def _say(name: str, value: Value, meaning: FlagMeaning, found: Arguments, layer: dict[Key, Placed]) -> None:
     """What one flag says, into the layer and the remarks."""
     said = _said(value)
+    if value.unknown and meaning.key is not None and not meaning.careful:
+        layer[meaning.key] = Hidden(said, value.place, why=value.why)
+        return
     if not value.unknown and not _listed(name, value):
         text = f"vLLM refuses --{name} {value.text}: no release has it"
         found.remark("bad-argument", text + _near(name, value), value.place, "error", about=name)
         return
     if meaning.uncounted is not None and (value.unknown or meaning.remarked(said)):
-        found.remark("not-counted", f"--{name}: {meaning.uncounted}", value.place, about=name)
+        found.remark("not-counted", f"--{name}: {meaning.uncounted}", value.place, about=name, frees=meaning.frees)
         if meaning.overrides:
             layer[("flags", STRETCHED)] = layer[(OVERRIDDEN,)] = Given("true", value.place)
         if value.unknown or not meaning.partly:
@@ -108,6 +104,8 @@ def _check_threshold(found: Arguments, layer: Mapping[Key, Placed]) -> None:
     longer, context = found.flags.get(LONG_PREFILL), layer.get(("context",))
     threshold = longer.text if longer is not None else None
     if longer is None or threshold is None or not threshold.isdigit() or context is None or context.value == ENDLESS:
+        return
+    if isinstance(context, Hidden):
         return
     if int(threshold) > int(context.value):
         text = f"vLLM refuses --{LONG_PREFILL} {int(threshold):,}, which is more than --max-model-len {context.value:,}"

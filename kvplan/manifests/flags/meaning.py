@@ -29,7 +29,7 @@ class FlagMeaning:
     of Options that the value sets. uncounted: what a plan does instead of counting the flag. harmless: words that leave
     memory as it is. moves: whether another value moves it. overrides: whether the flag replaces parts of the
     config, which may then say something else: a longer context too. partly: whether the key is set beside the remark, which is about the rest. careful: whether a plan
-    without the flag counts more, never less.
+    without the flag counts more, never less. frees: whether so much more that too little memory by that plan is no answer.
     """
 
     key: Key | None = None
@@ -41,6 +41,7 @@ class FlagMeaning:
     overrides: bool = False
     partly: bool = False
     careful: bool = False
+    frees: bool = False
 
     def remarked(self, said: object) -> bool:
         """Whether a value moves memory in a way that isn't counted; an object without keys says nothing."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvplan.errors import UnknownName
-from kvplan.manifests.flags import names
+from kvplan.manifests.flags import names, transfer
 from kvplan.manifests.flags.command import GivenFlag
 from kvplan.manifests.places import Level, Remark
 from kvplan.text import meant
@@ -69,6 +69,8 @@ def remarks(flags: Iterable[GivenFlag], asked: Asked) -> Iterator[Remark]:
             yield Remark("bad-argument", what, flag.place, level)
         elif flag.text is not None and names.refuses(planned, flag.name, flag.text):
             yield Remark("bad-argument", f"{called} refuses --{flag.name} {flag.text}", flag.place, level)
+        elif flag.name == transfer.TRANSFER and (gone := transfer.gone(flag.text or "", planned)) is not None:
+            yield Remark("bad-argument", f"{called} has no KV connector {gone}", flag.place, level)
 
 
 def refused(flags: Iterable[GivenFlag], asked: Asked) -> frozenset[str]:

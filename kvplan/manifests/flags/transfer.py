@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kvplan.manifests.flags.command import Arguments, CantRead, tree_of
 from kvplan.manifests.keys import CONNECTORS, EVENTS
 from kvplan.manifests.places import Given, Key, Placed
+
+if TYPE_CHECKING:
+    from kvplan.engines.vllm.tables.versions import Version
 
 TRANSFER, PUBLISHED = "kv-transfer-config", "kv-events-config"
 OFFLOADED, BACKEND = "kv-offloading-size", "kv-offloading-backend"
@@ -59,6 +62,17 @@ def read(found: Arguments, layer: dict[Key, Placed]) -> None:
     if unknown:
         text = f"whether the KV connector {', '.join(unknown)[:100]} keeps the hybrid KV cache manager isn't known: planned without it"
         found.remark("not-counted", text, given.place)
+
+
+def gone(text: str, release: Version) -> str | None:
+    """The connector in a configuration that other releases have, and this one refuses; None for none."""
+    from kvplan.engines.vllm.tables.connectors import REGISTERED
+    from kvplan.engines.vllm.tables.spans import holds
+
+    if "kv_connector_module_path" in text:
+        return None
+    named = (name for name in _NAME.findall(text) if name in REGISTERED)
+    return next((name for name in named if not holds(REGISTERED[name], release)), None)
 
 
 def _named(tree: dict[str, Any]) -> Iterator[str]:

@@ -125,6 +125,7 @@ _FLAGS: Mapping[str, tuple[str, str]] = {
 }  # fmt: skip
 
 UNCOUNTED: Mapping[str, FlagMeaning] = {
-    name: FlagMeaning(uncounted=instead, harmless=words(harmless)) for name, (instead, harmless) in _FLAGS.items()
+    name: FlagMeaning(uncounted=instead, harmless=words(harmless), frees=instead == _STORED)
+    for name, (instead, harmless) in _FLAGS.items()
 }
 """Flags by their names without dashes."""

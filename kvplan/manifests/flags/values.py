@@ -204,5 +204,5 @@ def adds_experts(value: object) -> bool:
 
 
 def special_kernels(value: object) -> bool:
-    """Whether an attention backend was picked among those that differ in the blocks they take: those of latents."""
-    return "MLA" in str(value).upper()
+    """Whether an attention backend was picked among those that differ in the blocks they take: those of latents, and one of AITER's."""
+    return any(part in str(value).upper() for part in ("MLA", "UNIFIED"))

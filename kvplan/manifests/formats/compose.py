@@ -14,6 +14,7 @@ from kvplan.manifests.formats.dockerfile import image
 from kvplan.manifests.installed.pins import Pin
 from kvplan.manifests.places import Given, Place, Placed, Unread
 from kvplan.manifests.processes.container import Container, Served, nothing
+from kvplan.manifests.processes.environment import handed
 from kvplan.manifests.processes.mounts import ANYWHERE, Mount, hidden, outside, volume
 from kvplan.manifests.processes.serving import served_by
 from kvplan.manifests.shell.brackets import closing
@@ -91,6 +92,7 @@ def _plain_value(text: str, known: Mapping[str, str]) -> str:
 def _container(name: str, service: Node, file: str, known: Mapping[str, str], document: Node, tree: Tree) -> Container:
     entrypoint, command = service.get("entrypoint"), service.get("command")
     words = [word for node in (entrypoint, command) if node is not None for word in _words(node, known)]
+    variables = _environment(service, known)
     container = Container(
         name=name,
         file=file,
@@ -98,7 +100,7 @@ def _container(name: str, service: Node, file: str, known: Mapping[str, str], do
         words=tuple(words),
         image=_interpolated(service.said("image") or "", known)[0],
         entrypoint=entrypoint is not None and entrypoint.value not in ("", []),
-        variables=_environment(service, known),
+        variables=variables if service.get("gpus") is None and not _reserved(service) else handed(variables),
         find=_configs(service, document, file, tree, known),
         gpus=_gpus(service, file),
         devices=tuple(_devices(service)),

@@ -11,7 +11,7 @@ from kvplan.manifests.installed.images import elsewhere, image_version, is_vllm_
 from kvplan.manifests.installed.installs import Installed
 from kvplan.manifests.installed.pins import Pin
 from kvplan.manifests.installed.touching import shadows
-from kvplan.manifests.places import Inside, Place, Placed, Unread
+from kvplan.manifests.places import Hidden, Inside, Outside, Place, Placed, Unread
 from kvplan.manifests.processes.folders import OWN, joined
 from kvplan.manifests.processes.mounts import Mount, outside
 from kvplan.manifests.shell.parser import Word
@@ -106,7 +106,7 @@ class Container:
         whole = name if name.startswith(("/", "~")) else joined(self.folder, name)
         host = self._outside(whole, own=own, sure=sure) if whole is not None and path.place.file == self.file else None
         if host is not None:
-            return replace(path, value=host)
+            return Outside(host, path.place, written=name)
         return Inside(name, path.place, where=self._where, sure=sure)
 
     def _outside(self, path: str, *, own: bool, sure: bool) -> str | None:
@@ -177,3 +177,12 @@ class Served:
 
     def __add__(self, other: Served) -> Served:
         return Served(self.commands + other.commands, self.unread + other.unread, self.lines | other.lines)
+
+
+def served(command: Command) -> Served:
+    """What a command serves, which is left unread where only whoever runs it knows its model, or another value that a plan is made of."""
+    hidden = next((placed for placed in command.layer.values() if isinstance(placed, Hidden)), None)
+    if hidden is None and ("model",) in command.layer:
+        return Served((command,))
+    why, place = ("it names no model", command.place) if hidden is None else (hidden.why, hidden.place)
+    return Served(unread=(Unread(command.name, why, place, command=command),))

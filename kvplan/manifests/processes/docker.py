@@ -12,7 +12,7 @@ from kvplan.manifests.installed.images import is_vllm_image
 from kvplan.manifests.installed.installs import Installed
 from kvplan.manifests.places import Given, Place, Placed
 from kvplan.manifests.processes.container import Container, away, nothing
-from kvplan.manifests.processes.environment import DAEMONS
+from kvplan.manifests.processes.environment import DAEMONS, handed
 from kvplan.manifests.processes.folders import joined
 from kvplan.manifests.processes.mounts import ANYWHERE, Mount, described, volume
 from kvplan.manifests.shell.options import operands, option, options, program
@@ -120,12 +120,13 @@ def docker(words: Sequence[Word], outer: Container) -> Container | None:
             before = words[:index]
             entry = option(before, "--entrypoint")
             gpus = option(before, "--gpus")
+            given = dict(_given_variables(before, outer.variables))
             return replace(
                 outer,
                 words=(*([entry] if entry is not None and entry.text else []), *words[index + 1 :]),
                 image=word.text,
                 entrypoint=entry is not None,
-                variables=dict(_given_variables(before, outer.variables)),
+                variables=given if gpus is None else handed(given),
                 line=words[0].line,
                 gpus=_gpu_count(gpus, outer.file) if gpus is not None else _handed(before, outer.file),
                 devices=(*outer.devices, *_devices(before)),

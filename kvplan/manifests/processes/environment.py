@@ -9,9 +9,12 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
 
-from kvplan.engines.vllm.tables.variables import LONGER
+from kvplan.engines.vllm.tables.variables import AITER, CHOSEN, LONGER, RUNNER
+from kvplan.manifests import keys
 from kvplan.manifests.flags.values import special_kernels
 from kvplan.manifests.installed.images import DEVICES
+
+_AITERS_BLOCKS = "blocks are counted in the size that the kernels want which run without this"
 
 UNCOUNTED: Mapping[str, str] = {
     "VLLM_PP_LAYER_PARTITION": "layers are planned in vLLM's own parts for each stage",
@@ -27,12 +30,28 @@ UNCOUNTED: Mapping[str, str] = {
     "VLLM_MOE_DP_CHUNK_SIZE": "experts' activations are counted in the default chunks",
     "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE": "its default is counted",
     "VLLM_DEEPEP_BUFFER_SIZE_MB": "its default is counted",
+    RUNNER: "the release's own model runner is counted",
+    AITER: "the room that AITER's kernels take is counted like that of the default ones",
+    "VLLM_ROCM_USE_AITER_MLA": _AITERS_BLOCKS,
+    "VLLM_ROCM_USE_AITER_MHA": _AITERS_BLOCKS,
+    "VLLM_ROCM_USE_AITER_UNIFIED_ATTENTION": _AITERS_BLOCKS,
+    "VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT": _AITERS_BLOCKS,
+    "VLLM_ROCM_MOE_PADDING": "weights are counted with the rows that the release moves apart by default",
+    "VLLM_ROCM_FP8_PADDING": "weights are counted with the rows that the release moves apart by default",
 }
 """Variables that move memory, and what a plan does instead."""
 
-_OFF = frozenset({"", "0", "false"})
+_OFF, _ON = frozenset({"", "0", "false"}), frozenset({"", "1", "true"})
 _HARMLESS: Mapping[str, frozenset[str]] = {
-    "VLLM_USE_V1": frozenset({"", "1", "true"}),
+    "VLLM_USE_V1": _ON,
+    RUNNER: _OFF,
+    AITER: _OFF,
+    "VLLM_ROCM_USE_AITER_MLA": _ON,
+    "VLLM_ROCM_USE_AITER_MHA": _ON,
+    "VLLM_ROCM_USE_AITER_UNIFIED_ATTENTION": _OFF,
+    "VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT": _OFF,
+    "VLLM_ROCM_MOE_PADDING": _ON,
+    "VLLM_ROCM_FP8_PADDING": _ON,
     "VLLM_MLA_DISABLE": _OFF,
     "VLLM_MXFP4_EMULATION_DEQUANT_AT_LOAD": _OFF,
     "VLLM_MXFP8_EMULATION_DEQUANT_AT_LOAD": _OFF,
@@ -63,6 +82,8 @@ def uncounted(variables: Mapping[str, str], version: str | None) -> Iterator[str
     for name, instead in UNCOUNTED.items():
         if name == "VLLM_USE_V1" and version is not None and _only_v1(version):
             continue
+        if name == RUNNER and _chooses(version):
+            continue
         value = variables.get(name, "").strip()
         if value.lower() in _HARMLESS.get(name, frozenset({""})):
             continue
@@ -76,6 +97,29 @@ def _only_v1(version: str) -> bool:
     from kvplan.engines.vllm.tables.versions import parse
 
     return parse(version) > (0, 11, 0)
+
+
+def _chooses(version: str | None) -> bool:
+    """Whether a release has two model runners that are counted; the newest is meant where none is known."""
+    from kvplan.engines.vllm.tables.versions import parse
+
+    return version is None or parse(version) >= CHOSEN
+
+
+def flags(variables: Mapping[str, str], version: str | None) -> Iterator[tuple[str, str]]:
+    """Variables that a plan of a release counts, as flags of a budget."""
+    if variables.get(LONGER, "").strip().lower() in _TRUE:
+        yield keys.STRETCHED, "true"
+    if variables.get(AITER, "").strip().lower() in _TRUE:
+        yield keys.AITER, "true"
+    runner = variables.get(RUNNER, "").strip().lower()
+    if runner in _SAID and _chooses(version):
+        yield keys.RUNNER, _SAID[runner]
+
+
+_TRUE = frozenset({"1", "true"})
+_SAID = {"1": "true", "0": "false"}
+"""Values of the variable that vLLM takes, which are numbers. Source: vLLM 0.22 and 0.33 envs.py maybe_convert_bool."""
 
 
 def device(variables: Mapping[str, str]) -> str | None:
@@ -99,6 +143,14 @@ def shows(variables: Mapping[str, str]) -> bool:
     """Whether GPUs are picked for a process, as nobody does for a server on another device."""
     found = visible(variables)
     return found is not None and found[1] > 0
+
+
+def handed(variables: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a container that Docker itself hands GPUs to, which it names in place of whatever was set.
+
+    Source: moby daemon/nvidia_linux.go setNvidiaGPUs, which puts its own NVIDIA_VISIBLE_DEVICES last.
+    """
+    return {name: value for name, value in variables.items() if name != NVIDIAS}
 
 
 def rocm(variables: Mapping[str, str]) -> str | None:

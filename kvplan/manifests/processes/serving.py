@@ -16,9 +16,9 @@ from kvplan.manifests.installed.images import is_vllm_image, serves_itself, spli
 from kvplan.manifests.installed.installs import Installed
 from kvplan.manifests.installed.touching import SHELLS
 from kvplan.manifests.placeholders import marked
-from kvplan.manifests.places import Place, Remark, Unread
+from kvplan.manifests.places import Hidden, Place, Remark, Unread
 from kvplan.manifests.processes import apptainer, launchers, surroundings
-from kvplan.manifests.processes.container import Container, Served
+from kvplan.manifests.processes.container import Container, Served, served
 from kvplan.manifests.processes.docker import (
     TELLING,
     docker,
@@ -337,13 +337,12 @@ def _read(container: Container, words: list[Word], *, positional: bool) -> Serve
         return Served(unread=(Unread(container.name, str(error), error.place),))
     if ("model",) not in layer and _another(container, found):
         return Served()
-    if ("model",) not in layer:
-        return Served(unread=(Unread(container.name, "it names no model", container.place),))
     if (device := surroundings.device(container, found)) is not None:
         why = f"it runs on {device}, whose memory vLLM plans by other rules than a GPU's"
         line = words[0].line if words else container.line
         return Served(unread=(Unread(container.name, why, Place(container.file, line)),))
-    layer |= {key: container.outside(layer[key]) for key in _MODELS if key in layer}
+    paths = {key: layer[key] for key in _MODELS if key in layer and not isinstance(layer[key], Hidden)}
+    layer |= {key: container.outside(path) for key, path in paths.items()}
     surroundings.check(container, found, layer)
     said = {**surroundings.layer(container, found), **layer}
     command = Command(
@@ -355,4 +354,4 @@ def _read(container: Container, words: list[Word], *, positional: bool) -> Serve
         container.anywhere,
         container.certain,
     )
-    return Served((command,))
+    return served(command)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import prod
 
-from kvplan.engines.vllm.tables.variables import LONGER
 from kvplan.manifests.devices import accelerators
 from kvplan.manifests.devices.accelerators import Device
 from kvplan.manifests.flags.command import Arguments
 from kvplan.manifests.installed.images import DEVICES as KINDS
 from kvplan.manifests.installed.images import image_device, serves_itself
-from kvplan.manifests.keys import DEVICES, STRETCHED
-from kvplan.manifests.places import UNSAID_VERSION, Given, Key, Placed
+from kvplan.manifests.keys import DEVICES
+from kvplan.manifests.places import UNSAID_VERSION, Given, Hidden, Key, Placed
 from kvplan.manifests.processes import environment
 from kvplan.manifests.processes.container import Container
 
@@ -49,8 +48,8 @@ def layer(container: Container, found: Arguments) -> dict[Key, Placed]:
         said[("gpu",)] = container.gpu
     if devices := tuple(_devices(container, found)):
         said[(DEVICES,)] = Given(devices, container.place)
-    if container.variables.get(LONGER, "0").lower() in {"1", "true"}:
-        said[("flags", STRETCHED)] = Given("true", container.place)
+    for key, value in environment.flags(container.variables, container.version):
+        said[("flags", key)] = Given(value, container.place)
     return said
 
 
@@ -101,9 +100,9 @@ def _check_gpus(container: Container, found: Arguments, layer: Mapping[Key, Plac
     """Whether the container has the GPUs that one server needs; pipelines and replicas may reach over several nodes."""
     given, whose = _given_gpus(container, found)
     nodes = _nodes(container, found)
-    if given is None or nodes is None:
-        return
     said = {name: layer[("parallel", name)] for name in _RANKS if ("parallel", name) in layer}
+    if given is None or nodes is None or any(isinstance(placed, Hidden) for placed in said.values()):
+        return
     if nodes > 1 and "pp" in said:
         return
     if nodes > 1 or not _SPREAD.isdisjoint(found.flags):

@@ -15,7 +15,7 @@ from kvplan.manifests.shell.word import Word
 _QUOTED = re.compile(r"[^\"\\$`\n]+")
 """Signs that stand for themselves inside of double quotes."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_DEFAULTED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:?[-=])(.*)", re.DOTALL)
+_DEFAULTED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*|[1-9])(:?[-=])(.*)", re.DOTALL)
 _ALTERNATIVE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:?)\+([^$`'\"\\]*)", re.DOTALL)
 """`NAME:+WORD`, with a plain word."""
 _ANSI = re.compile(r"\$'([^'\\]*)'")
@@ -253,16 +253,40 @@ class Pieces:
     def defaulted(self, match: re.Match[str]) -> Held | None:
         """What `${NAME:-WORD}` stands for, or `${NAME:=WORD}`, which sets the variable to it; None where nobody can know."""
         name, sets = match[1], match[2].endswith("=")
-        held = self.variables.value(name)
+        known, held = self.argument(int(name)) if name.isdigit() else self.held(name)
         empty = held is None or (match[2].startswith(":") and not held)
-        value: Held | None = _unquoted(match[3]) if empty else held
-        if self.variables.doubted(name) or "$" in str(value) or "`" in str(value):
+        value = self.default(match[3]) if known and empty else held
+        if not known or value is None:
             self.variables.doubt({name} if sets else frozenset())
             self.variables.doubt(set_inside(match[3]))
             return None
-        if sets and empty and value is not None:
+        if sets and empty:
             self.variables.keep(name, value)
         return value
+
+    def held(self, name: str) -> tuple[bool, Held | None]:
+        """Whether it is certain what a variable holds, and that; None for nothing."""
+        held = self.variables.value(name)
+        return not self.variables.doubted(name) and "$" not in str(held) and "`" not in str(held), held
+
+    def argument(self, number: int) -> tuple[bool, Held | None]:
+        """The same of `$1` ..., which nobody gives a script that says what it does without."""
+        if self.variables.alone:
+            return True, None
+        words = (self.variables.arguments or ())[: number + 1]
+        unsure = self.variables.arguments is None or any(word.unknown is not None for word in words[1:])
+        return not unsure, words[number].text if number < len(words) else None
+
+    def default(self, word: str) -> str | None:
+        """What a default comes to; None where nobody can know."""
+        plain = _unquoted(word)
+        if "$" not in plain and "`" not in plain:
+            return plain
+        if '"' in plain or "\\" in plain:
+            return None
+        inner = type(self)(f'"{plain}"', self.line, self.shape)
+        inner.double()
+        return inner.part.text if inner.part.unknown is None and inner.at == len(inner.text) else None
 
     def unquoted(self, value: str) -> None:
         """An unquoted value is split at blanks: `$ARGS` may be several words."""

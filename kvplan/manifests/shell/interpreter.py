@@ -177,6 +177,7 @@ class Shape:
         if at >= len(words):
             return
         start = at + 1 if words[at].text in {"-", "--"} else at
+        self.variables.handed = True
         self.variables.given = None if self.variables.blocks else (Word("", 1, "$0"), *words[start:])
 
     def _heads(self, words: list[Word]) -> None:
@@ -198,6 +199,7 @@ class Shape:
         elif name == "let":
             self.variables.doubt(frozenset().union(*(assigned(word.text) for word in words[1:])))
         elif name == "shift":
+            self.variables.handed = self.variables.handed or self.variables.given is not None
             self.variables.given = None
         elif name == "eval" and all(word.unknown is None for word in words):
             text = " ".join(word.text for word in words[1:])

@@ -103,7 +103,7 @@ class Variables:
     references: those that stand for another one, by name; None where nobody knows for which. typed: those that make a
     number or other letters of what they are given. exported: those that commands find in their environment. exporting: whether
     every one is that is set from here on. given: what the script is started with, its name first; None where
-    nobody knows. flow: what is installed meanwhile.
+    nobody knows. handed: whether the script itself has set that, to whatever. flow: what is installed meanwhile.
     """
 
     script: str
@@ -117,6 +117,7 @@ class Variables:
     exported: set[str] = field(default_factory=set)
     exporting: bool = False
     given: tuple[Word, ...] | None = None
+    handed: bool = False
     blocks: list[_Block] = field(default_factory=list)
     counted: Counter[str] | None = None
     flow: Flow = field(default_factory=Flow)
@@ -136,6 +137,12 @@ class Variables:
         """What `$0`, `$1` ... stand for here; None where nobody knows, as in functions."""
         return None if any(block.kind == "function" for block in self.blocks) else self.given
 
+    @property
+    def alone(self) -> bool:
+        """Whether `$1` ... are what the script is started with by a person, who may leave them out."""
+        inside = any(block.kind == "function" for block in self.blocks)
+        return self.given is None and not self.handed and not inside
+
     def within(self, text: str) -> Variables:
         """What a part of the script starts with; what it sets stays inside it, what it puts in doubt doesn't."""
         return Variables(
@@ -145,6 +152,7 @@ class Variables:
             self.anything,
             self.shared,
             given=self.given,
+            handed=self.handed,
             blocks=self.blocks,
             counted=self.settings,
         )

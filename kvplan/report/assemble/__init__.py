@@ -1,1 +1,1 @@
-"""From plans to documents, one module per command. Nothing is computed here that a plan doesn't already hold."""
+"""Builds the documents from plans, one module per command. Nothing is computed here."""

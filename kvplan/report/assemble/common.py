@@ -1,4 +1,4 @@
-"""Parts of several documents."""
+"""Parts that several documents have."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ T = TypeVar("T", bound="DataclassInstance")
 
 
 def by_field(kind: type[T], source: object, **others: object) -> T:
-    """A part of a document: `source`'s fields of the same names, but for `others`."""
+    """A part of a document from the fields of `source` with the same names, except for `others`."""
     named = (field.name for field in fields(kind) if field.name not in others)
     return kind(**{name: getattr(source, name) for name in named}, **others)
 
 
 def model_info(model: Model) -> schema.ModelInfo:
-    """Which model, and what about it was a default."""
+    """The model, and which of its numbers are defaults."""
     weights = model.weights
     return schema.ModelInfo(
         id=model.origin.id,
@@ -47,7 +47,7 @@ def model_info(model: Model) -> schema.ModelInfo:
 
 
 def parameters(model: Model) -> schema.Parameters:
-    """Counts as far as they are known."""
+    """Parameter counts, as far as they are known."""
     weights = model.weights
     if weights is None:
         return schema.Parameters(None, None, exact=False)
@@ -55,14 +55,14 @@ def parameters(model: Model) -> schema.Parameters:
 
 
 def weights_info(weights: Weights) -> schema.WeightsInfo:
-    """Bytes, and what they stand on."""
+    """Bytes of the weights, and what they were computed from."""
     return schema.WeightsInfo(
         weights.bytes, weights.basis, weights.found_by, weights.formula_bytes, weights.missing, weights.draft_total
     )
 
 
 def kv_dtype(kv: KvFormat) -> schema.KvDtype:
-    """Formats by name."""
+    """Cache formats by name."""
     return schema.KvDtype(kv.k.name, kv.v.name)
 
 
@@ -72,7 +72,7 @@ def layout(parallel: Parallel) -> schema.Layout:
 
 
 def engine_info(engine: Engine) -> schema.EngineInfo:
-    """Engine and version."""
+    """The engine and its version."""
     return schema.EngineInfo(engine.name, engine.version)
 
 
@@ -83,7 +83,7 @@ def explained(node: Node) -> schema.Explained:
 
 
 def _doubts(weights: Weights) -> Iterator[str]:
-    """What of the counts had to be left open."""
+    """What is uncertain about the counts."""
     if weights.missing:
         what = "parameters" if weights.whole else "weights"
         bound = "are what Llama's would be, which may be too many" if weights.supposed else "are a lower bound"

@@ -12,7 +12,7 @@ from kvplan.report.schema import schema_id
 
 
 def compare_report(rows: Sequence[Row], parallel: Parallel, chosen: str | None = None) -> schema.CompareReport:
-    """The document of a comparison; ratios are against the first row. chosen: where a length that nobody gave is from."""
+    """The document of a comparison, with ratios to the first row. chosen: the origin of a default length."""
     said = () if chosen is None else (f"Assumed: {chosen}.",)
     first = rows[0].bytes
     return schema.CompareReport(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Literal
 
 from kvplan.arch.curve import LONGEST
 from kvplan.engines.base import Budget, Capacity, Range, Refusal, Term
@@ -26,9 +27,9 @@ def fit_report(
     share: tuple[float | None, str | None] = (None, None),
     launch: str | None = None,
 ) -> schema.FitReport:
-    """The document of a plan. explain: whether to carry the tree (tables of many models leave it out).
+    """The document of a plan. explain: whether to include the tree of terms (tables of many models don't).
 
-    share: the least utilization that holds the concurrency asked for, or why there is none. launch: what to paste.
+    share: the smallest utilization for the concurrency asked for, or why there is none. launch: what --emit prints.
     """
     request, outcome, excess = plan.request, plan.outcome, plan.started.excess
     no = outcome if isinstance(outcome, NoFit) else None
@@ -66,14 +67,14 @@ def fit_report(
 
 
 def _states_another(plan: Plan) -> bool:
-    """Whether the engine, which counts with the memory of the one length it was started with, prints another longest."""
+    """Whether the engine, which counts with the budget of its one length, prints another longest sequence."""
     return isinstance(plan.own, Refusal) and plan.own.max_context != plan.max_context
 
 
 def _engine_error(plan: Plan) -> str | None:
-    """What the engine itself would say; where it runs out of memory before it gets there, what its allocator says.
+    """What the engine itself prints, or its allocator if memory runs out before the engine can check.
 
-    None past a table of positions, which is kvplan's word: what an engine says there depends on what it is told to allow.
+    None beyond a position table: there kvplan refuses, and what the engine says depends on what it is told to allow.
     """
     request, own = plan.request, plan.own
     excess = plan.started.excess
@@ -89,7 +90,7 @@ def _engine_error(plan: Plan) -> str | None:
 
 
 def _extra(term: Term, plan: Plan) -> schema.Extra:
-    """Adapters or a draft; what a draft keeps for a sequence is in that sequence's bytes already."""
+    """Adapters or a draft. The cache of a draft is already part of a sequence's bytes."""
     request = plan.request
     layers = request.setup.drafting if term.name == DRAFT else ()
     kept = request.model.curve(plan.kv, request.parallel.shard, layers).bytes_at(request.context) if layers else 0
@@ -97,7 +98,7 @@ def _extra(term: Term, plan: Plan) -> schema.Extra:
 
 
 def gpu_info(gpu: Gpu, count: int) -> schema.GpuInfo:
-    """The two facts a plan stands on, and who says so."""
+    """The memory and bandwidth that a plan uses, with their sources."""
     sources = dict.fromkeys((*gpu.memory.sources, *gpu.bandwidth.sources))
     return schema.GpuInfo(gpu.id, count, gpu.memory.value, gpu.bandwidth.value, tuple(sources))
 
@@ -111,7 +112,18 @@ def _per_gpu(plan: Plan) -> schema.PerGpu:
         high=_memory(plan, budget, "high"),
         decides="low" if plan.request.end == "safe" else "likely",
         assumed=dict(budget.assumed),
+        given=tuple(_given(plan)),
     )
+
+
+def _given(plan: Plan) -> Iterator[Literal["weights", "overhead", "kv"]]:
+    options = plan.request.options
+    if options.weights_per_gpu is not None:
+        yield "weights"
+    if options.overhead is not None:
+        yield "overhead"
+    if options.kv_memory is not None:
+        yield "kv"
 
 
 def _memory(plan: Plan, budget: Budget, end: str) -> schema.Memory:

@@ -1,4 +1,4 @@
-"""What kvplan knows: models, GPUs, engines."""
+"""The documents of what kvplan knows: models, GPUs and engines."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def listed_model(
         family=model.family,
         max_context=model.context.tokens,
         attention=attention_label(model),
-        bytes_per_token=curve.bytes_at(1) - curve.bytes_at(0),
-        fixed_bytes_per_sequence=curve.bytes_at(0),
+        bytes_per_token=curve.bytes_per_token,
+        fixed_bytes_per_sequence=curve.fixed_bytes,
         parameters=parameters(model),
         source=source,
         description=description,
@@ -52,7 +52,7 @@ def listed_gpu(gpu: Gpu, slices: tuple[str, ...]) -> schema.ListedGpu:
 
 
 def listed_engine(about: About) -> schema.ListedEngine:
-    """One engine, the versions its rules hold for, and the rules."""
+    """One engine, the releases that its rules hold for, and the rules."""
     rules = tuple(schema.ListedRule(rule.since, rule.says, rule.source, rule.certain) for rule in about.rules)
     return schema.ListedEngine(about.name, about.newest, about.oldest, rules)
 

@@ -20,13 +20,13 @@ RULE_OF_THUMB = "a GQA model of about 8B costs 100-150 KiB/token at 16 bit; add 
 def size_report(
     sizing: Sizing, prompt: int | None, batch: int = 1, chosen: str | None = None, warnings: tuple[str, ...] = ()
 ) -> schema.SizeReport:
-    """The document of a sizing. prompt: tokens of the longest length that are the prompt, half when not said.
+    """The document of a sizing. prompt: tokens of the longest length that are the prompt, None for half.
 
-    batch: sequences of the step whose reading of weights is told. chosen: where a length that nobody gave is from.
+    batch: sequences of the step whose reads of weights are reported. chosen: the origin of a default length.
 
     Raises: UsageError for a prompt that leaves nothing to generate.
     """
-    request = sizing.request
+    request, weights = sizing.request, sizing.request.model.weights
     longest = max(request.lengths)
     given = longest // 2 if prompt is None else prompt
     if given >= longest and prompt is not None:
@@ -36,8 +36,7 @@ def size_report(
             hint="give a longer --ctx, or a shorter prompt",
         )
     work, tree = explain_work(given, longest - given), explain_sequence(request.model, sizing.kv, longest)
-    reads = None if request.model.weights is None else request.model.weights.read_bytes(batch)
-    more = () if request.model.weights is None else (explain_weights(request.model.weights, batch),)
+    more = () if weights is None else (explain_weights(weights, batch),)
     return schema.SizeReport(
         schema=schema_id("size"),
         model=model_info(request.model),
@@ -60,10 +59,8 @@ def size_report(
         same_shape=_same_shape(sizing, longest),
         work=_work(work, given, longest - given),
         rule_of_thumb=RULE_OF_THUMB if _is_plain_gqa(sizing) else None,
-        weight_reads=None if reads is None else WeightReads(batch, *reads),
-        explain=explained(
-            Node("size", tree.value, "bytes", "", children=(tree, work, *more)),
-        ),
+        weight_reads=None if weights is None else WeightReads(batch, *weights.read_bytes(batch)),
+        explain=explained(Node("size", tree.value, "bytes", "", children=(tree, work, *more))),
         verified=request.engine.verified,
         assumed=dict(_assumed(sizing, chosen)),
         warnings=warnings,
@@ -81,25 +78,26 @@ def _assumed(sizing: Sizing, chosen: str | None) -> Iterator[tuple[str, str]]:
 
 
 ABOUT_8B = range(6 * 10**9, 11 * 10**9)
-"""Parameters of a model that the rule means."""
+"""Parameters of the models that the rule of thumb is about."""
 
 
 def _is_plain_gqa(sizing: Sizing) -> bool:
-    """Whether the rule is about such a model: its size, 16 bit, and every layer keeps every token's heads."""
+    """Whether the rule of thumb is about this model: its size, 16 bits, and layers that keep every token."""
     weights, bits = sizing.request.model.weights, (sizing.kv.k.bits, sizing.kv.v.bits)
     if weights is None or weights.total not in ABOUT_8B or bits != (16, 16):
         return False
-    return sizing.attention == "gqa" and sizing.bytes_per_token == sizing.bytes_per_token_full
+    return sizing.attention == "gqa" and sizing.curve.bytes_per_token == sizing.curve.bytes_per_token_full
 
 
 def _cache(sizing: Sizing) -> schema.CacheInfo:
     curve = sizing.curve
     return schema.CacheInfo(
         attention=sizing.attention,
-        bytes_per_token=sizing.bytes_per_token,
-        bytes_per_token_full=sizing.bytes_per_token_full,
+        bytes_per_token=curve.bytes_per_token,
+        bytes_per_token_full=curve.bytes_per_token_full,
         full_after=curve.full_after,
-        fixed_bytes_per_sequence=curve.bytes_at(0),
+        fixed_bytes_per_sequence=curve.fixed_bytes,
+        caching_layers=sum(bool(layer.caches) for layer in sizing.request.model.layers),
         groups=tuple(_group(count) for count in sizing.parts),
     )
 

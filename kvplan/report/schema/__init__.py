@@ -1,10 +1,10 @@
-"""The JSON that kvplan prints, as dataclasses: its stable interface. All other output is made from these documents.
+"""The JSON that kvplan prints, as dataclasses: its stable interface. All other output is made from it.
 
 Bytes, tokens and counts are integers, times are seconds. Unknown is null, never absent. Keys may be added, never
 renamed or removed within a schema number.
 
-A module for each command. The documents themselves are found here too, and loaded when they are used, because making a
-dataclass takes half a millisecond.
+There is a module for each command. The documents can be imported from here too; they are loaded when they are first
+used, because defining a dataclass takes half a millisecond.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ DOCUMENTS = {
 
 
 def schema_id(name: str) -> str:
-    """`kvplan.size/1`."""
+    """The `schema` key of the document of that name: `kvplan.size/1`."""
     return f"kvplan.{name}/1"
 
 

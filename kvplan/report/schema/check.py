@@ -25,25 +25,25 @@ class At:
     """A line of a file."""
 
     file: str
-    """Its path as it was given."""
+    """Path of the file, as given."""
     line: int
-    """From 1."""
+    """Line number, counted from 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Three:
-    """A number by each end; null where unknown (max_context: without limit)."""
+    """One number by each end of its range; null where unknown (max_context: without limit)."""
 
     safe: float | None
-    """As promised."""
+    """The end that a plan promises."""
     likely: float | None
-    """As likely."""
+    """The likely value."""
     ideal: float | None
-    """By the textbook formula."""
+    """The value by the textbook formula."""
 
     @classmethod
     def exactly(cls, value: float | None) -> Three:
-        """A number without doubt."""
+        """A number that is the same by every end."""
         return cls(value, value, value)
 
     def at(self, end: End) -> float | None:
@@ -54,138 +54,138 @@ class Three:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What was planned."""
+    """The deployment that was planned."""
 
     model: str
-    """Its name."""
+    """Name of the model."""
     source: str
     """Where its config came from."""
     revision: str | None
     """The Hub's commit, or a digest of a local description; null for bundled models."""
     engine: str
-    """Whose rules."""
+    """The engine whose rules were used."""
     version: str | None
-    """The engine's release; null for the formula."""
+    """Release of the engine; null for the formula."""
     gpu: str
-    """kvplan's name for the kind."""
+    """kvplan's id of the GPU."""
     gpus: int
-    """How many."""
+    """Number of GPUs."""
     gpu_memory: int
-    """Bytes of one."""
+    """Bytes of memory of one GPU."""
     parallel: Mapping[str, int]
-    """Parallel sizes."""
+    """Parallel sizes, by name."""
     context: int
     """Tokens of one sequence."""
     kv_dtype: str
-    """Format of the cache; K:V where they differ."""
+    """Format of the cache, written K:V where keys and values differ."""
     options: Mapping[str, str]
     """The engine's flags, given or assumed."""
     weights_basis: str = "config"
-    """What the bytes of the weights are worked out from: config, or headers (the checkpoint's own)."""
+    """What the bytes of the weights were computed from: config, or headers (the checkpoint's own)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckRow:
-    """One thing that was checked, or remarked."""
+    """One limit that was checked, or one remark."""
 
     rule: str
-    """Its stable name."""
+    """Stable id of the rule."""
     status: Status
-    """What came of it."""
+    """Result of the check."""
     level: Level
-    """How grave a broken limit is."""
+    """Severity of a broken limit."""
     end: End
-    """The end of the number that was held against it."""
+    """The end of the number's range that was compared with the limit."""
     side: Side | None
-    """Whether the limit is the most or the least; null for rules without one."""
+    """Whether the limit is a maximum (most) or a minimum (least); null for rules without a limit."""
     limit: float | None
-    """The bound; null for rules without one."""
+    """The limit, in `unit`; null for rules without one."""
     actual: float | None
-    """In `unit`."""
+    """The number that was compared, in `unit`."""
     unit: str | None
-    """Of limit and actual."""
+    """Unit of `limit` and `actual`."""
     tokens: int | None
-    """Of the sequences it is about."""
+    """Tokens of the sequences that the limit is about."""
     shown: At
-    """Where an annotation belongs."""
+    """The line that an annotation points to."""
     message: str
-    """A sentence with the numbers in."""
+    """The result in one sentence, with its numbers."""
     hint: str | None = None
-    """What would help."""
+    """What to do about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """One thing that is not as it was."""
+    """One input or number that changed."""
 
     kind: Literal["input", "number"]
-    """What is planned, or a number of the plan."""
+    """Whether it is an input of the plan or a number of its result."""
     name: str
-    """Of the input or number."""
+    """Name of the input or number."""
     before: Scalar
-    """As compared with."""
+    """The value compared with."""
     after: Scalar
-    """Now."""
+    """The value now."""
     unit: str | None = None
-    """Of a number."""
+    """Unit of a number; null for an input."""
     end: End | None = None
-    """Of a number."""
+    """The end of the number's range; null for an input."""
     at: At | None = None
-    """Where an input is written."""
+    """The line that states the input; null for a number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why there is no answer."""
+    """Why a deployment has no answer."""
 
     what: str
-    """Went wrong."""
+    """What went wrong."""
     cause: str | None
-    """Why."""
+    """Why it went wrong."""
     hint: str | None
-    """What to do."""
+    """What to do next."""
     exit_code: int
-    """2 for what can't be planned, 3 for the network."""
+    """2 for a deployment that can't be planned, 3 for trouble with the network."""
     shown: At | None = None
-    """The line of the value that it is about; null for the deployment's own."""
+    """The line of the value at fault; null where it is the deployment's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One deployment."""
+    """One deployment and its checks."""
 
     name: str
-    """Its name."""
+    """Name of the deployment."""
     status: Status
-    """The gravest of its checks."""
+    """The most severe status of its checks."""
     at: At
-    """Where it is written."""
+    """The line that it is defined at."""
     subject: Subject | None
-    """What was planned; null without an answer, and where the engine refuses its flags."""
+    """What was planned; null without an answer, and where the engine refuses the flags."""
     numbers: Mapping[str, Three] | None
-    """By their names; null where `subject` is."""
+    """The numbers of the plan, by name; null where `subject` is null."""
     checks: tuple[CheckRow, ...]
-    """Every rule that was looked at."""
+    """Every rule that was checked."""
     error: Trouble | None
-    """Why there is no answer; else null."""
+    """Why there is no answer; null where there is one."""
     change: Literal["added", "changed", "same"] | None
-    """Against what it is compared with; null where nothing is."""
+    """How it compares with the lock or the revision; null where it is compared with neither."""
     moved: tuple[Moved, ...]
-    """What is not as it was."""
+    """Inputs and numbers that changed."""
     warnings: tuple[str, ...]
-    """What to know before trusting it."""
+    """What to know before trusting the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotRead:
-    """What looked like something to check and couldn't be read."""
+    """Something that looked like a deployment and couldn't be read."""
 
     what: str
-    """It."""
+    """What couldn't be read."""
     why: str
-    """Why not."""
+    """Why it couldn't be read."""
     at: At
-    """Where it is written."""
+    """The line that it starts at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,52 +195,52 @@ class Compared:
     kind: Literal["lock", "git"]
     """A lock file, or a revision of the repository."""
     name: str
-    """Of the file or revision."""
+    """Name of the file or revision."""
     revision: str | None
-    """The commit."""
+    """The commit that the revision stands for."""
     removed: tuple[str, ...]
-    """Deployments that are gone."""
+    """Deployments that no longer exist."""
     note: str | None = None
-    """What was amiss."""
+    """What was wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How many deployments ended how."""
+    """Counts of deployments, and of what they were checked for."""
 
     deployments: int
-    """All."""
+    """All deployments."""
     passed: int
-    """Within every limit."""
+    """Deployments within every limit."""
     warned: int
-    """With a broken limit of level warn, or a remark."""
+    """Deployments with a remark or a broken limit of level warn."""
     failed: int
-    """With a broken limit."""
+    """Deployments with a broken limit of level error."""
     unanswered: int
-    """That couldn't be planned."""
+    """Deployments that couldn't be planned."""
     unread: int
     """Things that couldn't be read."""
     checks: int
-    """Rows of all deployments."""
+    """Checks of all deployments."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """`kvplan check`."""
+    """What `kvplan check` prints."""
 
     schema: str
-    """`kvplan.check/1`."""
+    """Id of this document: `kvplan.check/1`."""
     kvplan: str
-    """Its version."""
+    """Version of kvplan."""
     passed: bool
-    """Whether there was something to check, and all of it was answered and kept its limits."""
+    """Whether there was something to check, all of it was answered, and no limit was broken."""
     summary: Summary
-    """How many ended how."""
+    """Number of deployments, by how they ended."""
     results: tuple[Result, ...]
-    """One for each deployment."""
+    """One result for each deployment."""
     unread: tuple[NotRead, ...]
-    """What couldn't be read."""
+    """Everything that couldn't be read."""
     compared: tuple[Compared, ...]
-    """With what, and what is gone."""
+    """The lock or revision compared with, and the deployments that are gone."""
     locks: tuple[str, ...]
-    """Files that this run wrote."""
+    """Lock files that this run wrote."""

@@ -15,11 +15,11 @@ class Defaulted:
     """A field that the config leaves out."""
 
     field: str
-    """Its name."""
+    """Name of the field."""
     value: Scalar
     """The value used instead."""
     source: str
-    """Who documents that default."""
+    """The documentation of that default."""
 
 
 @dataclass
@@ -27,51 +27,53 @@ class Parameters:
     """Parameter counts; null where the config doesn't say enough."""
 
     total: int | None
-    """Of the whole model."""
+    """Parameters of the whole model."""
     active: int | None
-    """That one token uses."""
+    """Parameters that one token uses."""
     exact: bool
-    """Whether nothing about them had to be left open."""
+    """Whether the counts are exact."""
 
 
 @dataclass
 class WeightsInfo:
-    """One copy of the weights, draft layers not included."""
+    """One copy of the weights, without draft layers."""
 
     bytes: int
-    """Of all tensors."""
+    """Bytes of all tensors."""
     basis: Basis
-    """What they are worked out from: the config, the checkpoint's own headers, or the format asked about (--weight-dtype)."""
+    """What the bytes were computed from: the config, the checkpoint's own headers, or a format asked about with
+    --weight-dtype.
+    """
     method: str
-    """The quantization, the headers read, or the format asked about."""
+    """The quantization method, the headers that were read, or the format asked about."""
     formula_bytes: int | None
-    """What the config gives where headers gave `bytes`; else null."""
+    """Bytes by the config, where `bytes` come from headers; else null."""
     missing: tuple[str, ...]
-    """Parts that the config doesn't describe."""
+    """Parts of the model that the config doesn't describe."""
     draft: int
-    """Parameters of prediction layers, which are in no other count."""
+    """Parameters of multi-token-prediction layers, which no other count includes."""
 
 
 @dataclass
 class WeightReads:
-    """Bytes of weights that one decode step reads, on all GPUs together."""
+    """Bytes of weights that one decode step reads on all GPUs together."""
 
     batch: int
     """Sequences of the step."""
     low: int
-    """With one token's experts."""
+    """Bytes with one token's experts."""
     likely: int
-    """With the distinct experts expected if routing is uniform."""
+    """Bytes with the expected number of distinct experts, if routing is uniform."""
     high: int
-    """With as many experts as the batch can choose."""
+    """Bytes with as many experts as the batch can choose."""
 
 
 @dataclass
 class ModelInfo:
-    """Which model was read, and from where."""
+    """The model, and where its config came from."""
 
     id: str
-    """Its name."""
+    """Name of the model."""
     family: str
     """The config's model type."""
     source: str
@@ -79,27 +81,27 @@ class ModelInfo:
     revision: str | None
     """The commit on the Hub; null for files and bundled models."""
     max_context: int | None
-    """Tokens; null when the config justifies none."""
+    """Tokens of the longest sequence that the config justifies; null when it justifies none."""
     max_context_reason: str
-    """What justifies it, or why nothing does."""
+    """What justifies that length, or why nothing does."""
     parameters: Parameters
-    """How many it has."""
+    """Number of parameters."""
     weights: WeightsInfo | None
-    """What they take; null when that isn't known."""
+    """Bytes of the weights; null when they aren't known."""
     defaulted: tuple[Defaulted, ...]
     """Fields filled in from documented defaults."""
     notes: tuple[str, ...]
-    """What else a reader should know of this model."""
+    """What else to know about this model."""
 
 
 @dataclass
 class KvDtype:
-    """Formats of keys and of values."""
+    """Formats of keys and of values, by name."""
 
     k: str
-    """Of keys, latents and states."""
+    """Format of keys and latents."""
     v: str
-    """Of values."""
+    """Format of values."""
 
 
 @dataclass
@@ -107,45 +109,45 @@ class Layout:
     """How a model is split over GPUs."""
 
     tp: int
-    """Tensor parallel."""
+    """Tensor parallel size."""
     pp: int
-    """Pipeline parallel."""
+    """Pipeline parallel size."""
     dp: int
-    """Data parallel."""
+    """Data parallel size."""
     ep: int
-    """Expert parallel."""
+    """Expert parallel size."""
     dcp: int
-    """Decode context parallel."""
+    """Decode context parallel size."""
 
 
 @dataclass
 class EngineInfo:
-    """Whose rules were used."""
+    """The engine whose rules were used."""
 
     name: str
-    """The engine."""
+    """Name of the engine."""
     version: str | None
-    """The release; null for the formula, which has none."""
+    """Release of the engine; null for the formula."""
 
 
 @dataclass
 class Explained:
-    """One number, and how it comes about."""
+    """One number of the answer, and how it was computed."""
 
     name: str
-    """What it is."""
+    """What the number is."""
     value: int | float | None
-    """The number; null for a term that has none of its own."""
+    """The number; null for a term without one."""
     unit: str
-    """Of the value."""
+    """Unit of the value."""
     formula: str
-    """With the numbers in."""
+    """The formula with its numbers filled in."""
     inputs: Mapping[str, Scalar]
-    """What the formula takes, by name."""
+    """Inputs of the formula, by name."""
     source: str
     """Where the formula comes from."""
     children: tuple[Explained, ...]
-    """The numbers that it is made of."""
+    """The terms that it is made of."""
 
 
 @dataclass
@@ -153,8 +155,8 @@ class Setting:
     """One setting in force."""
 
     name: str
-    """As in a file: `kv_dtype`; a variable of another program by its own name."""
+    """Name as in a settings file (`kv_dtype`), or another program's variable."""
     value: str
-    """What it is."""
+    """Value of the setting."""
     source: str
-    """The flag, variable or file it comes from."""
+    """The flag, variable or file that sets it."""

@@ -1,4 +1,4 @@
-"""`kvplan compare`."""
+"""The document of `kvplan compare`."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from kvplan.report.schema.common import KvDtype, Layout, Setting
 
 @dataclass
 class Compared:
-    """One row: a model in one cache format under one attention."""
+    """One row: a model in one cache format under one kind of attention."""
 
     model: str
-    """Its name."""
+    """Name of the model."""
     attention: str
-    """Its own kind, or the one asked for."""
+    """The model's own kind of attention, or the one asked for."""
     kv_dtype: KvDtype
     """Formats of the cache."""
     tokens: int
-    """Of the sequence."""
+    """Tokens of the sequence."""
     bytes_per_token: int
-    """What the first token adds."""
+    """Bytes that the first token adds."""
     bytes_per_token_full: int
-    """What one more token adds once every window is full."""
+    """Bytes that one more token adds once every window is full."""
     fixed_bytes_per_sequence: int
-    """Kept before the first token."""
+    """Bytes that a sequence keeps before its first token."""
     bytes: int
-    """One sequence: whole model, one copy."""
+    """Bytes of one sequence: whole model, one copy."""
     bytes_per_gpu: int
-    """One sequence on the fullest GPU."""
+    """Bytes of one sequence on the fullest GPU."""
     ratio: float
-    """`bytes` over the first row's."""
+    """`bytes` divided by the first row's."""
     notes: tuple[str, ...]
-    """What to know of this row."""
+    """What to know about this row."""
 
 
 @dataclass
 class CompareReport:
-    """`kvplan compare`."""
+    """What `kvplan compare` prints."""
 
     schema: str
-    """`kvplan.compare/1`."""
+    """Id of this document: `kvplan.compare/1`."""
     parallel: Layout
     """Parallel sizes."""
     rows: tuple[Compared, ...]
-    """In the order asked for."""
+    """The rows, in the order asked for."""
     settings: tuple[Setting, ...] = ()
-    """What the environment and files gave, where the command line didn't."""
+    """Settings from the environment and files, where the command line gave none."""

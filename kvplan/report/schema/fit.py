@@ -1,4 +1,4 @@
-"""`kvplan fit`."""
+"""The documents of `kvplan fit`."""
 
 from __future__ import annotations
 
@@ -12,231 +12,237 @@ from kvplan.report.schema.common import EngineInfo, Explained, KvDtype, Layout, 
 
 @dataclass
 class GpuInfo:
-    """The GPUs a plan is for."""
+    """The GPUs that the plan is for."""
 
     id: str
-    """kvplan's name for the kind."""
+    """kvplan's id of the GPU."""
     count: int
-    """How many."""
+    """Number of GPUs."""
     memory_bytes: int
-    """What a process sees of one, or what was given."""
+    """Memory of one GPU that a process sees, or the bytes given."""
     bandwidth_bytes_per_s: int
-    """Of one GPU's memory."""
+    """Memory bandwidth of one GPU."""
     sources: tuple[str, ...]
-    """Of memory and bandwidth."""
+    """Sources of memory and bandwidth."""
 
 
 @dataclass
 class Memory:
-    """Terms of one GPU's memory."""
+    """How the memory of one GPU is used."""
 
     memory_bytes: int
-    """What a process sees, or what was given."""
+    """Memory that a process sees, or the bytes given."""
     usable_bytes: int
-    """The share that the engine may use."""
+    """Share of the memory that the engine may use."""
     weights_bytes: int | None
-    """Null where nobody knows them and the cache's size was given."""
+    """Weights; null where they aren't known and the size of the cache was given."""
     activation_bytes: int
-    """Of a step."""
+    """Activations of one step."""
     runtime_bytes: int
-    """Graphs, libraries, collectives."""
+    """CUDA graphs, libraries and collectives."""
     kv_bytes: int
     """What is left for the cache."""
 
 
 @dataclass
 class PerGpu(Memory):
-    """The fullest GPU's memory, as it is likely."""
+    """The memory of the fullest GPU; its own keys hold the likely values."""
 
     low: Memory
-    """Each term's low end."""
+    """The low end of each term."""
     high: Memory
-    """Each term's high end."""
+    """The high end of each term."""
     decides: Literal["low", "likely"]
-    """The end of `kv_bytes` that the plan counts on: low unless --likely."""
+    """The end of `kv_bytes` that the plan counts on: low, unless --likely was given."""
     assumed: Mapping[str, str]
-    """Flags that nobody gave."""
+    """Flags that were assumed because nobody gave them."""
+    given: tuple[Literal["weights", "overhead", "kv"], ...]
+    """Terms that were given on the command line; a given overhead includes the activations."""
 
 
 @dataclass
 class IdealCapacity:
-    """The textbook formula over all GPUs."""
+    """What fits by the textbook formula, over all GPUs."""
 
     kv_bytes: int
     """Cache memory of all GPUs."""
     kv_tokens: int | None
-    """Tokens it holds in sequences of the context; null where nothing grows."""
+    """Tokens that fit in sequences of `context`; null where nothing grows."""
     max_sequences: int
-    """Whole sequences of the context."""
+    """Whole sequences of `context` that fit."""
 
 
 @dataclass
 class Reason:
-    """Why the engine takes more than the formula."""
+    """One reason why the engine takes more than the formula."""
 
     name: str
-    """The reason."""
+    """The reason, in words."""
     bytes: int
-    """Of one sequence on one GPU; negative where the engine takes less."""
+    """Bytes of one sequence on one GPU; negative where the engine takes less."""
 
 
 @dataclass
 class Reserved:
-    """What the engine will print, and admit."""
+    """What the engine reserves, prints and admits."""
 
     kv_bytes: int
     """Cache memory of one GPU."""
     blocks: int | None
-    """Of one replica's pool, as it prints them; null for an engine without blocks."""
+    """Blocks of one replica's pool, as the engine prints them; null for an engine without blocks."""
     block_tokens: int | None
     """Tokens of one block; null without blocks."""
     kv_tokens: int
-    """Of one replica's pool, as it prints them."""
+    """Tokens of one replica's pool, as the engine prints them."""
     max_concurrency: float
-    """Sequences of the context in one replica's pool, as it prints them."""
+    """Sequences of `context` in one replica's pool, as the engine prints them."""
     max_sequences: int
-    """Admitted at once by all replicas together, the engine's own limit on each included."""
+    """Sequences that all replicas together admit at once, the engine's own limit included."""
     replicas: int
     """Data-parallel replicas."""
     gap: tuple[Reason, ...]
-    """Why it holds less than the formula."""
+    """Why the engine holds less than the formula."""
 
 
 @dataclass
 class DecodeInfo:
-    """One decode step. Reads are at the datasheet's bandwidth."""
+    """One decode step. Times of reads are at the datasheet's bandwidth unless they say otherwise."""
 
     batch: int
     """Sequences of the step."""
     context: int
-    """Tokens of each."""
+    """Tokens of each sequence."""
     weight_read_s: float
-    """With the distinct experts expected."""
+    """Time to read the weights, with the expected number of distinct experts."""
     weight_read_s_low: float
-    """With one token's experts."""
+    """Time to read the weights, with one token's experts."""
     kv_read_s: float
-    """Of the cache."""
+    """Time to read the cache."""
     compute_s: float | None
-    """Of the multiplications; null where the GPU's rate isn't known."""
+    """Time of the multiplications; null where the GPU's rate isn't known."""
     communication_s: float
-    """All-reduces and the like."""
+    """Time of all-reduces and hand-overs between stages."""
     overhead_s: float
-    """Launches and gaps."""
+    """Time of kernel launches and gaps."""
     step_s_low: float
-    """What no public measurement beats."""
+    """Lower bound of the step's time, which no public measurement beats."""
     step_s_likely: float
-    """An estimate: the longer of read_s_likely and compute_s_likely, communication_s and overhead_s."""
+    """Estimate of the step's time: the longer of read_s_likely and compute_s_likely, plus communication_s and
+    overhead_s.
+    """
     read_s_likely: float
-    """Of weights and cache, at the shares of the bandwidth that are likely reached."""
+    """Time to read weights and cache at the share of the bandwidth that is likely reached."""
     compute_s_likely: float | None
-    """The same for the multiplications; null where the GPU's rate isn't known."""
+    """Time of the multiplications at the rate that is likely reached; null where the GPU's rate isn't known."""
     kv_share: float
-    """Of the reading: the cache's part, from 0 to 1."""
+    """The cache's part of the time to read weights and cache, from 0 to 1."""
     crossover_batch: int | None
-    """Sequences of this context from which the cache takes longer to read than the weights; null for never."""
+    """Smallest batch of this context whose cache takes longer to read than the weights; null if none does."""
     crossover_context: int | None
-    """Tokens from which it does for this batch; null for never."""
+    """Smallest context at which this batch's cache takes longer to read than the weights; null if none does."""
     tokens_per_s: float
-    """All sequences together, at step_s_likely."""
+    """Tokens per second of all sequences together, at step_s_likely."""
     fractions: str
-    """Shares of the datasheet's speeds that step_s_likely counts on, and whose."""
+    """The shares of the datasheet's speeds behind step_s_likely, and their source."""
     weight_bytes: int
-    """What weight_read_s reads: by one rank of each pipeline stage."""
+    """Bytes behind weight_read_s: read by one rank of each pipeline stage."""
     weight_bytes_low: int
-    """The same with one token's experts."""
+    """Bytes behind weight_read_s_low."""
     weight_bytes_high: int
     """The same with all experts that the batch can choose."""
 
 
 @dataclass
 class Change:
-    """A single change."""
+    """A suggested change."""
 
     change: str
     """What to type."""
     effect: str
-    """What it would do."""
+    """What it would change."""
 
 
 @dataclass
 class Extra:
-    """What is served beside the model."""
+    """Something served beside the model."""
 
     name: str
     """`adapters` or `draft`."""
     bytes: int
-    """On the fullest GPU; part of weights_bytes."""
+    """Bytes on the fullest GPU, which weights_bytes includes."""
     formula: str
-    """Of the bytes."""
+    """Formula of the bytes."""
     cache_bytes: int
-    """That a sequence of the context keeps for it on the last stage's GPU."""
+    """Bytes that a sequence of `context` keeps for it on the last stage's GPU."""
 
 
 @dataclass
 class FitReport:
-    """`kvplan fit MODEL`."""
+    """What `kvplan fit MODEL` prints."""
 
     schema: str
-    """`kvplan.fit/1`."""
+    """Id of this document: `kvplan.fit/1`."""
     model: ModelInfo
-    """Which model."""
+    """The model."""
     kv_dtype: KvDtype
     """Formats of the cache."""
     parallel: Layout
     """Parallel sizes."""
     engine: EngineInfo
-    """Whose rules decide."""
+    """The engine whose rules decide."""
     gpu: GpuInfo
     """The GPUs."""
     verdict: Literal["fits", "does_not_fit"]
     """Whether it fits."""
     binding: Binding
-    """What limits it."""
+    """What limits the number of sequences, or what is missing."""
     reason: str | None
     """Why it doesn't fit, in words; null when it fits."""
     short_by_bytes: int | None
-    """Missing on the fullest GPU when it doesn't fit; else null."""
+    """Bytes missing on the fullest GPU when it doesn't fit; else null."""
     per_gpu: PerGpu
-    """The fullest GPU's memory."""
+    """The memory of the fullest GPU."""
     ideal: IdealCapacity
-    """What the formula holds."""
+    """What fits by the formula."""
     reserved: Reserved | None
-    """What the engine holds; null where it wouldn't start."""
+    """What the engine reserves; null where it wouldn't start."""
     context: int
     """Tokens of one sequence."""
     max_sequences: int
-    """Sequences of the context that are admitted at once, the engine's own limit included; 0 where not one fits."""
+    """Sequences of `context` that are admitted at once, the engine's own limit included; 0 if none fits."""
     max_context: int | None
-    """Longest single sequence that fits; null where nothing limits it. vLLM's rules look no further than the longer of
-    context and the model's own maximum; where that doesn't fit, it is vLLM's estimated maximum model length."""
+    """Longest single sequence that fits, in tokens; null where nothing limits it. Under vLLM's rules the search ends at
+    the longer of `context` and the model's own maximum; where that doesn't fit, this is vLLM's estimated maximum model
+    length.
+    """
     concurrency: int | None
-    """Sequences asked for; null when nobody asked."""
+    """Sequences asked for; null when none were."""
     decode: DecodeInfo | None
-    """A step; null where no sequence fits or reads aren't known."""
+    """One decode step; null where no sequence fits or the reads aren't known."""
     suggestions: tuple[Change, ...]
     """Single changes that would make it fit, or fit more."""
     explain: Explained | None
-    """Where the memory for the cache comes from; null in tables."""
+    """The tree of terms behind the answer; null in tables of many models."""
     warnings: tuple[str, ...]
     """What to know before trusting the plan."""
     verified: bool
     """Whether the rules are those of the release asked for."""
     engine_error: str | None
-    """What the engine prints instead of starting; else null."""
+    """What the engine prints instead of starting; null when it starts."""
     utilization_needed: float | None
-    """The least share of memory with which the concurrency asked for fits."""
+    """Smallest share of memory at which the concurrency asked for fits."""
     utilization_reason: str | None
     """Why there is no such share."""
     launch: str | None
-    """What to paste; null unless --emit."""
+    """The command or manifest that starts the plan; null unless --emit was given."""
     extras: tuple[Extra, ...]
     """Adapters and drafts served beside the model."""
     exceeded: int | None
-    """The longest that the model's config justifies by the engine's rules, where context is more; else null."""
+    """The longest sequence that the config justifies by the engine's rules, where `context` is longer; else null."""
     max_context_name: str | None
     """The engine's own name for max_context; null where it has none."""
     settings: tuple[Setting, ...] = ()
-    """What the environment and files gave, where the command line didn't."""
+    """Settings from the environment and files, where the command line gave none."""
 
 
 @dataclass
@@ -244,20 +250,20 @@ class Skipped:
     """A model that couldn't be planned."""
 
     id: str
-    """Its name."""
+    """Name of the model."""
     error: str
-    """Why."""
+    """Why it couldn't be planned."""
 
 
 @dataclass
 class FitTable:
-    """`kvplan fit` without MODEL."""
+    """What `kvplan fit` without MODEL prints."""
 
     schema: str
-    """`kvplan.fit_table/1`."""
+    """Id of this document: `kvplan.fit_table/1`."""
     rows: tuple[FitReport, ...]
     """One document for each bundled model."""
     skipped: tuple[Skipped, ...]
-    """Those that couldn't be planned."""
+    """Bundled models that couldn't be planned."""
     settings: tuple[Setting, ...] = ()
-    """What the environment and files gave, where the command line didn't."""
+    """Settings from the environment and files, where the command line gave none."""

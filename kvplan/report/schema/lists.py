@@ -1,4 +1,4 @@
-"""`kvplan models`, `gpus`, `engines` and `env`."""
+"""The documents of `kvplan models`, `gpus`, `engines` and `env`."""
 
 from __future__ import annotations
 
@@ -14,131 +14,131 @@ class ListedModel:
     """One model."""
 
     id: str
-    """Its name."""
+    """Name of the model."""
     aliases: tuple[str, ...]
-    """What else it can be called."""
+    """Other names that it can be given by."""
     family: str
     """The config's model type."""
     max_context: int | None
-    """Tokens; null when the config justifies none."""
+    """Tokens of the longest sequence that the config justifies; null when it justifies none."""
     attention: str
-    """The kind of attention."""
+    """Kind of attention."""
     bytes_per_token: int
-    """What the first token adds, in the model's own format."""
+    """Bytes that the first token adds, in the model's own format."""
     fixed_bytes_per_sequence: int
-    """Kept before the first token."""
+    """Bytes that a sequence keeps before its first token."""
     parameters: Parameters
-    """How many it has."""
+    """Number of parameters."""
     source: str
     """Where the config came from."""
     description: str | None = None
-    """Its caches as a kvplan YAML, which loads to the same ones; null in the list of all."""
+    """The layers' caches as a kvplan YAML that loads to the same caches; null in the list of all models."""
 
 
 @dataclass
 class ModelsReport:
-    """`kvplan models`."""
+    """What `kvplan models` prints."""
 
     schema: str
-    """`kvplan.models/1`."""
+    """Id of this document: `kvplan.models/1`."""
     models: tuple[ListedModel, ...]
-    """The bundled ones, or those named."""
+    """The bundled models, or those named."""
 
 
 @dataclass
 class KnownFact:
-    """A number and who says so."""
+    """A number and its sources."""
 
     value: int
-    """In the unit of the key."""
+    """The number, in the unit of its key."""
     kind: Kind
-    """How it is known."""
+    """How it is known: vendor, measured, derived or given."""
     sources: tuple[str, ...]
-    """Who says so."""
+    """Where it is published."""
 
 
 @dataclass
 class ListedGpu:
-    """One accelerator. Memory is in bytes, speeds in bytes per second; null where nobody says."""
+    """One accelerator. Memory is in bytes, speeds in bytes per second; null where no source says."""
 
     id: str
-    """kvplan's name."""
+    """kvplan's id."""
     name: str
     """The vendor's name."""
     vendor: str
-    """Who makes it."""
+    """The vendor."""
     architecture: str
-    """As the vendor calls it."""
+    """The vendor's name of the architecture."""
     aliases: tuple[str, ...]
-    """What else it can be called."""
+    """Other names that it can be given by."""
     memory: KnownFact
-    """What a process sees."""
+    """Memory that a process sees."""
     memory_os: str | None
-    """The system that memory was read under."""
+    """The operating system that `memory` was read under."""
     memory_smi: KnownFact | None
-    """What the vendor's tool prints."""
+    """Memory that the vendor's tool prints."""
     memory_marketed: KnownFact | None
-    """What the label says."""
+    """Memory as sold."""
     host_share: KnownFact | None
-    """Of unified memory, what the host was seen to keep."""
+    """Part of a unified memory that the host was seen to keep."""
     bandwidth: KnownFact
-    """By the datasheet."""
+    """Memory bandwidth by the datasheet."""
     bandwidth_measured: KnownFact | None
-    """Of a copy."""
+    """Best memory bandwidth that a streaming kernel reached."""
     flops: Mapping[str, KnownFact]
     """Dense operations per second, by format."""
     link: KnownFact | None
-    """To other GPUs, both directions together."""
+    """Bandwidth to the other GPUs of a node, both directions together."""
     link_name: str | None
-    """As the vendor calls it."""
+    """The vendor's name of that link."""
     link_domain: KnownFact | None
-    """GPUs that the link joins."""
+    """Number of GPUs that the link joins."""
     bridge: KnownFact | None
-    """The link over a bridge that is sold apart."""
+    """Bandwidth over a bridge that is sold separately, both directions together."""
     pcie: KnownFact | None
-    """To the host, one direction."""
+    """Bandwidth to the host over PCIe, both directions together."""
     memory_type: str | None
-    """Such as HBM3."""
+    """Kind of memory, such as HBM3."""
     compute_capability: str | None
-    """Of NVIDIA's GPUs."""
+    """NVIDIA's compute capability."""
     unified: bool
     """Whether the host uses the same memory."""
     devices_per_package: int
     """Devices that software lists for one package."""
     fp8_kv_native: bool | None
-    """Whether it multiplies fp8."""
+    """Whether an fp8 cache needs no conversion in software."""
     segment: str | None
-    """Where it is used."""
+    """Market segment."""
     mig_of: str | None
-    """The GPU that this is a slice of."""
+    """Id of the GPU that this is a slice of."""
     slices: tuple[str, ...]
-    """Ids of its MIG profiles."""
+    """Ids of its MIG slices."""
     notes: tuple[str, ...]
     """What else to know."""
 
 
 @dataclass
 class GpusReport:
-    """`kvplan gpus`."""
+    """What `kvplan gpus` prints."""
 
     schema: str
-    """`kvplan.gpus/1`."""
+    """Id of this document: `kvplan.gpus/1`."""
     gpus: tuple[ListedGpu, ...]
-    """Those known, or those named."""
+    """The known accelerators, or those named."""
 
 
 @dataclass
 class ListedRule:
-    """A rule of an engine."""
+    """A rule of an engine that changed with a release."""
 
     since: str
-    """The release it starts at."""
+    """First release with the rule."""
     says: str
-    """What changed."""
+    """The rule, in words."""
     source: str
-    """Who says so."""
+    """Where the rule was read."""
     certain: bool
-    """Whether that release is certain."""
+    """Whether the release is certain."""
 
 
 @dataclass
@@ -146,46 +146,46 @@ class ListedEngine:
     """One engine."""
 
     name: str
-    """Its name."""
+    """Name of the engine."""
     newest: str | None
-    """The release used when none is named; null for the formula."""
+    """Release used when none is named; null for the formula."""
     oldest: str | None
-    """The first that its rules hold for; null for the formula."""
+    """First release that the rules hold for; null for the formula."""
     rules: tuple[ListedRule, ...]
-    """What changed from release to release."""
+    """Rules that changed from release to release."""
 
 
 @dataclass
 class EnginesReport:
-    """`kvplan engines`."""
+    """What `kvplan engines` prints."""
 
     schema: str
-    """`kvplan.engines/1`."""
+    """Id of this document: `kvplan.engines/1`."""
     engines: tuple[ListedEngine, ...]
-    """Those known."""
+    """The known engines."""
 
 
 @dataclass
 class EnvReport:
-    """`kvplan env`: what a bug report needs. Tokens are never shown."""
+    """What `kvplan env` prints, for a bug report. Tokens are never shown."""
 
     schema: str
-    """`kvplan.env/1`."""
+    """Id of this document: `kvplan.env/1`."""
     kvplan: str
-    """Its version."""
+    """Version of kvplan."""
     python: str
-    """Its version."""
+    """Version of Python."""
     platform: str
-    """System and machine."""
+    """Operating system and machine."""
     packages: Mapping[str, str | None]
-    """Versions; null for those not installed."""
+    """Versions of packages; null for those not installed."""
     bundled_models: int | None
-    """How many; null if they can't be read."""
+    """Number of bundled models; null if they can't be read."""
     bundled_gpus: int | None
-    """How many; null if they can't be read."""
+    """Number of bundled GPUs; null if they can't be read."""
     driver: str
-    """NVIDIA's, or why none was found."""
+    """NVIDIA's driver, or why none was found."""
     gpus_here: tuple[str, ...]
-    """What the driver lists."""
+    """GPUs that the driver lists."""
     settings: tuple[Setting, ...]
-    """In force."""
+    """Settings in force."""

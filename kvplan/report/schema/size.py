@@ -1,4 +1,4 @@
-"""`kvplan size`."""
+"""The document of `kvplan size`."""
 
 from __future__ import annotations
 
@@ -16,41 +16,43 @@ class Group:
     """
 
     kind: str
-    """The law's name."""
+    """Name of the growth law."""
     layers: int
-    """How many layers follow it."""
+    """Number of layers that follow it."""
     bytes_per_token: int
     """bytes_per_entry / stride, rounded to the nearest byte."""
     cap_tokens: int | None
-    """Tokens from which it stops growing; null where it never does."""
+    """Tokens after which it stops growing; null where it never does."""
     stride: int
-    """Tokens that share an entry."""
+    """Tokens that share one entry."""
     fixed_bytes: int
-    """Kept before the first token."""
+    """Bytes kept before the first token."""
     bytes_per_entry: int
-    """Of one entry."""
+    """Bytes of one entry."""
     formula: str
-    """The law with the model's dimensions in."""
+    """The law with the model's dimensions filled in."""
     source: str
     """Where the law comes from."""
 
 
 @dataclass
 class CacheInfo:
-    """The cache of the whole model, one copy, by the formula."""
+    """The cache by the formula: whole model, one copy."""
 
     attention: str
-    """The kind of attention, as it is commonly called."""
+    """The usual name of the kind of attention."""
     bytes_per_token: int
-    """What the first token adds."""
+    """Bytes that the first token adds."""
     bytes_per_token_full: int
-    """What one more token adds once every window is full."""
+    """Bytes that one more token adds once every window is full."""
     full_after: int
     """Tokens after which every window is full."""
     fixed_bytes_per_sequence: int
-    """Kept before the first token."""
+    """Bytes that a sequence keeps before its first token."""
+    caching_layers: int
+    """Layers that cache anything, each counted once."""
     groups: tuple[Group, ...]
-    """Layers by their growth law."""
+    """Layers, by growth law; a layer that keeps several things is in several."""
 
 
 @dataclass
@@ -58,96 +60,96 @@ class Sequence:
     """One sequence."""
 
     tokens: int
-    """Its length."""
+    """Tokens of the sequence."""
     bytes: int
-    """Of the whole model, one copy, by the formula."""
+    """Bytes by the formula: whole model, one copy."""
     bytes_per_gpu: int
-    """On the fullest GPU, by the formula."""
+    """Bytes by the formula on the fullest GPU."""
     engine_bytes: int
-    """What the engine takes on all GPUs of one replica, copies of heads and latents included."""
+    """Bytes that the engine takes on all GPUs of one replica, with copies of heads and latents."""
     engine_bytes_per_gpu: int
-    """What the engine takes on the fullest GPU."""
+    """Bytes that the engine takes on the fullest GPU."""
     slope_bytes: int
-    """What one more token adds at this length, by the formula."""
+    """Bytes by the formula that one more token adds at this length."""
 
 
 @dataclass
 class Rung:
-    """One sequence at a round length: whole model, one copy, by the formula."""
+    """One sequence of a round length by the formula: whole model, one copy."""
 
     tokens: int
-    """Its length."""
+    """Tokens of the sequence."""
     bytes: int
-    """Its cache."""
+    """Bytes of its cache."""
 
 
 @dataclass
 class SameShape:
-    """The same layers and heads under another attention."""
+    """The same layers and heads under another kind of attention."""
 
     attention: str
-    """Which."""
+    """The kind of attention."""
     bytes_per_token: int
-    """What the first token adds."""
+    """Bytes that the first token adds."""
     bytes: int
-    """Of one sequence at the longest length asked for."""
+    """Bytes of one sequence of the longest length asked for."""
     ratio: float
-    """`bytes` over the model's own."""
+    """`bytes` divided by the model's own."""
 
 
 @dataclass
 class Work:
-    """Token passes through the model to generate text, without a cache and with one."""
+    """Token passes through the model to generate text, without and with a cache."""
 
     prompt: int
-    """Tokens given."""
+    """Tokens of the prompt."""
     output: int
     """Tokens generated."""
     token_passes_without_cache: int
-    """Every step passes all tokens so far."""
+    """Passes if every step runs all tokens so far."""
     token_passes_with_cache: int
-    """Each token passes once."""
+    """Passes if each token runs once."""
     ratio: float
-    """The first over the second."""
+    """Passes without a cache divided by passes with one."""
     per_new_token_without_cache: float
     """Passes for each generated token, without a cache."""
 
 
 @dataclass
 class SizeReport:
-    """`kvplan size`."""
+    """What `kvplan size` prints."""
 
     schema: str
-    """`kvplan.size/1`."""
+    """Id of this document: `kvplan.size/1`."""
     model: ModelInfo
-    """Which model."""
+    """The model."""
     kv_dtype: KvDtype
     """Formats of the cache."""
     parallel: Layout
     """Parallel sizes asked for."""
     engine: EngineInfo
-    """Whose rules `engine_bytes` follow."""
+    """The engine whose rules `engine_bytes` follow."""
     cache: CacheInfo
     """How the cache grows."""
     sequences: tuple[Sequence, ...]
-    """One for each length asked for."""
+    """One entry for each length asked for."""
     ladder: tuple[Rung, ...]
-    """The same at other round lengths."""
+    """The cache at other, round lengths."""
     same_shape: tuple[SameShape, ...]
-    """The same shape under other attention kinds."""
+    """The same shape under other kinds of attention."""
     work: Work
     """What a cache saves."""
     rule_of_thumb: str | None
-    """A common rule beside its result for this model; null for a model that it isn't about."""
+    """A common rule of thumb beside its result for this model; null for a model that it doesn't apply to."""
     weight_reads: WeightReads | None
-    """Of one copy of the model; null where its weights aren't known."""
+    """Weights that one decode step reads, of one copy of the model; null where they aren't known."""
     explain: Explained
-    """Where the bytes of the longest sequence come from."""
+    """The tree of terms behind the longest sequence."""
     verified: bool
     """Whether the rules are those of the release asked for."""
     assumed: Mapping[str, str]
-    """What nobody gave."""
+    """Flags that were assumed because nobody gave them."""
     warnings: tuple[str, ...]
-    """What no engine, or not the one that plans are made with, would serve of what was asked."""
+    """What was asked that no engine serves, or that the engine of `kvplan fit` refuses."""
     settings: tuple[Setting, ...] = ()
-    """What the environment and files gave, where the command line didn't."""
+    """Settings from the environment and files, where the command line gave none."""

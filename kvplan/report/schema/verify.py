@@ -16,52 +16,52 @@ Unit = Literal["B", "B/s", "s", "sequences", "tokens", "experts", "parameters", 
 
 @dataclass
 class Built:
-    """What was made of the model."""
+    """The part of the model that was built."""
 
     layers: int
-    """How many were built."""
+    """Number of layers built."""
     of_layers: int
-    """How many the model has."""
+    """Number of layers of the model."""
     indices: tuple[int, ...]
-    """Which were built."""
+    """Indices of the layers built."""
     vocabulary: int
-    """Rows of the embedding on the rank; fewer than the model has where a CPU built them."""
+    """Rows of the embedding on the rank; a CPU builds fewer than the model has."""
     dtype: str
-    """Of the weights here, whatever the checkpoint's."""
+    """Format of the weights as built, whatever the checkpoint's."""
     weights_bytes: int
-    """Of everything built."""
+    """Bytes of all weights built."""
     memory_limit_bytes: int
-    """What the run was allowed on each rank's device: weights, caches and page tables stay within it."""
+    """Memory limit of each rank's device, which weights, caches and page tables stay within."""
     page: int | None
     """Tokens of a cache page; null for contiguous caches."""
     left_out: tuple[str, ...]
     """What wasn't built, in words."""
     held: tuple[str, ...]
-    """Tensors that take memory and that no module here reads: they count as weights, and as nothing that a step reads."""
+    """Tensors that take memory and that no module reads: they count as weights, but not as read by a step."""
 
 
 @dataclass
 class Place:
-    """Where it ran."""
+    """The device of the run."""
 
     device: str
     """cuda or cpu."""
     name: str
-    """As the system calls it."""
+    """Name of the device, as the system reports it."""
     gpu: str | None
-    """kvplan's id; null if unknown."""
+    """kvplan's id of the GPU; null if unknown."""
     memory_bytes: int
-    """The device's."""
+    """Memory of the device."""
     free_bytes: int
-    """When the run began; of a CPU's, this process's part."""
+    """Free memory when the run began; on a CPU, this process's part of it."""
     cores: int | None
-    """A GPU's multiprocessors; of a CPU, the threads that torch uses."""
+    """Multiprocessors of a GPU; on a CPU, the threads that torch uses."""
     capability: str | None
     """The GPU's compute capability."""
     driver: str | None
-    """NVIDIA's version."""
+    """Version of NVIDIA's driver."""
     mig: bool
-    """Whether it is a slice of a GPU."""
+    """Whether the device is a MIG slice."""
     datasheet_bytes_per_s: int | None
     """Bandwidth by the datasheet; null if unknown."""
 
@@ -71,77 +71,79 @@ class Checked:
     """One check."""
 
     check: Check
-    """Its stable name."""
+    """Stable id of the check."""
     what: str
-    """What was looked at."""
+    """What was compared."""
     unit: Unit
-    """Of predicted and measured."""
+    """Unit of `predicted` and `measured`."""
     predicted: float | None
-    """Before the run; of a step that is judged, by the line through the other steps."""
+    """Prediction from before the run; for a step that is judged, from the line through the other steps."""
     measured: float | None
-    """In the run."""
+    """Measurement of the run."""
     error: float | None
-    """(measured - predicted) / predicted, signed; for a difference, the difference itself."""
+    """Signed relative error, (measured - predicted) / predicted; for a difference, the difference itself."""
     verdict: Verdict
-    """What came of it; `reported` claims nothing."""
+    """Result of the check; `reported` claims nothing."""
     rule: str
-    """How far measured may be from predicted; or why nothing is claimed; or why it wasn't run."""
+    """How far `measured` may be from `predicted`; or why nothing is claimed; or why it wasn't run."""
     rank: int
     """The tensor rank that measured it."""
 
 
 @dataclass
 class Timed:
-    """One decode step."""
+    """One timed decode step."""
 
     batch: int
-    """Sequences."""
+    """Sequences of the step."""
     context: int
-    """Tokens of each."""
+    """Tokens of each sequence."""
     weight_bytes: int
-    """Of weights that it reads, by prediction, without what is only held."""
+    """Predicted bytes of weights that the step reads, without tensors that are only held."""
     kv_bytes: int
-    """Of cache that it reads, by prediction."""
+    """Predicted bytes of cache that the step reads."""
     predicted_s: float
-    """Those bytes at the copy's speed, and launches where they are known. A step's row may predict otherwise."""
+    """Those bytes at the copy's speed, plus launches where they are known. The row of the step may predict otherwise."""
     measured_s: float
-    """Median."""
+    """Median of the measured times."""
     distinct_experts: float | None
-    """Mean over the layers with experts, counted in the last step; null without."""
+    """Experts counted in the last step, as a mean over the layers with experts; null without experts."""
 
 
 @dataclass
 class Measured:
-    """Speeds; null for what wasn't timed or couldn't be counted."""
+    """Measured speeds; null for what wasn't timed or couldn't be counted."""
 
     copy_bytes_per_s: float | None = None
-    """Of a copy in device memory: the bytes read plus the bytes written, so twice what is copied."""
+    """Speed of a copy in device memory: bytes read plus bytes written, so twice what is copied."""
     kv_bytes_per_s: float | None = None
-    """Of cache, from the line's slope."""
+    """Speed of reading the cache, from the line's slope."""
     weight_bytes_per_s: float | None = None
-    """Of weights, from the line's intercept at the smallest batch, launches taken off where they are known."""
+    """Speed of reading the weights, from the line's intercept at the smallest batch, less the launches where they are
+    known.
+    """
     launch_floor_s: float | None = None
-    """What a kernel with next to nothing to do takes in a graph; null on a CPU, or where none was captured."""
+    """Time of an almost empty kernel in a CUDA graph; null on a CPU, or where no graph was captured."""
     kernels: int | None = None
-    """Launched by one step of the first batch and context; null where nobody can count them."""
+    """Kernels launched by one step of the first batch and context; null where they can't be counted."""
     overhead_s: float | None = None
     """`kernels` times `launch_floor_s`; null where either is."""
     runtime_bytes: int | None = None
-    """What the process holds on the device besides its tensors."""
+    """Bytes that the process holds on the device besides its tensors."""
     graphs: bool = False
     """Whether all steps were replayed as CUDA graphs; false on a CPU."""
 
 
 @dataclass
 class VerifyReport:
-    """`kvplan verify`: a receipt."""
+    """What `kvplan verify` prints: a receipt."""
 
     schema: str
-    """`kvplan.verify/1`."""
+    """Id of this document: `kvplan.verify/1`."""
     verdict: Outcome
-    """`refuted` by at least one row; `confirmed` where none is and a cache's bytes were compared."""
+    """`refuted` if at least one row is; `confirmed` if none is and the bytes of a cache were compared."""
     model: ModelInfo
-    """Which model."""
+    """The model."""
     kv_dtype: KvDtype
     """Formats of the cache."""
     parallel: Layout
@@ -149,22 +151,24 @@ class VerifyReport:
     rank: int | None
     """The tensor rank that ran; null when all ran."""
     built: Built | None
-    """What was made of the model; null for a comparison on the meta device."""
+    """The part of the model that was built; null for a comparison on the meta device."""
     machine: Place | None
-    """Where it ran; null for a comparison on the meta device."""
+    """The device of the run; null for a comparison on the meta device."""
     versions: Mapping[str, str | None]
-    """Of the packages that matter; null for those not installed."""
+    """Versions of the packages that matter; null for those not installed."""
     date: str
-    """When, in UTC."""
+    """Date of the run, in UTC."""
     seconds: float
-    """That the run took."""
+    """Duration of the run."""
     rows: tuple[Checked, ...]
     """Every check."""
     steps: tuple[Timed, ...]
-    """Every step that was timed."""
+    """Every timed step."""
     measured: Measured
-    """Speeds."""
+    """Measured speeds."""
     readers: Mapping[str, str]
-    """Which kernel read which cache: by kv or latent, sequences x query heads / KV heads, key + value size, dtype, page, about how many slots, sink, chosen; or `indexer`."""
+    """The kernel that read each cache, by kv or latent, sequences x query heads / KV heads, key + value size, dtype,
+    page, about how many slots, sink, chosen; or `indexer`.
+    """
     notes: tuple[str, ...]
-    """What else to know."""
+    """What else to know about the run."""

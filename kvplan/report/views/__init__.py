@@ -1,1 +1,1 @@
-"""Each document as blocks: which of its numbers a person sees, in which order and in which words."""
+"""Each document as blocks: which numbers a person sees, in which order and words."""

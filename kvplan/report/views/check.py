@@ -1,4 +1,4 @@
-"""The page of `kvplan check`: the answer, a row for each deployment, what is broken and where, what changed."""
+"""The page of `kvplan check`: the answer, a row per deployment, what is broken and where, and what changed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kvplan.text import plural
 from kvplan.units import format_bytes
 
 MOST_IN_COMMENT = 100
-"""Rows of each table in a comment: a pull request's may hold 65,536 characters."""
+"""Rows of each table in a comment, because a pull request's may have 65,536 characters."""
 
 _WORDS = {"pass": "ok", "warn": "warning", "fail": "over budget", "error": "no answer"}
 
 
 def view(report: CheckReport, *, most: int | None = None) -> tuple[Block, ...]:
-    """The report. most: rows of each table, the gravest first; None for all in their own order."""
+    """The page. most: rows of each table, the most severe first; None for all in their own order."""
     blocks: list[Block] = [_verdict(report)]
     if report.results:
         blocks += _cut(_deployments(_ordered(report.results, most), most), report.summary.deployments, most)
@@ -104,7 +104,7 @@ def _broken(report: CheckReport, most: int | None) -> Iterator[Block]:
 
 
 def _notes(report: CheckReport) -> Iterator[str]:
-    """What planning had to say, each once, with the deployments it is about."""
+    """Remarks of the plans, each once, with the deployments that it is about."""
     about: dict[str, list[str]] = {}
     for result in report.results:
         for note in result.warnings:

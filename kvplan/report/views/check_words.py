@@ -13,7 +13,7 @@ _NAMES = {
 
 
 def name(number: str) -> str:
-    """What a number is called."""
+    """The name of a number in words."""
     return _NAMES.get(number, number)
 
 
@@ -31,7 +31,7 @@ def amount(value: float | None, unit: str | None) -> str:
 
 
 def plain(value: Scalar, unit: str | None) -> str:
-    """A value of either side of a change."""
+    """One side of a change."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "none" if value is None else str(value)
     return amount(value, unit) if unit else f"{value:,}" if isinstance(value, int) else f"{value:g}"
@@ -44,13 +44,9 @@ def change_text(before: Scalar, after: Scalar, unit: str | None) -> str:
     if unit is None or len(numbers) != len((before, after)) or not numbers[0]:
         return text
     share = 100 * (numbers[1] - numbers[0]) / abs(numbers[0])
-    return f"{text} ({share:+,.0f} %)" if abs(share) >= WHOLE else f"{text} ({share:+.2g} %)"
-
-
-WHOLE = 10
-"""Per cent from which fractions don't matter."""
+    return f"{text} ({share:+,.0f} %)" if abs(share) >= 10 else f"{text} ({share:+.2g} %)"
 
 
 def change(moved: Moved) -> str:
-    """The same of a recorded change."""
+    """`change_text` for a recorded change."""
     return change_text(moved.before, moved.after, moved.unit)

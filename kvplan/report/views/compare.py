@@ -9,7 +9,7 @@ from kvplan.units import format_bytes
 
 
 def view(report: schema.CompareReport) -> tuple[Block, ...]:
-    """Rows side by side, each against the first."""
+    """The rows side by side, each compared with the first."""
     split = words.layout_text(report.parallel)
     columns = [
         Column("model", right=False, shrink=True),

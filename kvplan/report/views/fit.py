@@ -24,7 +24,7 @@ BINDING: dict[Binding, str] = {
 
 
 def view(report: schema.FitReport) -> tuple[Block, ...]:
-    """Verdict, memory of a GPU, both capacities, a decode step, what would help."""
+    """Verdict, memory of one GPU, both capacities, a decode step, and what would help."""
     return tuple(_blocks(report))
 
 
@@ -34,7 +34,9 @@ def _blocks(report: schema.FitReport) -> Iterator[Block]:
     yield Heading(f"Memory of one GPU, {format_bytes(report.per_gpu.memory_bytes)} visible")
     yield _bar(report.per_gpu)
     yield _memory(report.per_gpu)
-    yield Facts(tuple(_weights(report)))
+    beside = tuple(_weights(report))
+    if beside:
+        yield Facts(beside)
     yield Heading("Capacity")
     yield Facts(tuple(_capacity(report)))
     if report.decode is not None:
@@ -65,7 +67,7 @@ def _answer(report: schema.FitReport) -> str:
 
 
 def _bar(memory: schema.PerGpu) -> Bar:
-    """What the plan counts on, and what the memory beyond it is left for."""
+    """What the plan counts on, and what is left unused."""
     scenario = _scenarios(memory)[0 if memory.decides == "low" else 1]
     weights = scenario.weights_bytes
     spent = [
@@ -80,7 +82,7 @@ def _bar(memory: schema.PerGpu) -> Bar:
 
 
 def _scenarios(memory: schema.PerGpu) -> tuple[schema.Memory, ...]:
-    """The terms so that each column adds up: everything at its worst, likely, everything at its best."""
+    """The terms of the worst, likely and best case; each adds up to its own KV cache."""
     low, high = memory.low, memory.high
     worst = replace(high, memory_bytes=low.memory_bytes, usable_bytes=low.usable_bytes, kv_bytes=low.kv_bytes)
     best = replace(low, memory_bytes=high.memory_bytes, usable_bytes=high.usable_bytes, kv_bytes=high.kv_bytes)
@@ -88,29 +90,38 @@ def _scenarios(memory: schema.PerGpu) -> tuple[schema.Memory, ...]:
 
 
 def _memory(memory: schema.PerGpu) -> Table:
+    columns, given = _scenarios(memory), "kv" in memory.given
     names = (
-        ("usable", "usable_bytes"),
+        ("memory", "memory_bytes") if given else ("usable", "usable_bytes"),
         ("- weights", "weights_bytes"),
         ("- activations", "activation_bytes"),
         ("- runtime", "runtime_bytes"),
-        ("= KV cache", "kv_bytes"),
+        ("- KV cache, as given" if given else "= KV cache", "kv_bytes"),
     )
-    columns = _scenarios(memory)
     rows = [(label, *(_counted(getattr(column, name)) for column in columns)) for label, name in names]
+    if given:
+        rows.append(("= left over", *(format_bytes(_left(column)) for column in columns)))
     safe, likely = ("safe (decides)", "likely") if memory.decides == "low" else ("safe", "likely (decides)")
     if memory.low == memory.high:
         return Table((Column("", right=False), Column("per GPU")), tuple(row[:2] for row in rows))
     return Table((Column("", right=False), Column(safe), Column(likely), Column("best case")), tuple(rows))
 
 
+def _left(memory: schema.Memory) -> int:
+    """What a cache whose size was given leaves of the whole GPU; below zero where it doesn't hold all of it."""
+    spent = (memory.weights_bytes or 0) + memory.activation_bytes + memory.runtime_bytes
+    return memory.memory_bytes - spent - memory.kv_bytes
+
+
 def _counted(size: int | None) -> str:
-    """Bytes; weights that nobody knows are asked for unless the cache's memory is given, and then stay out."""
+    """Bytes; "not counted" for unknown weights, which are allowed only if the cache's memory is given."""
     return "not counted" if size is None else format_bytes(size)
 
 
 def _weights(report: schema.FitReport) -> Iterator[tuple[str, str]]:
     if report.model.weights is not None:
-        yield "weights in all", words.weights_text(report.model.weights)
+        instead = "given; they would be " if "weights" in report.per_gpu.given else ""
+        yield "weights in all", instead + words.weights_text(report.model.weights)
     for extra in report.extras:
         cache = f", and {format_bytes(extra.cache_bytes)} of cache a sequence" if extra.cache_bytes else ""
         yield f"beside it {extra.name}", f"{format_bytes(extra.bytes)} on a GPU{cache}: {extra.formula}"
@@ -121,10 +132,10 @@ def _capacity(report: schema.FitReport) -> Iterator[tuple[str, str]]:
     held = "" if ideal.kv_tokens is None else f", {ideal.kv_tokens:,} tokens"
     yield "by the formula", f"{plural(ideal.max_sequences, 'sequence')} in {format_bytes(ideal.kv_bytes)}{held}"
     if reserved is not None:
-        yield f"by {words.engine_text(report.engine)}", _reserved(reserved)
+        yield f"by {words.engine_text(report.engine)}", _reserved(reserved, report.parallel.dcp)
         if reserved.gap:
             said = ", ".join(f"{reason.name} {format_bytes(reason.bytes)}" for reason in reserved.gap)
-            yield "the gap, a sequence", said
+            yield "gap per sequence", said
     yield "longest sequence", _longest(report)
     if report.utilization_needed is not None:
         yield _for_so_many(report), f"--utilization {report.utilization_needed:g} is the least that holds them"
@@ -135,10 +146,10 @@ def _capacity(report: schema.FitReport) -> Iterator[tuple[str, str]]:
 
 
 def _longest(report: schema.FitReport) -> str:
-    """How long one may be, and what says so: memory, or the length up to which an engine's answer was looked for."""
+    """The longest sequence, and what limits it: memory, or the length at which the search for it ends."""
     longest, own, name = report.max_context, report.model.max_context, report.max_context_name
     if longest is None:
-        text = "nothing stops it"
+        text = "no limit"
     elif name is not None and longest == own != report.exceeded:
         return f"at least {longest:,} tokens, the model's own maximum"
     elif name is not None and longest == report.context:
@@ -154,10 +165,14 @@ def _for_so_many(report: schema.FitReport) -> str:
     return f"for {plural(report.concurrency or 0, 'sequence')}"
 
 
-def _reserved(reserved: schema.Reserved) -> str:
-    text = f"{plural(reserved.max_sequences, 'sequence')}, {reserved.kv_tokens:,} tokens"
+def _reserved(reserved: schema.Reserved, dcp: int) -> str:
+    """Sequences of all replicas; the rest is what each of them prints. dcp: ranks that each have a part of a block's tokens."""
+    text = plural(reserved.max_sequences, "sequence")
+    each = f"; each of {reserved.replicas:,} replicas" if reserved.replicas > 1 else ","
+    text += f"{each} {reserved.kv_tokens:,} tokens"
     if reserved.blocks is not None:
-        text += f" in {reserved.blocks:,} blocks of {reserved.block_tokens}"
+        shared = f" on each of {dcp:,} ranks" if dcp > 1 else ""
+        text += f" in {reserved.blocks:,} blocks of {reserved.block_tokens}{shared}"
     return f"{text}, maximum concurrency {reserved.max_concurrency:.2f}x"
 
 
@@ -184,7 +199,7 @@ def _decode(step: schema.DecodeInfo) -> Iterator[tuple[str, str]]:
 
 
 def _step_parts(step: schema.DecodeInfo) -> str:
-    """The terms of the likely step. Reading and computing go on at once, so the longer of the two counts."""
+    """The terms of the likely step. Reading and computing overlap, so that only the longer one counts."""
     parts = [("reading", step.read_s_likely), ("computing", step.compute_s_likely)]
     (longer, longest), (shorter, beside) = sorted(parts, key=lambda part: -(part[1] or 0.0))
     return (

@@ -18,11 +18,11 @@ REASONS: dict[Binding, str] = {
 
 
 MARK = "*"
-"""After a length that the model's own config doesn't justify."""
+"""Marks a length that the model's own config doesn't justify."""
 
 
 def view(report: schema.FitTable) -> tuple[Block, ...]:
-    """One row a model."""
+    """One row per model."""
     columns = (
         Column("model", right=False, shrink=True),
         Column("context"),
@@ -53,7 +53,7 @@ def view(report: schema.FitTable) -> tuple[Block, ...]:
 
 
 def _shared(report: schema.FitTable) -> tuple[str, ...]:
-    """What is to be said of every row."""
+    """Remarks that every row has."""
     first, *rest = (row.warnings for row in report.rows) if report.rows else ((),)
     return tuple(text for text in first if all(text in other for other in rest))
 

@@ -10,7 +10,7 @@ from kvplan.units import format_bytes
 
 
 def view(report: schema.GpusReport) -> tuple[Block, ...]:
-    """One row a GPU; everything about it when there is one."""
+    """One row per GPU, or everything about a single one."""
     if len(report.gpus) == 1:
         return tuple(_one_gpu(report.gpus[0]))
     columns = (
@@ -50,7 +50,7 @@ def _one_gpu(gpu: schema.ListedGpu) -> Iterator[Block]:
         *((f"dense {name}", fact, _flops) for name, fact in gpu.flops.items()),
         (f"link to its peers{f', {gpu.link_name}' if gpu.link_name else ''}", gpu.link, _bandwidth),
         ("GPUs that the link joins", gpu.link_domain, _count),
-        ("link by a bridge, sold apart", gpu.bridge, _bandwidth),
+        ("link by a bridge, sold separately", gpu.bridge, _bandwidth),
         ("link to the host", gpu.pcie, _bandwidth),
     ]
     columns = (
@@ -69,7 +69,7 @@ def _one_gpu(gpu: schema.ListedGpu) -> Iterator[Block]:
         ("MIG slices", slices),
         ("memory type", gpu.memory_type),
         ("slice of", gpu.mig_of),
-        ("devices in a package", str(gpu.devices_per_package) if gpu.devices_per_package > 1 else None),
+        ("devices per package", str(gpu.devices_per_package) if gpu.devices_per_package > 1 else None),
     )
     yield Facts(tuple((name, value) for name, value in others if value))
     yield from (Note(text) for text in gpu.notes)

@@ -11,7 +11,7 @@ from kvplan.units import format_bytes
 
 
 def view(report: schema.ModelsReport) -> tuple[Block, ...]:
-    """One row a model, or each with its description."""
+    """One row per model, or named models with their descriptions."""
     if any(model.description for model in report.models):
         return tuple(block for model in report.models for block in _one_model(model))
     columns = (
@@ -26,7 +26,7 @@ def view(report: schema.ModelsReport) -> tuple[Block, ...]:
     return (
         Table(columns, rows),
         Note("Also: a Hub id, a config.json, a folder, a kvplan YAML, or - for stdin."),
-        Note("kvplan models MODEL shows how one is understood, as a YAML to describe a relative of it with."),
+        Note("kvplan models MODEL shows how kvplan understands one, as a YAML from which to describe a similar model."),
     )
 
 
@@ -46,7 +46,7 @@ def _one_model(model: schema.ListedModel) -> Iterator[Block]:
 
 
 def _figures(model: schema.ListedModel) -> tuple[str, str, str, str, str]:
-    """Parameters, context, attention, bytes of a token, fixed bytes."""
+    """Parameters, context, attention, bytes per token, fixed bytes."""
     return (
         "unknown" if model.parameters.total is None else words.parameter_text(model.parameters.total),
         "unknown" if model.max_context is None else f"{model.max_context:,}",

@@ -8,13 +8,14 @@ from kvplan.report.blocks import Block, Column, Facts, Heading, Note, Table
 from kvplan.report.schema import size as schema
 from kvplan.report.schema.common import ModelInfo
 from kvplan.report.views import words
+from kvplan.text import plural
 from kvplan.units import format_bytes
 
 SHOWN_DEFAULTS = 6
 
 
 def view(report: schema.SizeReport) -> tuple[Block, ...]:
-    """Facts, lengths, groups of layers, a ladder of lengths, the same shape otherwise."""
+    """Facts, lengths, groups of layers, a ladder of lengths, and the same shape under other kinds of attention."""
     return tuple(_blocks(report))
 
 
@@ -28,7 +29,8 @@ def _blocks(report: schema.SizeReport) -> Iterator[Block]:
         (Column("tokens"), Column("cache")), tuple((f"{r.tokens:,}", format_bytes(r.bytes)) for r in report.ladder)
     )
     if report.same_shape:
-        yield Heading(f"The same shape under another attention, at {report.sequences[-1].tokens:,} tokens")
+        longest = max(each.tokens for each in report.sequences)
+        yield Heading(f"The same shape under another attention, at {plural(longest, 'token')}")
         yield _same_shape(report)
     yield from (Note(text) for text in report.warnings)
     yield from (Note(text) for text in notes(report.model))
@@ -39,7 +41,7 @@ def _blocks(report: schema.SizeReport) -> Iterator[Block]:
 
 
 def notes(model: ModelInfo) -> Iterator[str]:
-    """What about the model was assumed."""
+    """Notes on the model, with the defaults that were used."""
     if model.defaulted:
         shown = ", ".join(f"{field.field} = {field.value}" for field in model.defaulted[:SHOWN_DEFAULTS])
         more = len(model.defaulted) - SHOWN_DEFAULTS
@@ -50,7 +52,7 @@ def notes(model: ModelInfo) -> Iterator[str]:
 def _facts(report: schema.SizeReport) -> Iterator[tuple[str, str]]:
     model, cache = report.model, report.cache
     yield "source", model.source + (f" @ {model.revision}" if model.revision else "")
-    yield "attention", f"{cache.attention}, {sum(group.layers for group in cache.groups):,} caching layers"
+    yield "attention", f"{cache.attention}, {plural(cache.caching_layers, 'caching layer')}"
     if model.weights is not None:
         yield "weights", words.weights_text(model.weights)
     if report.weight_reads is not None:

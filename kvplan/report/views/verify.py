@@ -1,4 +1,4 @@
-"""The page of `kvplan verify`: what ran, every check beside its prediction, what follows."""
+"""The page of `kvplan verify`: what ran, every check with its prediction, and the verdict."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHECKS = {
 
 
 def view(report: schema.VerifyReport) -> tuple[Block, ...]:
-    """What was built and where, a table for each check, the verdict."""
+    """What was built and where, a table for each check, and the verdict."""
     return tuple(_blocks(report))
 
 
@@ -46,7 +46,8 @@ _COLUMNS = (
 
 
 def _verdict(report: schema.VerifyReport) -> str:
-    counts = {name: sum(row.verdict == name for row in report.rows) for name in ("confirmed", "refuted", "not run")}
+    verdicts = ("confirmed", "refuted", "reported", "not run")
+    counts = {name: sum(row.verdict == name for row in report.rows) for name in verdicts}
     others = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     return f"{words.model_line(report.model)}: {report.verdict} ({others})"
 
@@ -113,7 +114,7 @@ _SAID: dict[str, Callable[[float], str]] = {
     "share": lambda value: f"{value:.0%}",
     "difference": lambda value: f"{value:.1e}",
 }
-"""How a number of each unit is said; a count, as a whole number."""
+"""How numbers are printed, by unit. Other units are counts, printed as whole numbers."""
 
 
 def _notes(report: schema.VerifyReport) -> Iterator[str]:

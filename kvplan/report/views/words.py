@@ -28,17 +28,13 @@ def model_line(model: schema.ModelInfo) -> str:
 
 
 def bounded(weights: schema.WeightsInfo) -> bool:
-    """Whether the count is a lower bound: parts are missing, and what is counted isn't supposed to be Llama's."""
+    """Whether the count is a lower bound: parts are missing, and the rest isn't assumed to be Llama's."""
     return bool(weights.missing) and not any(part.endswith(BEYOND_LLAMA) for part in weights.missing)
 
 
 def parameter_text(count: int) -> str:
     """`70.6B`, `361M`."""
     return f"{count / 1e9:.1f}B" if count >= 10**9 else f"{count / 1e6:.0f}M"
-
-
-TEN = 10
-"""Per cent from which on no fractions are shown."""
 
 
 def weights_text(weights: schema.WeightsInfo) -> str:
@@ -55,11 +51,11 @@ def weights_text(weights: schema.WeightsInfo) -> str:
 
 
 def apart(size: int, other: int) -> str:
-    """How far `size` is from `other`: `agrees to the byte`, `gives 0.02 % less`."""
+    """The difference of `size` from `other`: `agrees to the byte`, `gives 0.02 % less`."""
     if size == other:
         return "agrees to the byte"
     share_apart = abs(size - other) / other * 100 if other else 100.0
-    figures = f"{share_apart:.0f}" if share_apart >= TEN else f"{share_apart:.2g}"
+    figures = f"{share_apart:.0f}" if share_apart >= 10 else f"{share_apart:.2g}"
     return f"gives {figures} % {'less' if size < other else 'more'}"
 
 
@@ -108,7 +104,7 @@ def settings_text(settings: Iterable[schema.Setting]) -> str:
 
 
 def set_elsewhere(settings: Sequence[schema.Setting]) -> tuple[Note, ...]:
-    """The same as a note, where there is any."""
+    """The same as a note; empty without settings."""
     return (Note(f"S{settings_text(settings)[1:]}."),) if settings else ()
 
 
@@ -117,21 +113,17 @@ def share(value: float) -> str:
     return f"{value * 100:.0f} %"
 
 
-HUNDRED = 100
-"""Times from which on no fractions are shown."""
-
-
 def times(ratio: float) -> str:
     """`1,093x`, `71.1x`, or `1/1.87x` for what is smaller."""
     if ratio == 0:
         return "0x"
     if ratio < 1:
         return f"1/{times(1 / ratio)}"
-    return f"{ratio:,.0f}x" if ratio >= HUNDRED else f"{ratio:.3g}x"
+    return f"{ratio:,.0f}x" if ratio >= 100 else f"{ratio:.3g}x"
 
 
 def amount(value: float | None, unit: str) -> str:
-    """A number of a tree: `40.00 GiB (42,949,672,960 B)`, `16.23 ms`, `162 sequences`."""
+    """A number of the explain tree: `40.00 GiB (42,949,672,960 B)`, `16.23 ms`, `162 sequences`."""
     if value is None:
         return "unknown"
     if unit == "bytes":
@@ -142,7 +134,7 @@ def amount(value: float | None, unit: str) -> str:
 
 
 def inputs(node: Explained) -> str:
-    """What a term was made of, `layers 80, batch 162`."""
+    """The inputs of a term: `layers 80, batch 162`."""
     return ", ".join(f"{name} {_said(value)}" for name, value in node.inputs.items() if value is not None)
 
 

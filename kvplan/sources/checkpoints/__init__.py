@@ -1,1 +1,1 @@
-"""Checkpoints by their own headers: every tensor, and where in a model it belongs."""
+"""Checkpoints by their own headers: every tensor, and its place in a model."""

@@ -1,7 +1,7 @@
-"""Whether a checkpoint's files have all that its config describes: what they lack, in words.
+"""Whether a checkpoint's files have everything that its config describes, and what they lack, in words.
 
-A module is there when its own matrix is, or when its layer has matrices of other names that could be it: joined projections
-and other names are nothing missing. Scales alone are no module, and elements in few bits without scales are none either.
+A module is there if its own matrix is, or if its layer has matrices of other names that could be it, because
+projections may be joined or renamed. Scales alone are no module, and packed elements without scales are none either.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from kvplan.sources.checkpoints.modules import Key, key_of
 from kvplan.sources.checkpoints.pieces import WIDTHS, WORDS, Piece, capacity, in_few_bits
 from kvplan.sources.checkpoints.places import Places, may_lack
 from kvplan.sources.checkpoints.tensors import Tensor
-from kvplan.sources.checkpoints.words import layers_text
+from kvplan.text import layers_text
 
 SUPPOSED = 200
-"""Part of all elements, as a divisor, that an inventory may suppose too many of: modules that no layer of a kind has are
-missing only beyond it. Counts from configs are that close where they claim to be exact (tests/weights/test_corpus.py)."""
+"""A module that no layer of its kind has is missing only if it is more than 1 / SUPPOSED of all elements.
+
+Counts from configs are that close where they claim to be exact (tests/weights/test_corpus.py), so the inventory may
+assume that many too many.
+"""
 PLAIN_BITS = 16
 MOST_NAMED = 2
 HINT = "download them, or check that config.json is this checkpoint's"
@@ -27,9 +30,10 @@ HINT = "download them, or check that config.json is this checkpoint's"
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What files lack of a module. layer: its number, None at the ends. what: the module, some of its experts, or its scales.
+    """What the files lack of a module.
 
-    elements: or scales, that are lacking. shape: of the matrix, None for scales and for some of several experts.
+    layer: its number, None outside the layers. what: the module, some of its experts, or its scales. elements: number
+    of elements or scales that are lacking. shape: of the matrix, None for scales and for some of several experts.
     """
 
     what: str
@@ -41,10 +45,10 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a layer, or the ends, lacks by name.
+    """What a layer, or the rest of the model, lacks by name.
 
-    gaps: that no matrix of another name has the shape of. scales: that matrices in few bits lack. others: matrices that
-    no module of the config has the name or the shape of. spare: elements that those can hold.
+    gaps: modules for which no matrix of another name has the shape. scales: missing from packed matrices. others:
+    matrices whose name or shape belongs to no module of the config. spare: elements that those can hold.
     """
 
     block: Block
@@ -55,19 +59,19 @@ class Found:
 
     @property
     def gone(self) -> int:
-        """Elements that no matrix of another name could be, and scales."""
+        """Elements that no matrix of another name can account for, and scales."""
         lost, scales = (sum(gap.elements for gap in gaps) for gaps in (self.gaps, self.scales))
         return max(0, lost - self.spare) + scales
 
     @property
     def lost(self) -> tuple[Gap, ...]:
-        """What is gone."""
+        """The gaps behind `gone`."""
         gone = sum(gap.elements for gap in self.gaps) > self.spare
         return (*(self.gaps if gone else ()), *self.scales)
 
 
 def lacking(found: Places) -> str | None:
-    """What files lack of the config's modules, and what to do about it; None where nothing is found missing."""
+    """What the files lack of the config's modules, and what to do about it; None if nothing is missing."""
     weights = found.weights
     unheld = [name for name in found.headers.absent if not may_lack(name, weights)]
     if unheld:
@@ -83,7 +87,7 @@ def lacking(found: Places) -> str | None:
 
 
 def _empty(found: Places) -> Tensor | None:
-    """The first tensor without elements that the config has a module for."""
+    """The first tensor without elements where the config has a module."""
     weights = found.weights
     known = {key_of(weight.name) for block in (weights.first, weights.last, *weights.layers) for weight in block}
     held = (one for part in (found.ends, *found.layers.values()) for one in part if 0 in one.tensor.shape)
@@ -91,10 +95,10 @@ def _empty(found: Places) -> Tensor | None:
 
 
 def _missing(found: Places) -> list[Gap]:
-    """What neither names nor matrices of other names account for."""
+    """What is missing by name and that matrices of other names don't account for."""
     weights = found.weights
     if not found.layers:
-        return []  # names that say no layer: nothing can be told
+        return []  # nothing can be told from names without layers
     least = min((weight.stored.bits for block in weights.layers for weight in block), default=PLAIN_BITS)
     least = least if least < PLAIN_BITS else FEWEST_BITS
     layers = [
@@ -113,7 +117,7 @@ def _missing(found: Places) -> list[Gap]:
 
 
 def _shared_out(parts: Sequence[Found]) -> list[Found]:
-    """The same with gaps closed by matrices that layers which lack nothing don't need: one may have what several share."""
+    """The same without gaps that spare matrices of complete layers close, because layers may share a matrix."""
     left: list[Tensor] = []
     for part in parts if any(part.gone for part in parts) else ():
         gaps, others = _unclaimed(part.gaps, part.others, _fits)
@@ -129,24 +133,25 @@ def _shared_out(parts: Sequence[Found]) -> list[Found]:
 
 
 FEWEST_BITS = 2
-"""Of an element in a checkpoint whose config says nothing of packed ones."""
+"""Bits of a packed element if the config doesn't describe packing."""
 
 
 def _is_sure(part: Found) -> bool:
-    """Whether what a layer lacks can't be what the inventory supposes too much of: everything, or scales."""
+    """Whether what a layer lacks can't be a mistake of the inventory: all of its elements, or scales."""
     return any(gap.scales for gap in part.lost) or len(part.gaps) >= _modules(part.block)
 
 
 def _own(part: Found, whole: Found | None) -> Sequence[Gap]:
-    """What a layer lacks by name, without what whole layers of its kind lack too: they have it under another name."""
+    """What a layer lacks by name, except what all layers of its kind lack too, which have it under another name."""
     elsewhere = {gap.what for gap in whole.gaps} if whole else set()
     return [gap for gap in part.lost if gap.what not in elsewhere] or part.lost
 
 
 def _of_other_tensors(found: Places) -> frozenset[str]:
-    """Weights at the ends that files may keep otherwise.
+    """Weights outside the layers that files may hold elsewhere.
 
-    A head; an embedding that its tied head stands for; what a layer has (T5's first one has the table of positions for all).
+    These are the head, an embedding that its tied head stands for, and what a layer has for all (T5's first layer has
+    the position table).
     """
     heads = any(one.module.keys[0][1] == HEAD for one in found.aside)
     inside = {key for pieces in found.layers.values() for one in pieces for key in one.module.keys}
@@ -161,14 +166,14 @@ def _modules(block: Block) -> int:
 
 
 def is_matrix(weight: Weight) -> bool:
-    """Vectors - norms, biases - are too little to be missed, and the inventory may only suppose them."""
+    """Whether a weight is a matrix. Vectors (norms, biases) are too small to miss, and may only be assumed."""
     return len(weight.shape) > 1 and weight.parameters > 0
 
 
 def _found(
     block: Block, pieces: Iterable[Piece], layer: int | None, least_bits: int, kept: frozenset[str] = frozenset()
 ) -> Found:
-    """What the tensors lack of a block. least_bits: of a packed element. kept: names of weights that aren't missed."""
+    """What the tensors lack of a block. least_bits: of a packed element. kept: names of weights not to look for."""
     wanted: dict[Key, list[Weight]] = defaultdict(list)
     for weight in block:
         wanted[key_of(weight.name)].append(weight)
@@ -194,7 +199,10 @@ def _found(
 
 
 def _surplus(weights: Sequence[Weight], held: Sequence[Piece]) -> Sequence[Piece]:
-    """Tensors beyond those that weights of one name need: the attention to an encoder may be called as the one to the text."""
+    """Tensors beyond those that weights of one name need.
+
+    Attention to an encoder may have the name of self-attention.
+    """
     if len(held) <= len(weights) or held[0].expert is not None:
         return ()
     shapes, names = {tuple(sorted(weight.shape)) for weight in weights}, {weight.name for weight in weights}
@@ -206,7 +214,7 @@ def _surplus(weights: Sequence[Weight], held: Sequence[Piece]) -> Sequence[Piece
 def _unclaimed(
     gaps: Iterable[Gap], others: Iterable[Tensor], fits: Callable[[Tensor, Gap], bool]
 ) -> tuple[list[Gap], list[Tensor]]:
-    """Gaps that no matrix of another name could be, and the others of those matrices."""
+    """Gaps that no matrix of another name fills, and the matrices left over."""
     left, more = list(gaps), []
     for one in others:
         same = next((gap for gap in left if fits(one, gap)), None)
@@ -218,12 +226,12 @@ def _unclaimed(
 
 
 def _has_shape(tensor: Tensor, gap: Gap) -> bool:
-    """Whether a matrix of another name has the shape of what is lacking, or of its transpose."""
+    """Whether a matrix of another name has the missing shape, or its transpose."""
     return gap.shape is not None and tensor.dtype not in WORDS and sorted(gap.shape) == sorted(tensor.shape)
 
 
 def _fits(tensor: Tensor, gap: Gap) -> bool:
-    """The same; where elements are packed, whether it has the bytes of so many."""
+    """The same, by the number of bytes if the elements are packed."""
     if gap.shape is not None and tensor.dtype in WORDS:
         return any(gap.elements * bits == tensor.bytes * 8 for bits in WIDTHS)
     return _has_shape(tensor, gap)
@@ -255,9 +263,9 @@ def _bare(
     matrices: Sequence[Weight], held: Mapping[Key, Sequence[Piece]], others: Sequence[Piece],
     scaled: Mapping[str, set[int | None]], layer: int | None,
 ) -> list[Gap]:  # fmt: skip
-    """Scales that matrices in few bits lack, where the config says that groups or rows of elements have some.
+    """Scales that packed matrices lack although the config describes scales of groups or rows.
 
-    others: matrices of other names. scaled: experts that have scales, by the name of their module.
+    others: matrices of other names. scaled: experts with scales, by the name of their module.
     """
     found: list[Gap] = []
     for weight in matrices:
@@ -273,7 +281,7 @@ def _bare(
 def _without(
     pieces: Iterable[Piece], others: Iterable[Piece], scaled: Mapping[str, set[int | None]]
 ) -> dict[str, set[int | None]]:
-    """Experts, by the name of their module, whose matrix in few bits has no scales, nor anything of another name beside it."""
+    """Experts, by the name of their module, with a packed matrix but neither scales nor another tensor beside it."""
     found: dict[str, set[int | None]] = defaultdict(set)
     for one in pieces:
         beside = scaled.get(one.module.name, ())
@@ -288,7 +296,7 @@ def _without(
 
 
 def _bare_of(weight: Weight, without: Mapping[str, set[int | None]], layer: int | None) -> Iterator[Gap]:
-    """The scales that a weight's own matrices lack, by the experts that have none."""
+    """Scales that a weight's own matrices lack, counted over the experts without any."""
     for experts in without.values():
         whole = None in experts or len(experts) == weight.copies
         name = weight.name if whole else f"{weight.last} of {len(experts)} of {weight.copies} experts"
@@ -297,7 +305,7 @@ def _bare_of(weight: Weight, without: Mapping[str, set[int | None]], layer: int 
 
 
 def scale_count(weight: Weight) -> int:
-    """Scales that one copy of a matrix has for its groups, or its rows, in the format that the config states; 0 for none."""
+    """Scales that one copy of a matrix has for groups or rows in the config's format; 0 if it has none."""
     stored, (rows, columns) = weight.stored, matrix(weight.shape)
     if stored.group and stored.group_bits:
         return -(-rows // stored.group_rows) * -(-columns // stored.group)
@@ -305,7 +313,7 @@ def scale_count(weight: Weight) -> int:
 
 
 def _listed(gaps: Sequence[Gap], weights: Weights) -> str:
-    """`self_attn.k_proj in all 4 layers and layers 2 and 3`."""
+    """The gaps in words: `self_attn.k_proj in all 4 layers and layers 2 and 3`."""
     by_layer: dict[int | None, list[Gap]] = defaultdict(list)
     for gap in gaps:
         by_layer[gap.layer].append(gap)

@@ -1,4 +1,4 @@
-"""Where a checkpoint's files have other shapes, or more layers or experts, than the config says."""
+"""Contradictions between files and config: other shapes, or more layers or experts."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from kvplan.sources.checkpoints.complete import PLAIN_BITS, is_matrix
 from kvplan.sources.checkpoints.modules import Key, key_of
 from kvplan.sources.checkpoints.pieces import WIDTHS, WORDS, Piece, elements
 from kvplan.sources.checkpoints.places import Places
-from kvplan.sources.checkpoints.words import layers_text
+from kvplan.text import layers_text
 
 ROOM = 64
-"""Part of a packed matrix, as a divisor, that filling up its last words may take."""
+"""Padding of a packed matrix's last words may take up to 1 / ROOM of it."""
 MATRIX = 2
 Shape = tuple[int, ...]
 
 
 def contradictions(found: Places) -> tuple[str, ...]:
-    """What is unlike the config, in words; counts that follow from it aren't the files' then."""
+    """What differs from the config, in words. Counts from the config aren't those of the files then."""
     weights = found.weights
     ends = _unlike((*weights.first, *weights.last), found.ends)
     layers = (_unlike(block, found.layers.get(number, ())) for number, block in enumerate(weights.layers))
@@ -32,7 +32,7 @@ def contradictions(found: Places) -> tuple[str, ...]:
 
 
 def _unlike(block: Block, pieces: Iterable[Piece]) -> list[str]:
-    """Matrices of other shapes than the config's, of a layer or the ends where the elements of all tensors can be told."""
+    """Matrices with shapes other than the config's, of layers where the elements of all tensors are known."""
     by_key: dict[Key, list[Weight]] = defaultdict(list)
     for weight in block:
         by_key[key_of(weight.name)].append(weight)
@@ -52,12 +52,12 @@ def _unlike(block: Block, pieces: Iterable[Piece]) -> list[str]:
 
 
 def _bits(one: Piece, by_key: dict[Key, list[Weight]]) -> int:
-    """Bits of an element of a tensor as the config has them."""
+    """Bits per element of a tensor by the config."""
     return next((weight.stored.bits for key in one.module.keys for weight in by_key.get(key, ())), PLAIN_BITS)
 
 
 def _other(weight: Weight, held: Sequence[Piece], apart: int) -> str | None:
-    """How a weight's own tensors differ. apart: elements that its layer has more or fewer than the config says."""
+    """How a weight's own tensors differ. apart: elements by which its layer differs from the config."""
     if not held or any(len(one.module.keys) > 1 for one in held):
         return None
     numbers = {one.expert for one in held}
@@ -70,7 +70,7 @@ def _other(weight: Weight, held: Sequence[Piece], apart: int) -> str | None:
 
 
 def _other_shape(weight: Weight, shape: Shape, held: Sequence[Piece], apart: int, times: int) -> str | None:
-    """How a tensor of that shape differs; None where the difference isn't half of its layer's, so that another has the rest."""
+    """How a tensor differs; None if the difference isn't half of its layer's, so that another tensor has the rest."""
     tensor, bits = held[0].tensor, weight.stored.bits
     count = elements(tensor, bits)
     more = 0 if count is None else (count - prod(shape)) * times
@@ -88,10 +88,10 @@ def _text(shape: Shape) -> str:
 
 
 def _ways(one: Piece, shape: Shape) -> list[tuple[Shape, Shape]]:
-    """A packed matrix and the config's shape, as (what is whole, what is packed) of each, in the ways that it may be packed.
+    """Possible packings of a matrix beside the config's shape, each as ((whole, packed), (whole, packed)).
 
-    A qweight has inputs first, GPTQ's packed along them and AWQ's along the outputs; others have outputs first, and are packed
-    along the inputs.
+    A qweight has inputs first: GPTQ packs along inputs, AWQ along outputs. Other packed matrices have outputs first and
+    are packed along inputs.
     """
     packed = one.tensor.shape
     if len(packed) == len(shape) > MATRIX and packed[0] == shape[0]:
@@ -104,7 +104,7 @@ def _ways(one: Piece, shape: Shape) -> list[tuple[Shape, Shape]]:
 
 
 def _explained(one: Piece, shape: Shape) -> bool:
-    """Whether some width of elements makes a packed matrix one of the config's shape."""
+    """Whether elements of some width make a packed matrix one of the config's shape."""
     word = WORDS[one.tensor.dtype]
     return any(
         theirs[0] == ours[0] and theirs[1] in (-(-ours[1] * bits // word), -(-ours[1] // (word // bits)))
@@ -115,7 +115,7 @@ def _explained(one: Piece, shape: Shape) -> bool:
 
 
 def _unpacked(one: Piece, bits: int, shape: Shape) -> Shape | None:
-    """Rows and columns of a packed matrix, by the dimension that it has like the config's shape; None where none is."""
+    """Rows and columns of a packed matrix, by the dimension it shares with the config's shape; None if it shares none."""
     for theirs, ours in _ways(one, shape):
         found = theirs[0], theirs[1] * WORDS[one.tensor.dtype] // bits
         if found[0] == ours[0] or found[1] == ours[1]:

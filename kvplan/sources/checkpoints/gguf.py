@@ -1,7 +1,7 @@
 """Headers of GGUF files: metadata and tensor descriptions, read without the tensors.
 
-Nothing that a header claims is believed beyond what the file can hold: counts, lengths and nesting are checked against
-the bytes that are left before anything is read. Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
+A header is trusted only as far as the file bears it out: counts, lengths and nesting are checked against the bytes left
+before anything is read. Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ BLOCKS: dict[int, tuple[str, int, int]] = {
     29: ("IQ1_M", 256, 56), 30: ("BF16", 1, 2), 34: ("TQ1_0", 256, 54), 35: ("TQ2_0", 256, 66), 39: ("MXFP4", 32, 17),
     40: ("NVFP4", 64, 36), 41: ("Q1_0", 128, 18),
 }  # fmt: skip
-"""ggml type to (name, elements of a block, bytes of a block). Source: ggml-common.h, and gguf-py constants.py."""
+"""From ggml types to (name, elements of a block, bytes of a block). Source: ggml-common.h, and gguf-py constants.py."""
 
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 
 
 class CutShort(BadFile):
-    """The bytes at hand end before the header does: of a whole file, it is truncated; of a part, more is needed."""
+    """The available bytes end before the header does. A whole file is truncated; of a part, more must be read."""
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads forward, and never past what there is."""
+    """Reads forward, and never beyond the available bytes."""
 
     file: BinaryIO
     size: int
@@ -73,8 +73,8 @@ class _Reader:
 def read_file(path: Path) -> Headers:
     """Header of one local file.
 
-    Raises: BadFile for what isn't a GGUF file, is cut short or contradicts itself; Unsupported for a version or a tensor
-    type that isn't known.
+    Raises: BadFile for a file that isn't GGUF, is truncated or contradicts itself; Unsupported for an unknown version
+    or tensor type.
     """
     try:
         size = path.stat().st_size
@@ -93,9 +93,9 @@ def read_file(path: Path) -> Headers:
 
 
 def read_stream(file: BinaryIO, size: int, name: str) -> tuple[Headers, int]:
-    """Header at the start of `file`, of which `size` bytes are there, and where the tensors' data starts.
+    """The header at the start of `file`, of which `size` bytes are available, and the offset of the tensors' data.
 
-    Raises: CutShort if the header goes on beyond `size`; BadFile, Unsupported.
+    Raises: CutShort if the header is longer than `size`; BadFile, Unsupported.
     """
     reader = _Reader(file, min(size, MOST_HEADER_BYTES), name)
     if reader.take(4) != MAGIC:
@@ -121,7 +121,7 @@ def read_stream(file: BinaryIO, size: int, name: str) -> tuple[Headers, int]:
 
 
 def _possible(count: int, least: int, reader: _Reader) -> int:
-    """A number of entries of at least `least` bytes each, refused when the bytes left can't hold them."""
+    """A count of entries of at least `least` bytes each, refused if the bytes left can't hold them."""
     if count * least > reader.size - reader.at:
         raise CutShort(
             f"{reader.name} is cut short, or is not a GGUF file",
@@ -132,7 +132,7 @@ def _possible(count: int, least: int, reader: _Reader) -> int:
 
 
 def _value(kind: int, reader: _Reader, depth: int) -> object:
-    """A scalar or a text; arrays are passed over (None)."""
+    """A scalar or a text. Arrays are skipped (None)."""
     if kind in _SCALARS:
         found: object = struct.unpack("<" + _SCALARS[kind], reader.take(struct.calcsize(_SCALARS[kind])))[0]
         return found

@@ -1,4 +1,4 @@
-"""Every tensor of a checkpoint from its headers: a folder's safetensors or GGUF files, or a Hub repository's.
+"""Every tensor of a checkpoint by its headers: of a folder's safetensors or GGUF files, or of a Hub repository.
 
 The weights themselves are never read. A terabyte on the Hub costs one index and a few hundred kilobytes per file.
 """
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 Progress = Callable[[int, int], None]
-"""Called with the number of files done and of files in all."""
+"""Called with the number of files done and the number of all files."""
 
 MOST_INDEX_BYTES = 64 * MIB
 WORKERS = 8
 PATIENCE_S = 30.0
-"""Seconds without an answer after which the Hub is given up."""
+"""Seconds without an answer after which the Hub is given up on."""
 VARIABLE = "HF_HUB_ETAG_TIMEOUT"
 _SPLIT = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5})\.gguf", re.ASCII)
 
 
 def folder_headers(folder: Path, progress: Progress | None = None) -> Headers | None:
-    """Tensors of the checkpoint in a folder; None when it holds neither safetensors nor GGUF files.
+    """Tensors of the checkpoint in a folder; None if it has neither safetensors nor GGUF files.
 
-    An index names the files; without one, all safetensors files count, without what is a second copy of them by its name.
-    A projector's GGUF file is no part of the language model's.
+    An index names the files. Without one, all safetensors files count, except those whose name says that they are a
+    second copy. The GGUF file of a projector isn't part of the language model.
 
-    Raises: Incomplete where files are missing or only Git LFS's pointers to them are there; BadFile, Unsupported;
-    UsageError if it holds several GGUF models.
+    Raises: Incomplete if files are missing, or are only Git LFS pointers; BadFile, Unsupported; UsageError for several
+    GGUF models.
     """
     names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
     listing = _listing(folder, names)
@@ -57,7 +57,7 @@ def folder_headers(folder: Path, progress: Progress | None = None) -> Headers | 
 
 
 def _no_pointers(folder: Path, names: Iterable[str]) -> None:
-    """Raises: Incomplete for what `git clone` leaves without Git LFS."""
+    """Raises: Incomplete for Git LFS pointers, which `git clone` leaves without Git LFS."""
     for name in names:
         path = folder / name
         if path.stat().st_size < LFS_BYTES and path.read_bytes().startswith(LFS):
@@ -68,7 +68,7 @@ LFS, LFS_BYTES = b"version https://git-lfs", 1024
 
 
 def _listing(folder: Path, names: list[str]) -> Listing:
-    """The safetensors files that make the checkpoint in a folder with files of these names."""
+    """The safetensors files of the checkpoint in a folder with files of these names."""
     if INDEX not in names:
         return unindexed(names, str(folder))
     path = folder / INDEX
@@ -79,13 +79,13 @@ def _listing(folder: Path, names: list[str]) -> Listing:
 
 
 def _together(parts: Iterable[Headers], source: str, listing: Listing) -> Headers:
-    """Headers of a checkpoint's files as one, and which tensors its index names that no file has."""
+    """Headers of a checkpoint's files as one, and the tensors that its index names and no file has."""
     found = joined(parts, source, listing.read)
     return replace(found, absent=tuple(sorted(listing.names - {tensor.name for tensor in found.tensors})))
 
 
 def gguf_headers(path: Path, progress: Progress | None = None) -> Headers:
-    """Tensors of a GGUF file, and of the other parts if it is one of several.
+    """Tensors of a GGUF file, and of its other parts if it is split.
 
     Raises: BadFile, Unsupported.
     """
@@ -99,7 +99,7 @@ def gguf_headers(path: Path, progress: Progress | None = None) -> Headers:
 
 
 def gguf_parts(name: str) -> list[str]:
-    """Names of all parts of a split GGUF file; itself alone when it isn't split."""
+    """Names of all parts of a split GGUF file; only its own if it isn't split."""
     match = _SPLIT.fullmatch(name)
     if match is None:
         return [name]
@@ -116,7 +116,7 @@ def _each(names: Sequence[str], read: Callable[[str], Headers], progress: Progre
 
 
 def hub_headers(repo: str, revision: str | None = None, progress: Progress | None = None) -> Headers | None:
-    """Tensors of a Hub repository's safetensors files, by range requests; None when it has none.
+    """Tensors of a Hub repository's safetensors files, by range requests; None if it has none.
 
     Raises: NotFound, Gated, Unreachable, Offline; BadFile for headers that contradict themselves.
     """
@@ -138,9 +138,9 @@ def hub_headers(repo: str, revision: str | None = None, progress: Progress | Non
 
 
 def _at_once(names: Sequence[str], read: Callable[[str], Headers], progress: Progress | None) -> list[Headers]:
-    """Headers of each file, several at a time, in threads that never keep the process alive.
+    """Headers of all files, several at a time, in threads that don't keep the process alive.
 
-    Raises: what `read` raises; Unreachable when no file comes for PATIENCE_S.
+    Raises: what `read` raises; Unreachable if no file arrives for PATIENCE_S.
     """
     left, found = iter(names), SimpleQueue[tuple[str, Headers | Exception]]()
     given_up = threading.Event()
@@ -176,7 +176,7 @@ def _at_once(names: Sequence[str], read: Callable[[str], Headers], progress: Pro
 
 
 def _hub_listing(api: HfApi, repo: str, revision: str | None) -> Listing:
-    """The safetensors files that make a repository's checkpoint."""
+    """The safetensors files of a repository's checkpoint."""
     names = sorted(entry.rfilename for entry in api.model_info(repo, revision=revision).siblings or ())
     if INDEX not in names:
         return unindexed((name for name in names if "/" not in name), repo)

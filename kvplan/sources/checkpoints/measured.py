@@ -1,7 +1,7 @@
-"""An inventory whose bytes are those of the checkpoint's own headers, tensor by tensor.
+"""An inventory with the bytes of the checkpoint's own headers, tensor by tensor.
 
-The config gives shapes, and who splits what; the headers give bytes. Tensors are laid beside weights by name; what has no
-counterpart by name is spread over its layer, so that every layer, and so every GPU, has exactly the files' bytes.
+The config gives shapes and how they are split; the headers give bytes. Tensors are matched to weights by name. What has
+no counterpart is spread over its layer, so that every layer, and so every GPU, has exactly the bytes of the files.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from kvplan.sources.checkpoints.tensors import Tensor
 
 
 def measured(found: Places) -> Weights:
-    """The same weights with the bytes that headers state; `formula_bytes` keeps what the config's formula gave.
+    """The same weights with the bytes in the headers. `formula_bytes` keeps the config's figure.
 
-    Prediction layers that no file has aren't there: whoever saves a model without them leaves the config as it was.
+    Prediction layers that no file has are dropped: a model saved without them keeps its config unchanged.
     """
     weights = found.weights
     beyond = _beyond([one for pieces in found.beyond.values() for one in pieces])
@@ -31,7 +31,7 @@ def measured(found: Places) -> Weights:
         towers=_fitted(weights.towers, found.towers), draft=_fitted(weights.draft, found.drafts) if found.drafts else (),
     )  # fmt: skip
     if found.main_bytes == weights.bytes - _held(weights.towers):
-        return source  # whatever the tensors are called, and wherever layers that share some have them
+        return source  # whatever the names of tensors, and wherever shared ones are stored
     first, last = _ends(found)
     same: dict[tuple[int, tuple[tuple[str, int], ...]], Block] = {}
     blocks = []
@@ -45,7 +45,7 @@ def measured(found: Places) -> Weights:
 
 
 def _beyond(pieces: Sequence[Piece]) -> Block:
-    """Layers that the config doesn't describe, as a weight of the last stage."""
+    """Layers that the config doesn't describe, as one weight of the last stage."""
     elements, size = sum(prod(one.tensor.shape) for one in pieces), pieces_bytes(pieces)
     if not elements:
         return ()
@@ -55,13 +55,13 @@ def _beyond(pieces: Sequence[Piece]) -> Block:
 
 
 def accounts_for(weights: Weights, found: Places) -> bool:
-    """Whether the weights have the bytes of the files, up to 1 %: not so where tensors have names that say no layer."""
+    """Whether the weights have the files' bytes within 1 %. They don't if the names of tensors state no layer."""
     size = weights.bytes + _held(weights.draft) + pieces_bytes(found.aside)
     return abs(size - found.headers.bytes) * 100 <= found.headers.bytes
 
 
 def lacks_head(found: Places) -> bool:
-    """Whether the files have no head though the config says that it isn't the embedding."""
+    """Whether the files have no head although the config says that it isn't the embedding."""
     weights = found.weights
     head = next((weight for weight in weights.last if weight.name == HEAD), None)
     return head is not None and not weights.tied and not any(_is_head(one, head) for one in _sides(found)[1])
@@ -72,7 +72,7 @@ def _is_head(one: Piece, head: Weight) -> bool:
 
 
 def _sides(found: Places) -> tuple[list[Piece], list[Piece]]:
-    """Tensors before the layers and after them, told apart by names, else by shapes."""
+    """Tensors before the layers and after them, told apart by name, else by shape."""
     before, after = ({key_of(weight.name) for weight in block} for block in (found.weights.first, found.weights.last))
     named = {one.module.keys[0] for one in found.ends}
     tables = (weight for weight in found.weights.first if len(weight.shape) > 1)
@@ -89,9 +89,9 @@ def _sides(found: Places) -> tuple[list[Piece], list[Piece]]:
 
 
 def _ends(found: Places) -> tuple[Block, Block]:
-    """Embeddings before the layers, norm and head after them.
+    """Embeddings before the layers; norm and head after them.
 
-    A head that isn't in the files is a copy of the embedding where the model is tied, and else what the config says.
+    A head that isn't in the files is a copy of the embedding if the model is tied, and otherwise as the config says.
     """
     weights = found.weights
     mine, rest = _sides(found)
@@ -115,7 +115,7 @@ def _held(block: Block) -> int:
 
 
 def _fitted(block: Block, pieces: Sequence[Piece]) -> Block:
-    """The block with exactly the bytes of its tensors; as it is where it has those, whatever the tensors are called."""
+    """The block with exactly the bytes of its tensors; unchanged if it has them already, whatever the names."""
     if pieces_bytes(pieces) == _held(block):
         return block
     places: dict[Key, list[int]] = defaultdict(list)
@@ -133,7 +133,7 @@ def _fitted(block: Block, pieces: Sequence[Piece]) -> Block:
     result = list(block)
     taken = {index for group in sizes for index in group}
     free = tuple(index for index in range(len(block)) if index not in taken)
-    if free and (left or taken):  # what has no counterpart by name shares what is left; when nothing is, it isn't there
+    if free and (left or taken):  # weights without a counterpart share what is left, and aren't there if nothing is
         sizes[free] += left
         left = 0
     for group, size in _disjoint(sizes).items():
@@ -144,7 +144,7 @@ def _fitted(block: Block, pieces: Sequence[Piece]) -> Block:
 
 
 def _of_same_shape(block: Block, tensors: Iterable[Tensor], sizes: dict[tuple[int, ...], int]) -> int:
-    """Give tensors without a counterpart by name to weights of their shape, or of its transpose; bytes of the others."""
+    """Match tensors without a counterpart to weights of their shape or its transpose; bytes of the rest."""
     taken = {index for group in sizes for index in group}
     free = {
         index: sorted(weight.shape) for index, weight in enumerate(block) if index not in taken and weight.copies == 1
@@ -161,7 +161,7 @@ def _of_same_shape(block: Block, tensors: Iterable[Tensor], sizes: dict[tuple[in
 
 
 def _disjoint(sizes: Mapping[tuple[int, ...], int]) -> dict[tuple[int, ...], int]:
-    """Groups that share a weight, merged."""
+    """The groups, merged where they share a weight."""
     merged: list[tuple[set[int], int]] = []
     for group, size in sizes.items():
         members, total = set(group), size
@@ -176,9 +176,9 @@ def _disjoint(sizes: Mapping[tuple[int, ...], int]) -> dict[tuple[int, ...], int
 
 
 def _store(block: list[Weight], group: tuple[int, ...], size: int) -> int:
-    """Give the weights of `group` formats that add up to `size` bytes: their own, where those explain the bytes.
+    """Give the weights of `group` formats that add up to `size` bytes: their own, if those explain the bytes.
 
-    Returns bytes that copies of the largest can't have equal shares of.
+    Returns the bytes that copies of the largest weight can't share equally.
     """
     elements = sum(block[index].parameters for index in group)
     bits = size * 8 // elements if elements else 0
@@ -195,7 +195,7 @@ def _store(block: list[Weight], group: tuple[int, ...], size: int) -> int:
 
 
 def _scales(weight: Weight, bits: int) -> int:
-    """Scales of all copies of a weight, of groups or of rows, in the format that the config states for elements of `bits`."""
+    """Bits of all scales of a weight, of groups or rows, in the config's format for elements of `bits`."""
     known, (rows, columns) = weight.stored, matrix(weight.shape)
     if known.bits != bits:
         return 0
@@ -205,7 +205,7 @@ def _scales(weight: Weight, bits: int) -> int:
 
 
 def _as_filed(known: Storage, bits: int, scale: int) -> Storage:
-    """Elements of `bits`, with scales of `scale` bits where the config states a format of such elements that has any."""
+    """A format with elements of `bits`, and scales of `scale` bits if the config's format for them has any."""
     if known.bits != bits:
         return Storage("as stored", bits, source=HEADERS_SOURCE)
     grouped, by_row = scale if known.group else 0, scale if known.row_bits and not known.group else 0
@@ -213,9 +213,9 @@ def _as_filed(known: Storage, bits: int, scale: int) -> Storage:
 
 
 def _with(weight: Weight, size: int) -> tuple[Weight, int]:
-    """A weight whose copies share `size` bytes, what its format doesn't explain shared out along the dimension that ranks split.
+    """A weight whose copies share `size` bytes. Bytes beyond its format are spread over the dimension that ranks split.
 
-    Returns the bytes that aren't enough for one more in each copy, too.
+    Returns also the bytes that aren't enough for one more in each copy.
     """
     form, (rows, columns) = weight.stored, matrix(weight.shape)
     each, left = divmod(size, weight.copies)

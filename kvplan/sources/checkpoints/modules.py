@@ -1,4 +1,4 @@
-"""Names of tensors as checkpoints write them, brought to the modules of an inventory."""
+"""From the names of tensors in checkpoints to the modules of an inventory."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Literal
 from kvplan.families.quantization.names import bare
 
 Key = tuple[str, str]
-"""What a module is: ("expert", "shared" or ""; the last step of its name)."""
+"""Identifies a module: ("expert", "shared" or ""; the last part of its name)."""
 
 Part = Literal["matrix", "packed", "scale", "zero", "order", "bias", "fact"]
-"""What of a module a tensor is: its elements, one by one or several to a word; scales or zero points of groups or rows; the
-order of its inputs; its bias; or a few facts about it (its shape, a scale of the whole matrix)."""
+"""What a tensor holds of a module: its elements, plain or packed; scales or zero points of groups or rows; the order of
+its inputs; its bias; or a few facts about it (its shape, a scale of the whole matrix).
+"""
 
 _PARTS: Mapping[str, Part] = {
     **dict.fromkeys(("weight", "base_layer"), "matrix"),
@@ -32,8 +33,9 @@ _PARTS: Mapping[str, Part] = {
         "nested_quant_map", "nbits", "group_size", "shape", "axis",
     ), "fact"),
 }  # fmt: skip
-"""Last steps of tensors' names. Sources: the formats of AutoGPTQ, AutoAWQ, compressed-tensors, ModelOpt, bitsandbytes, MLX,
-HQQ, AQLM, ExLlamaV2 and V3, torchao, VPTQ, gpt-oss, DeepSeek and Mistral's own files."""
+"""Last parts of tensors' names. Sources: the formats of AutoGPTQ, AutoAWQ, compressed-tensors, ModelOpt, bitsandbytes,
+MLX, HQQ, AQLM, ExLlamaV2 and V3, torchao, VPTQ, gpt-oss, DeepSeek and Mistral's own files.
+"""
 
 _LAST = {
     "w1": "gate_proj", "w3": "up_proj", "w2": "down_proj", "attn_q": "q_proj", "attn_k": "k_proj", "attn_v": "v_proj",
@@ -54,10 +56,10 @@ BIAS = ".bias"
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """What a tensor is of, by its name within its layer.
+    """The module of a tensor, by the tensor's name within its layer.
 
-    keys: the modules it belongs to, when projections are joined those and then their own. part: what of them it is. name: of the module.
-    inner: of the tensor, experts having number 0.
+    keys: the modules that it belongs to; for joined projections those first, then their own. part: what it holds of
+    them. name: of the module. inner: of the tensor, with expert numbers replaced by 0.
     """
 
     keys: tuple[Key, ...]
@@ -68,7 +70,7 @@ class Module:
 
 @lru_cache(maxsize=65_536)
 def module(inner: str) -> Module:
-    """The module of a tensor whose name within its layer is this, experts being number 0."""
+    """The module of a tensor with that name in its layer, in which expert numbers are replaced by 0."""
     name, part = _parted(inner)
     kind, last = key_of(name)
     own, bias, _ = last.partition(BIAS)
@@ -77,9 +79,9 @@ def module(inner: str) -> Module:
 
 
 def _parted(inner: str) -> tuple[str, Part]:
-    """A tensor's module, and what of it the tensor is: the first step that says so, from the module's side.
+    """A tensor's module and what it holds of it, by the first telling part of its name, from the module's side.
 
-    An adapter beside a matrix (Phi-4-multimodal's) is none of its elements.
+    An adapter beside a matrix (Phi-4-multimodal's) holds none of its elements.
     """
     owner, adapter, _ = inner.partition(".lora_")
     if adapter:
@@ -95,7 +97,7 @@ def _parted(inner: str) -> tuple[str, Part]:
 
 
 def key_of(name: str) -> Key:
-    """What a module is: `model.layers.3.mlp.experts.0.w1` is ("expert", "gate_proj")."""
+    """The key of a module: `model.layers.3.mlp.experts.0.w1` is ("expert", "gate_proj")."""
     name = bare(name)
     owner = name.removesuffix(BIAS)
     if owner != name:

@@ -10,17 +10,17 @@ from kvplan.sources.checkpoints.modules import Module, module
 from kvplan.sources.checkpoints.tensors import Tensor
 
 WORDS = {"U8": 8, "I8": 8, "I16": 16, "U16": 16, "I32": 32, "U32": 32}
-"""Bits of the integers that quantization packs elements into, by dtype."""
+"""Bits of the integers that elements are packed into, by dtype."""
 WIDTHS = (1, 2, 3, 4, 5, 6, 8)
-"""Bits of packed elements: configs may state others than some modules have."""
+"""Possible bits of packed elements, because some modules differ from what the config states."""
 TABLES = ("I16", "I32")
 FEW_BITS = ("F8", "F6", "F4")
-"""Beginnings of the dtypes of elements that are as they are stored, in fewer than 16 bits."""
+"""Prefixes of dtypes whose elements are stored as they are in fewer than 16 bits."""
 _EXPERT = re.compile(r"experts\.(\d+)\.")
 
 
 class Piece(NamedTuple):
-    """A tensor and what of its layer it is. expert: its number, if the name says one."""
+    """A tensor and what it holds of its layer. expert: its number, None if the name states none."""
 
     tensor: Tensor
     module: Module
@@ -28,7 +28,7 @@ class Piece(NamedTuple):
 
     @property
     def has_elements(self) -> bool:
-        """Whether it is a matrix, packed or not, or a vector: no scale, order or fact of one."""
+        """Whether it holds a matrix, packed or not, or a vector, and not scales, orders or facts."""
         return self.module.part in ("matrix", "packed", "bias")
 
 
@@ -41,16 +41,16 @@ def piece(tensor: Tensor, inner: str) -> Piece:
 
 
 def in_few_bits(one: Piece) -> bool:
-    """Whether its elements take fewer than 16 bits, as far as its dtype says: GGUF's carry their scales.
+    """Whether its elements take fewer than 16 bits, by its dtype. GGUF's types include their scales.
 
-    Signed words hold some only by a name that says so: a plain matrix of them is a table (DeepSeek-V4's tid2eid).
+    Signed integers count as packed only if the name says so: a plain matrix of them is a table (DeepSeek-V4's tid2eid).
     """
     dtype = one.tensor.dtype
     return (dtype in WORDS and (one.module.part == "packed" or dtype not in TABLES)) or dtype.startswith(FEW_BITS)
 
 
 def elements(tensor: Tensor, bits: int) -> int | None:
-    """Elements that a tensor holds. bits: of an element, as the config has it; None where packed ones aren't told by that."""
+    """Elements that a tensor holds. bits: per element by the config. None if packed elements don't follow from it."""
     if tensor.dtype not in WORDS:
         return prod(tensor.shape)
     if bits > WORDS[tensor.dtype] or bits >= 16:
@@ -59,5 +59,5 @@ def elements(tensor: Tensor, bits: int) -> int | None:
 
 
 def capacity(tensor: Tensor, least_bits: int) -> int:
-    """Elements that a tensor can hold at most. least_bits: of a packed element."""
+    """Most elements that a tensor can hold. least_bits: of a packed element."""
     return tensor.bytes * 8 // least_bits if tensor.dtype in WORDS else prod(tensor.shape)

@@ -1,6 +1,6 @@
-"""Where in a model each tensor of a checkpoint belongs: a layer, the ends, a tower, a draft, or nowhere.
+"""The place of each tensor of a checkpoint in a model: a layer, outside the layers, a tower, a draft, or none.
 
-Names say so, and the config's shapes which of several models' layers are the language model's.
+Names decide; if several models have layers, the config's shapes decide which are the language model's.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _PREDICTS = re.compile(r"\.(?:eh_proj|enorm|hnorm|shared_head)\b")
 """Modules that only prediction layers have. Source: DeepSeek-V3's README_WEIGHTS.md."""
 _BUFFER = re.compile(r"(?:\.masked_bias|rotary_emb\.inv_freq|\.position_ids)$")
 MASK_DIMENSIONS = 4
-"""Of the mask that old files of GPT-2 and its kin keep beside each layer, as attn.bias."""
+"""Dimensions of the mask that old files of GPT-2 and its kin keep with each layer, as attn.bias."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Tensors of a checkpoint by what they are part of, in a model of these weights.
+    """Tensors of a checkpoint by the part of the model that they belong to.
 
-    ends: before and after the layers. layers: by number. beyond: of layers that the config doesn't describe, which aren't
-    prediction layers. aside: no parameters (buffers, and a head beside the embedding that it is).
+    ends: before and after the layers. layers: by number. beyond: layers that the config doesn't describe and that
+    aren't prediction layers. aside: not parameters (buffers, and a head beside the embedding that it equals).
     """
 
     weights: Weights
@@ -43,17 +43,17 @@ class Places:
 
     @property
     def main_bytes(self) -> int:
-        """Bytes of the layers that the config describes, and of the ends."""
+        """Bytes of the layers that the config describes and of the ends."""
         return sum(map(pieces_bytes, (self.ends, *self.layers.values())))
 
 
 def pieces_bytes(pieces: Iterable[Piece]) -> int:
-    """Bytes of all of them."""
+    """Bytes of all pieces."""
     return sum(piece.tensor.bytes for piece in pieces)
 
 
 def places(weights: Weights, headers: Headers) -> Places:
-    """Each tensor's place, in one pass over their names."""
+    """The place of each tensor, in one pass over their names."""
     layered: dict[str, list[tuple[int, Piece]]] = defaultdict(list)
     outside: list[Piece] = []
     drafts: list[Piece] = []
@@ -89,7 +89,7 @@ def places(weights: Weights, headers: Headers) -> Places:
 
 
 def _lent(weights: Weights, ends: Iterable[Piece], towers: Iterable[Piece]) -> list[Piece]:
-    """Embeddings that files keep with a tower which has the same: an encoder's, where the decoder's isn't there."""
+    """Embeddings that files keep with a tower that shares them: an encoder's, if the decoder's isn't there."""
     held = {key for one in ends for key in one.module.keys}
     tables = {key_of(weight.name): weight.shape for weight in weights.first if weight.component == "embedding"}
     missing = {key: shape for key, shape in tables.items() if key not in held and len(shape) > 1}
@@ -104,7 +104,7 @@ def _lent(weights: Weights, ends: Iterable[Piece], towers: Iterable[Piece]) -> l
 def _by_number(
     pieces: Iterable[tuple[int, Piece]], count: int
 ) -> tuple[dict[int, list[Piece]], dict[int, list[Piece]]]:
-    """Tensors of the first `count` layers, and of those after them."""
+    """Tensors of the first `count` layers, and of later ones."""
     first: dict[int, list[Piece]] = defaultdict(list)
     later: dict[int, list[Piece]] = defaultdict(list)
     for number, one in pieces:
@@ -113,14 +113,14 @@ def _by_number(
 
 
 class _Outside:
-    """Tells tensors outside all layers apart by whose layers stand nearest in the tree of names."""
+    """Sorts tensors outside all layers by whose layers are nearest in the tree of names."""
 
     def __init__(self, main: str, others: Iterable[str]) -> None:
         self.main = main.split(".")
         self.others = [stem.split(".") for stem in others]
 
     def is_tower(self, name: str) -> bool:
-        """Whether a tensor is of a tower: its name says so, or it stands nearer to a tower's layers than to the model's."""
+        """Whether a tensor belongs to a tower: its name says so, or a tower's layers are nearer than the model's."""
         if TOWER.search(name):
             return True
         steps = name.split(".")
@@ -129,7 +129,7 @@ class _Outside:
 
 
 def _shared_steps(one: Sequence[str], other: Sequence[str]) -> int:
-    """Steps that two paths begin with alike."""
+    """Number of leading parts that two names have in common."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
@@ -138,12 +138,12 @@ def _predicts(one: Piece) -> bool:
 
 
 def is_draft(name: str) -> bool:
-    """Whether a tensor is of the layers that only speculative decoding uses, by its name."""
+    """Whether a tensor belongs to the layers that only speculative decoding uses, by its name."""
     return ("mtp" in name or "nextn" in name) and _DRAFT.search(name) is not None
 
 
 def may_lack(name: str, weights: Weights) -> bool:
-    """Whether files may be without a tensor of this name: a draft's, a tied head's, a buffer."""
+    """Whether files may lack a tensor of this name: a draft's, a tied head's, a buffer."""
     return is_draft(name) or _is_tied_head(module(name), weights) or _BUFFER.search(name) is not None
 
 

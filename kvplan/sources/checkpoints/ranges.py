@@ -1,7 +1,7 @@
-"""Headers of safetensors files on the Hub, by range requests: never more is read than was asked for.
+"""Headers of safetensors files on the Hub, by range requests. Never more is read than was asked for.
 
-A server or a proxy that ignores ranges would send the whole file; what comes beyond the bytes asked for is left unread.
-Source of the answers: RFC 9110, sections 14.4 and 15.3.7 (206 and Content-Range).
+A server or proxy that ignores ranges would send the whole file; bytes beyond those asked for are left unread. Source:
+RFC 9110, sections 14.4 and 15.3.7 (206 and Content-Range).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 FIRST_BYTES = 100_001
-"""Asked of each file first; 97 % of headers are shorter. Source: huggingface_hub's hf_api.py."""
+"""Bytes of each file to request first. 97 % of headers are shorter. Source: huggingface_hub's hf_api.py."""
 CHUNK = 65_536
 PARTIAL = 206
 _PLACE = re.compile(r"bytes (?P<first>\d{1,19})-(?P<last>\d{1,19})/(?P<size>\d{1,19}|\*)", re.ASCII)
@@ -29,7 +29,7 @@ _PLACE = re.compile(r"bytes (?P<first>\d{1,19})-(?P<last>\d{1,19})/(?P<size>\d{1
 
 TRIES = 4
 BUSY = (429, 503)
-"""Answers that ask to come again later. Source: RFC 6585, section 4; RFC 9110, section 15.6.4."""
+"""Status codes that ask to try again later. Source: RFC 6585, section 4; RFC 9110, section 15.6.4."""
 WAIT_S, MOST_WAIT_S = 2, 8
 """Seconds to wait where the answer says none, and at most: hub_headers gives up after three times as many without any file."""
 
@@ -42,7 +42,7 @@ class _Busy(Exception):
 
 
 def _wait_s(status: int, retry_after: str | None) -> int | None:
-    """Seconds after which to ask again; None for an answer that isn't worth waiting, or too long."""
+    """Seconds after which to ask again; None if the answer isn't worth waiting for, or asks for too long."""
     if status not in BUSY:
         return None
     said = int(retry_after) if retry_after is not None and re.fullmatch(r"\d{1,9}", retry_after, re.ASCII) else WAIT_S
@@ -51,7 +51,7 @@ def _wait_s(status: int, retry_after: str | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Bytes of a file from some place on. size: of the whole file, None if the server doesn't say."""
+    """Bytes of a file from some offset. size: of the whole file, None if the server doesn't state it."""
 
     data: bytes
     size: int | None
@@ -59,16 +59,16 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """One file of a repository. headers: of each request, the token among them."""
+    """One file of a repository. headers: of each request, including the token."""
 
     name: str
     url: str
     headers: dict[str, str]
 
     def part(self, first: int, count: int) -> Part:
-        """`count` bytes from `first` on, or as many as the file has.
+        """`count` bytes from offset `first`, or as many as the file has.
 
-        Raises: Unreachable where the answer is another one; what the HTTP library raises.
+        Raises: Unreachable for any other answer; what the HTTP library raises.
         """
         for _ in range(TRIES - 1):
             try:
@@ -78,7 +78,7 @@ class Remote:
         return self._part(first, count, patient=False)
 
     def _part(self, first: int, count: int, *, patient: bool = True) -> Part:
-        """One request. patient: whether an answer that asks for patience may be waited out, and raises _Busy."""
+        """One request. patient: whether to raise _Busy for an answer that asks to wait, instead of giving up."""
         from huggingface_hub.utils import hf_raise_for_status  # type: ignore[attr-defined]
 
         asked = {**self.headers, "range": f"bytes={first}-{first + count - 1}"}
@@ -138,7 +138,7 @@ def hub_file(api: HfApi, repo: str, revision: str | None, name: str) -> Headers:
 def _length(start: Part, name: str) -> int:
     """Bytes of the header that follows.
 
-    Raises: BadFile if they are more than the format allows or the file has.
+    Raises: BadFile if they exceed the format's limit or the file's size.
     """
     length = int.from_bytes(start.data[:LENGTH_BYTES], "little")
     most = MOST_HEADER_BYTES if start.size is None else min(MOST_HEADER_BYTES, start.size - LENGTH_BYTES)
@@ -152,7 +152,7 @@ def _length(start: Part, name: str) -> int:
 
 
 def _at_most(chunks: Iterator[bytes], count: int) -> bytes:
-    """The first `count` bytes; what follows isn't waited for."""
+    """The first `count` bytes. Later bytes aren't waited for."""
     held = bytearray()
     for chunk in chunks:
         held += chunk
@@ -163,9 +163,9 @@ def _at_most(chunks: Iterator[bytes], count: int) -> bytes:
 
 @contextmanager
 def _stream(url: str, headers: dict[str, str]) -> Iterator[tuple[Any, Iterator[bytes]]]:
-    """An answer whose body is read only as far as it is asked for, and then dropped.
+    """An answer whose body is read only as far as needed and then dropped.
 
-    huggingface_hub 0.34 brings sessions of requests, 1.x and 2.x of httpx.
+    huggingface_hub 0.34 uses sessions of requests, 1.x and 2.x those of httpx.
     """
     from huggingface_hub import constants
     from huggingface_hub.utils import get_session  # type: ignore[attr-defined]

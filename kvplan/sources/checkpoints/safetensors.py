@@ -1,7 +1,7 @@
-"""Headers of safetensors files: eight bytes of length, a JSON object, and then data that is never read.
+"""Headers of safetensors files: eight bytes of length and a JSON object. The data behind it is never read.
 
-A header is believed only as far as the file bears it out: its length, every tensor's place, and that no two tensors
-share one. Format: https://github.com/huggingface/safetensors#format.
+A header is trusted only as far as the file bears it out: its length, every tensor's offsets, and that no two tensors
+overlap. Format: https://github.com/huggingface/safetensors#format.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from kvplan.units import MIB
 
 LENGTH_BYTES = 8
 MOST_HEADER_BYTES = 100 * MIB
-"""The format's own limit."""
+"""The format's limit."""
 
 BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8, "F4": 4, "F6_E2M3": 6,
     "F6_E3M2": 6, "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32, "I64": 64, "U64": 64, "F64": 64, "C64": 64,
 }  # fmt: skip
-"""Bits of an element, by the format's dtype names."""
+"""Bits of an element by the format's dtype names."""
 
 
 def read_file(path: Path) -> Headers:
     """Header of one local file.
 
-    Raises: BadFile for what isn't a safetensors file, is cut short or contradicts itself.
+    Raises: BadFile for a file that isn't safetensors, is truncated or contradicts itself.
     """
     try:
         size = path.stat().st_size
@@ -55,7 +55,7 @@ def _header(file: BinaryIO, size: int, name: str) -> bytes:
 
 
 def tensors_of(header: bytes, name: str, data_bytes: int | None) -> tuple[Tensor, ...]:
-    """Tensors that a header lists. data_bytes: size of the data behind it; None when it isn't known.
+    """Tensors that a header lists. data_bytes: of the data behind it, None if unknown.
 
     Raises: BadFile.
     """

@@ -1,7 +1,7 @@
-"""Which of a folder's or a repository's safetensors files make its checkpoint, and whether they are all there.
+"""The safetensors files of a folder or repository that make up its checkpoint, and whether all are there.
 
-An index decides where there is one. Without one, engines read every *.safetensors; of several copies one is counted, and of
-what training leaves beside the weights nothing. Sources: transformers 5.0 modeling_utils.py
+An index decides if there is one. Without one, engines read every *.safetensors; kvplan counts one of several copies,
+and nothing that training leaves beside the weights. Sources: transformers 5.0 modeling_utils.py
 _get_resolved_checkpoint_files; vLLM 0.33 model_loader/weight_utils.py filter_duplicate_safetensors_files,
 filter_files_not_needed_for_inference.
 """
@@ -19,7 +19,7 @@ from kvplan.sources.strict import parse_json_object
 INDEX = "model.safetensors.index.json"
 WHOLE = "model.safetensors"
 _NO_WEIGHTS = ("adapter_", "optimizer", "scheduler", "scaler", "training_", "trainer_", "random_states", "rng_state")
-"""Beginnings of the names of adapters, and of what training leaves beside a checkpoint."""
+"""Prefixes of the names of adapters, and of files that training leaves beside a checkpoint."""
 _PART = re.compile(
     r"(?P<stem>.*)-(?P<part>\d{1,6})-of-(?P<parts>\d{1,6})(?P<ending>\.(?:[^/]+\.)?safetensors)", re.ASCII
 )
@@ -27,12 +27,12 @@ _VARIANT = re.compile(r"model\.[^.]+\.safetensors|model-\d+-of-\d+\.[^.]+\.safet
 
 
 class Incomplete(BadFile):
-    """Files of a checkpoint are not there: what is there may be right, but isn't all."""
+    """Some files of a checkpoint are missing. Those that are there may be right, but aren't all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """files: that make the checkpoint. names: of all its tensors, if an index lists them. read: bytes read to know."""
+    """files: of the checkpoint. names: of all its tensors, if an index lists them. read: bytes read so far."""
 
     files: tuple[str, ...]
     names: frozenset[str] = frozenset()
@@ -40,9 +40,9 @@ class Listing:
 
 
 def indexed(text: str, name: str) -> Listing:
-    """What an index names, each file once.
+    """The files that an index names, each once.
 
-    Raises: BadFile for an index that isn't one, or that leads out of its folder.
+    Raises: BadFile for an invalid index, or one that leads out of its folder.
     """
     weights = parse_json_object(text, name).get("weight_map")
     if not isinstance(weights, dict) or not weights or not all(isinstance(file, str) for file in weights.values()):
@@ -55,7 +55,7 @@ def indexed(text: str, name: str) -> Listing:
 
 
 def there(listing: Listing, names: Iterable[str], where: str) -> Listing:
-    """The listing, if the files that its index names are among `names`.
+    """The listing, if all its files are among `names`.
 
     Raises: Incomplete.
     """
@@ -71,7 +71,7 @@ def there(listing: Listing, names: Iterable[str], where: str) -> Listing:
 
 
 def unindexed(names: Iterable[str], where: str) -> Listing:
-    """Files of one copy of the weights, of all safetensors files of a place without an index.
+    """Files of one copy of the weights, from all safetensors files of a place without an index.
 
     Raises: Incomplete if they are numbered (`-00001-of-00003`) and some are missing.
     """
@@ -81,7 +81,7 @@ def unindexed(names: Iterable[str], where: str) -> Listing:
 
 
 def _one_variant(names: list[str]) -> list[str]:
-    """Without what is a second copy of the model by its name: shards beside a whole one, a variant beside either."""
+    """The files without second copies by their names: shards beside a whole file, variants beside either."""
     parts = {name: match["stem"] for name in names if (match := _PART.fullmatch(name))}
     if WHOLE in names:
         return [
@@ -97,9 +97,9 @@ def _one_variant(names: list[str]) -> list[str]:
 
 
 def _whole_sets(names: list[str], where: str) -> list[str]:
-    """Without incomplete sets of numbered files that a complete one of the same name stands beside.
+    """The files without incomplete sets of numbered files that have a complete set of the same name beside them.
 
-    Raises: Incomplete for a set with missing files and no such other.
+    Raises: Incomplete for an incomplete set without one.
     """
     sets: dict[tuple[str, str, str], set[str]] = {}
     for name in names:
@@ -121,7 +121,7 @@ def _whole_sets(names: list[str], where: str) -> list[str]:
 
 
 def _missing(key: tuple[str, str, str], found: set[str]) -> list[str]:
-    """Names of a numbered set that aren't among those found; it may be numbered from 0, and then to one less or to as many."""
+    """Numbers missing from a set. It may be numbered from 0, up to one less than its total or up to the total."""
     stem, parts, ending = key
     count = int(parts)
     numbered = {int(name.removeprefix(f"{stem}-").partition("-")[0]): name for name in found}

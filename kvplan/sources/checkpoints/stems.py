@@ -1,4 +1,4 @@
-"""Which layers of a checkpoint are the language model's, when it has several models: those that match the config."""
+"""Which layers of a checkpoint with several models are the language model's: those that match the config."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from kvplan.sources.checkpoints.modules import key_of
 from kvplan.sources.checkpoints.pieces import WORDS, Piece
 
 Layered = Mapping[str, Sequence[tuple[int, Piece]]]
-"""Tensors of layers with their layer's number, by what stands before it: `model.layers`."""
+"""Tensors of layers with their layer's number, by the part of the name before it: `model.layers`."""
 
 TOWER = re.compile(
     r"(?:^|\.)(?:vision\w*|visual|audio\w*|vit|vpm|resampler|aligner|connector|\w*projector|mlp1|embed_vision|embed_audio"
     r"|patch_merge_mlp)\.|^(?:v|mm|a)\."
 )
-"""Parts that work on images and sound by their names; the last ones are llama.cpp's."""
+"""Names of parts that process images and sound. The last ones are llama.cpp's."""
 _ENCODER = re.compile(r"(?:^|\.)\w*encoder\w*\.")
 _TEXT = re.compile(r"language_model|text_model|llm")
 
 
 def language_stem(found: Layered, weights: Weights) -> str | None:
-    """What stands before the numbers of the layers that the config describes; None where no name says a layer.
+    """The name before the numbers of the layers that the config describes; None if no name has numbered layers.
 
-    Encoders come next to last, since an encoder-decoder's have the shapes of its decoder, and towers last.
+    Encoders are considered next to last, because an encoder's layers have the shapes of its decoder's; towers come
+    last.
     """
     least = min(map(_unlikely, found), default=0)
     left = [stem for stem in found if _unlikely(stem) == least]
@@ -48,7 +49,7 @@ class _Wanted:
         self.keys = {key_of(weight.name) for weight in matrices}
 
     def has(self, piece: Piece) -> bool:
-        """Whether a matrix has the shape of one that the config describes; if its elements are packed, its name."""
+        """Whether a matrix has a shape that the config describes; a packed one, whether it has a module's name."""
         if len(piece.tensor.shape) < 2 or not piece.has_elements:
             return False
         if piece.tensor.dtype in WORDS:
@@ -57,7 +58,7 @@ class _Wanted:
 
 
 def _likeness(stem: str, found: Iterable[tuple[int, Piece]], blocks: Sequence[_Wanted]) -> tuple[int, bool, int]:
-    """Matrices that match the config's layer of their number; whether the name says text; bytes."""
+    """Number of matrices that match the config's layer of that number; whether the name says text; bytes."""
     held = tuple(found)
     matching = sum(blocks[number].has(piece) for number, piece in held if number < len(blocks))
     return matching, _TEXT.search(stem) is not None, sum(piece.tensor.bytes for _, piece in held)

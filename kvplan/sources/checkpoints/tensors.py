@@ -1,4 +1,4 @@
-"""What a checkpoint's own headers say: every tensor's name, dtype, shape and bytes. The same for every file format."""
+"""What a checkpoint's own headers say, whatever the file format: every tensor's name, dtype, shape and bytes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kvplan.sources.checkpoints.shards import WHOLE
 class Tensor:
     """One tensor as its file stores it.
 
-    dtype: in the file's own words (`BF16`, `Q4_K`). shape: as stored. bytes: it takes in the file, scales of GGUF blocks
-    included.
+    dtype: in the format's own words (`BF16`, `Q4_K`). shape: as stored. bytes: in the file, with the scales of GGUF
+    blocks.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Tensor:
 class Headers:
     """All tensors of a checkpoint.
 
-    files: their number. read: bytes read or transferred to learn this. source: where the files are, for the report.
+    files: their number. read: bytes read or transferred for the headers. source: where the files are, for the report.
     metadata: of a GGUF file, scalars and strings only. absent: tensors that the index names and no file has.
     """
 
@@ -51,7 +51,7 @@ _LAYER = re.compile(r"(?:^|\.)(?:h|blk|\w*layers?|\w*blocks?)\.(\d+)\.")
 
 
 class Numbered(NamedTuple):
-    """A tensor's name in its parts. stem: up to the layer's number, "" outside the layers. inner: what follows it."""
+    """A tensor's name in parts. stem: before the layer's number, "" outside the layers. inner: after it."""
 
     stem: str
     number: int | None
@@ -59,7 +59,7 @@ class Numbered(NamedTuple):
 
 
 def numbered(name: str) -> Numbered:
-    """`model.layers.3.mlp.gate.weight` as model.layers, 3 and mlp.gate.weight: the first number of a layer counts."""
+    """`model.layers.3.mlp.gate.weight` as model.layers, 3 and mlp.gate.weight. The first number is the layer's."""
     found = _LAYER.search(name)
     if found is None:
         return Numbered("", None, name)
@@ -67,9 +67,9 @@ def numbered(name: str) -> Numbered:
 
 
 def joined(parts: Iterable[Headers], source: str, read: int = 0) -> Headers:
-    """Headers of several files as one checkpoint. read: bytes read beside theirs (an index).
+    """Headers of several files as one checkpoint. read: further bytes that were read (an index).
 
-    A tensor that several files have is one parameter, which engines load once.
+    A tensor in several files is one parameter, which engines load once.
 
     Raises: UsageError if two files have it in different sizes, and neither is the model by its name.
     """

@@ -1,7 +1,7 @@
-"""Weights by the checkpoint's own headers, where the checkpoint can be reached; else as the config's formula has them.
+"""Weights by the checkpoint's own headers if it can be reached, else by the config's formula.
 
-A folder's config.json has safetensors or GGUF files beside it; a Hub repository gives ranges of its files, or has a whole
-copy of them in the cache.
+A folder's config.json may have safetensors or GGUF files beside it. A Hub repository gives ranges of its files, or the
+cache has a complete copy of them.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 HUB = "https://huggingface.co/"
 FROM_CACHE = "the cached copy of "
-"""Beginning of the note on a model whose Hub couldn't be reached: it isn't asked a second time."""
+"""Prefix of the note on a model whose Hub couldn't be reached. The Hub isn't asked a second time."""
 TOLD_WHOLE = (INDEX, WHOLE)
-"""A cached snapshot with one of these can be told to be whole."""
+"""Files that tell whether a cached snapshot is complete."""
 
 
 def weigh(model: Model, *, offline: bool = False, progress: Progress | None = None) -> Model:
-    """The model with bytes from its checkpoint's headers; itself, with a note where it matters, when they can't be had.
+    """The model with bytes from its checkpoint's headers; without any, unchanged or with a note if it matters.
 
-    Raises: BadFile for a local file that isn't what its name says or contradicts itself.
+    Raises: BadFile for a local file that isn't what its name says, or contradicts itself.
     """
     if model.weights is None:
         return model
@@ -50,7 +50,7 @@ def weigh(model: Model, *, offline: bool = False, progress: Progress | None = No
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without the garbage collector, which walks over hundreds of thousands of tensors again and again: none is garbage."""
+    """Disable the garbage collector, which would walk over hundreds of thousands of live tensors again and again."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -79,14 +79,14 @@ CONTRADICTED = "the files contradict the config"
 
 
 class Judged(NamedTuple):
-    """Weights as the files have them, and what is to be said about it."""
+    """Weights as the files have them, and remarks about them."""
 
     weights: Weights
     notes: tuple[str, ...]
 
 
 def judged(weights: Weights, headers: Headers) -> Judged | str:
-    """Weights as files have them; why the config's formula is better, where they don't have all of it."""
+    """Weights as the files have them; or the reason for using the config's formula, if the files lack some."""
     found = places(weights, headers)
     lacks = lacking(found)
     if lacks is not None:
@@ -106,7 +106,7 @@ def judged(weights: Weights, headers: Headers) -> Judged | str:
 
 
 def _beside(source: str, progress: Progress | None) -> Headers | str | None:
-    """Headers of the files beside a config.json; None where there are none, words where they can't be used."""
+    """Headers of the files beside a config.json; None if there are none, a reason if they can't be used."""
     path = Path(source).expanduser()
     if path.name not in CONFIG_NAMES or not path.is_file():
         return None
@@ -125,7 +125,7 @@ def _words(error: KvplanError) -> str:
 
 
 def _of_hub(model: Model, progress: Progress | None, *, offline: bool) -> Headers | str | None:
-    """Headers of a repository at the model's own commit; words where the Hub doesn't give them."""
+    """Headers of a repository at the model's own commit; a reason if the Hub doesn't give them."""
     origin = model.origin
     cached = _cached(origin.id, origin.revision)
     if cached is not None:
@@ -139,7 +139,7 @@ def _of_hub(model: Model, progress: Progress | None, *, offline: bool) -> Header
 
 
 def _cached(repo: str, commit: str | None) -> Headers | None:
-    """Headers of a whole copy in the Hub's cache."""
+    """Headers of a complete copy in the Hub's cache."""
     from huggingface_hub import constants
     from huggingface_hub.file_download import try_to_load_from_cache
 

@@ -1,6 +1,6 @@
 """kvplan's own description of a model: a page of YAML or JSON that lists what each layer keeps.
 
-docs/model-files.md defines it. A plain model is five lines:
+docs/model-files.md defines it. A plain model takes five lines:
 
     kvplan: 1
     name: my-model
@@ -27,11 +27,11 @@ VERSION = 1
 
 
 def model_from_description(config: Mapping[str, object], origin: Origin, lines: Lines | None = None) -> Model:
-    """The model that a parsed description says.
+    """The model of a parsed description.
 
-    lines: of its keys, so that messages can name them.
+    lines: of its keys, for messages.
 
-    Raises: MissingField, BadField, Unsupported; all name the field, and its line if that is known.
+    Raises: MissingField, BadField, Unsupported. All name the field, and its line if that is known.
     """
     top = Node(config, (), Reader(lines or {}, origin.source))
     top.only(TOP | CACHE_FIELDS)
@@ -61,7 +61,7 @@ def model_from_description(config: Mapping[str, object], origin: Origin, lines: 
 
 
 def _all_used(top: Node) -> None:
-    """Refuse what looks as if it mattered: a window at the top level while no layer slides."""
+    """Refuse fields that have no effect, such as a window at the top level if no layer slides."""
     for key in sorted((CACHE_FIELDS & set(top.values)) - top.reader.used - {"source", "heads"}):
         if top.values[key] is not None:
             raise Unsupported(

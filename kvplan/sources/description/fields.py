@@ -1,4 +1,4 @@
-"""The fields of a description: what may stand where."""
+"""The fields of a description, and where each may be."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ KINDS: Mapping[str, frozenset[str]] = {
     "cross": (ATTENTION | {"tokens"}) - {"indexer", "topk"},
     "none": frozenset({"shares_with"}),
 }
-"""What a layer may keep, and the fields that say how much."""
+"""What a layer may keep, and the fields that size it."""
 
 CACHE_FIELDS = frozenset().union(*KINDS.values()) - {"shares_with"}
 TOP = frozenset({
     "kvplan", "name", "source", "layers", "pattern", "draft_layers", "kind", "hidden_size", "intermediate_size", "vocab_size",
     "parameters", "max_context", "dtype", "kv_dtype", "weight_dtype",
 })  # fmt: skip
-INDEXER = frozenset({"dim", "dtype", "pool"})
+INDEXER = frozenset({"dim", "dtype", "pool", "gates"})
 TENSOR = frozenset({"role", "rows", "widths", "dtype", "usual_dtype"})
 DOCUMENTED = "docs/model-files.md"
 
 MOST = 2**24
-"""Largest number of heads, or of elements of a vector. The largest published is a vocabulary of 262,400."""
+"""Largest number of heads, or of elements of a vector. The largest published one is a vocabulary of 262,400."""
 MOST_TOKENS = 2**40

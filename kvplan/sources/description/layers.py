@@ -26,7 +26,7 @@ from kvplan.sources.strict import Path
 
 
 def layers_of(top: Node) -> list[Layer]:
-    """All layers: a number of equal ones, a number of them that repeat a pattern, or a list of groups."""
+    """All layers: a number of equal ones, a repeated pattern, or a list of groups."""
     value = top.values.get("layers")
     if isinstance(value, list):
         if "pattern" in top.values:
@@ -45,7 +45,7 @@ def _kind_of(top: Node) -> dict[str, object]:
 
 
 def groups(top: Node, key: str) -> list[Layer]:
-    """The layers that a list of groups stands for; each group says how many are alike."""
+    """The layers of a list of groups. Each group states its number of layers."""
     layers: list[Layer] = []
     for path, item in top.children(key):
         fields = {"kind": item} if isinstance(item, str) else top.child(path, item).values
@@ -58,7 +58,7 @@ def groups(top: Node, key: str) -> list[Layer]:
 
 
 def _layer(node: Node, number: int, earlier: list[Layer]) -> Layer:
-    """One layer. number: its index. earlier: the layers before it, which it may share with."""
+    """One layer. number: its index. earlier: the layers before it, with which it may share a cache."""
     if "caches" in node.values:
         node.only(frozenset({"count", "caches"}), "a group with caches")
         caches = [_cache(_inheriting(node, path, item)) for path, item in node.children("caches")]
@@ -197,4 +197,5 @@ def _indexer(node: Node) -> Indexer | None:
         return None
     own = node.child(path, value)
     own.only(INDEXER, "an indexer")
-    return Indexer(own.whole("dim"), own.format("dtype") or FP8_INDEX, own.optional_whole("pool") or 1)
+    stored, pool = own.format("dtype") or FP8_INDEX, own.optional_whole("pool") or 1
+    return Indexer(own.whole("dim"), stored, pool, gated=own.switch("gates", default=True))

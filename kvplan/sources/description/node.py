@@ -1,4 +1,4 @@
-"""Values of a description read one by one, with errors that name the field, its line and what would fix it."""
+"""Reads the values of a description, with errors that name the field, its line and a fix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kvplan.units import parse_tokens
 
 @dataclass(slots=True)
 class Reader:
-    """What all parts of one description share: its lines, its name, and what was filled in."""
+    """What all parts of one description share: lines, name, and defaults used."""
 
     lines: Lines
     name: str
@@ -30,7 +30,7 @@ class Reader:
         return f"line {self.lines[path]} of {self.name}" if path in self.lines else f"in {self.name}"
 
     def default(self, name: str, value: object) -> None:
-        """Note once what was used for a field that isn't there."""
+        """Record a default, once per field."""
         entry = Default(name, value, f"kvplan description, {DOCUMENTED}")
         if entry not in self.defaulted:
             self.defaulted.append(entry)
@@ -38,7 +38,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A mapping of the description. inherited: the top level, whose cache fields hold for every layer."""
+    """A mapping in the description. inherited: the top level, whose cache fields apply to every layer."""
 
     values: Mapping[str, object]
     path: Path
@@ -52,7 +52,7 @@ class Node:
                 raise _unknown(self, key, known, what)
 
     def find(self, key: str) -> tuple[Path, object]:
-        """Where a field is, here or inherited, and its value; None if it is nowhere (or null)."""
+        """Place and value of a field, here or inherited; None if it is absent or null."""
         if self.values.get(key) is not None:
             return (*self.path, key), self.values[key]
         if self.inherited.get(key) is not None:
@@ -61,7 +61,7 @@ class Node:
         return (*self.path, key), None
 
     def optional_whole(self, key: str, *, least: int = 1, most: int = MOST) -> int | None:
-        """A whole number, or None where it isn't given."""
+        """A whole number, or None if it isn't given."""
         path, value = self.find(key)
         if value is None:
             return None
@@ -88,7 +88,7 @@ class Node:
         return self.optional_whole(key, most=MOST_TOKENS)
 
     def needed_tokens(self, key: str) -> int:
-        """A number of tokens that must be given."""
+        """A number of tokens, which must be given."""
         value = self.tokens(key)
         if value is None:
             raise self.missing(key)
@@ -104,7 +104,7 @@ class Node:
         return value
 
     def format(self, key: str) -> Format | None:
-        """A number format, or None where it isn't given."""
+        """A number format, or None if it isn't given."""
         if self.find(key)[1] is None:
             return None
         try:
@@ -112,8 +112,17 @@ class Node:
         except KvplanError as error:
             raise self.bad(self.find(key)[0], self.find(key)[1], "a number format", error.problem.hint) from None
 
+    def switch(self, key: str, *, default: bool) -> bool:
+        """True or false; `default` where it isn't given."""
+        path, value = self.find(key)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise self.bad(path, value, "true or false")
+        return value
+
     def children(self, key: str) -> Iterator[tuple[Path, object]]:
-        """Items of a list that must be given."""
+        """Items of a list, which must be given."""
         path, value = self.find(key)
         if value is None:
             raise self.missing(key)
@@ -122,13 +131,13 @@ class Node:
         yield from (((*path, number), item) for number, item in enumerate(value))
 
     def child(self, path: Path, value: object) -> Node:
-        """A mapping below this one, which inherits nothing."""
+        """A mapping inside this one. It inherits nothing."""
         if not isinstance(value, Mapping):
             raise self.bad(path, value, "a mapping of fields")
         return Node(value, path, self.reader)
 
     def missing(self, key: str) -> MissingField:
-        """The error for a field that must be there."""
+        """The error for a field that must be given."""
         path = (*self.path, key)
         kind = f" of kind {self.values['kind']}" if isinstance(self.values.get("kind"), str) else ""
         where = f"a layer{kind} needs it: {self.reader.place(self.path)}" if self.path else self.reader.place(())
@@ -136,7 +145,7 @@ class Node:
         return MissingField(path_text(path), cause=where, hint=f"{hint}; {DOCUMENTED} lists the fields")
 
     def bad(self, path: Path, value: object, wanted: str, hint: str | None = None) -> BadField:
-        """The error for a value that can't be what its field means."""
+        """The error for a value that its field can't have."""
         return BadField(path_text(path), value, wanted, cause=self.reader.place(path), hint=hint)
 
 

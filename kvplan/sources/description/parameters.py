@@ -1,4 +1,4 @@
-"""Weights of which a description says only how many there are."""
+"""Weights of a description that states only their number."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MOST_PARAMETERS = 10**15
 
 
 def weights(top: Node, layers: int, dtype: Format) -> Weights | None:
-    """Weights of which only the number is known: spread evenly over the layers, and over the tensor ranks.
+    """Weights of which only the number is known, spread evenly over the layers and the tensor ranks.
 
-    With experts, of E of which a token uses k, `total = shared + E x` and `active = shared + k x` give both parts.
+    If a token uses k of E experts, `total = shared + E x` and `active = shared + k x` give both parts.
     """
     path, value = top.find("parameters")
     if value is None:
@@ -69,7 +69,7 @@ def _count(node: Node, key: str) -> tuple[int, int]:
 
 
 def _parameters(node: Node, path: Path, value: object) -> tuple[int, int]:
-    """A number of parameters, and by how many it may be off: none of 8030261248, half a unit of its last digit of 8.03B."""
+    """A number of parameters, and by how much it may be off: 0 for 8030261248, half a unit of the last digit for 8.03B."""
     from decimal import Decimal
 
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_PARAMETERS:

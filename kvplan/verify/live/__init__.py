@@ -1,1 +1,1 @@
-"""The part that runs: torch modules, live tensors, clocks. Imported only when a verification starts."""
+"""The part that runs: torch modules, tensors, clocks. Imported only when a verification starts."""

@@ -1,4 +1,4 @@
-"""Time on a device: warm-up, medians, CUDA events and graphs, and a copy to compare everything with."""
+"""Time on a device: warm-up, medians, CUDA events and graphs, and a copy as a yardstick."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GPU_COPY, _CPU_COPY = 2**31, 2**25
 
 
 def wait(device: torch.device) -> None:
-    """Until the device has nothing left to do."""
+    """Wait until the device is idle."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -38,7 +38,7 @@ def once(work: Work, device: torch.device) -> float:
 
 
 def median(work: Work, device: torch.device, repeats: int, warm: int = 2) -> float:
-    """Median seconds of `repeats` calls after `warm` that don't count."""
+    """Median seconds of `repeats` calls, after `warm` uncounted ones."""
     for _ in range(warm):
         work()
     wait(device)
@@ -47,14 +47,14 @@ def median(work: Work, device: torch.device, repeats: int, warm: int = 2) -> flo
 
 @functools.cache
 def _side(device: torch.device) -> torch.cuda.Stream:
-    """The one stream that graphs are captured on: cuBLAS keeps a workspace for every stream that it was ever used on."""
+    """The one stream for capturing graphs, because cuBLAS keeps a workspace for every stream it has ever used."""
     return torch.cuda.Stream(device)
 
 
 def graphed(work: Work, device: torch.device) -> tuple[Work, bool]:
-    """The same work as a CUDA graph, and whether that succeeded; plain on a CPU or when capture fails.
+    """The work as a CUDA graph, and whether that succeeded; the work itself on a CPU or if capturing fails.
 
-    The work's tensors must stay where they are. Capture runs it a few times first, on a side stream.
+    The work's tensors must stay in place. Capturing runs the work a few times first, on a side stream.
     """
     if device.type != "cuda":
         return work, False
@@ -77,7 +77,7 @@ def graphed(work: Work, device: torch.device) -> tuple[Work, bool]:
 
 
 def copy_bandwidth(device: torch.device, room: int) -> float:
-    """Bytes per second of a large copy, read and written bytes together; uses at most `room` bytes."""
+    """Bytes/s of a large copy, bytes read and written together. It uses at most `room` bytes."""
     # A GPU that was idle takes a moment to raise its clocks: dozens of copies of a millisecond each don't count.
     wanted, repeats, warm = (_GPU_COPY, 15, 60) if device.type == "cuda" else (_CPU_COPY, 5, 2)
     size = max(MIB, min(wanted, room // 2))
@@ -87,12 +87,12 @@ def copy_bandwidth(device: torch.device, room: int) -> float:
     seconds = median(copy, device, repeats, warm)
     del source, target, copy
     if device.type == "cuda":
-        torch.cuda.empty_cache()  # gigabytes that the caches to come would not find
+        torch.cuda.empty_cache()  # otherwise these gigabytes would be missing for the caches
     return 2 * size / seconds
 
 
 def launch_floor(device: torch.device) -> float | None:
-    """Seconds that one kernel takes in a graph when it has nothing to do: 256 of them, divided; None where none is captured."""
+    """Seconds of an empty kernel in a graph, from a graph of 256; None if none can be captured."""
     if device.type != "cuda":
         return None
     one = torch.zeros(1, device=device)
@@ -106,7 +106,7 @@ def launch_floor(device: torch.device) -> float | None:
 
 
 def kernels(work: Work, device: torch.device) -> int | None:
-    """How many kernels one call launches; None where nobody can count them."""
+    """Kernels that one call launches; None if they can't be counted."""
     if device.type != "cuda":
         return None
     from torch.profiler import ProfilerActivity, profile
@@ -115,7 +115,7 @@ def kernels(work: Work, device: torch.device) -> int | None:
         with profile(activities=[ProfilerActivity.CUDA]) as found:
             work()
             wait(device)
-        # A profiler that may not look at the device, as in many containers, finds none, and no step has none.
+        # Where the profiler may not look at the device, as in many containers, it finds none; but every step has some.
         return sum(event.device_type == torch.autograd.DeviceType.CUDA for event in found.events()) or None
     except Exception:
         return None

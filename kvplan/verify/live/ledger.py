@@ -1,4 +1,4 @@
-"""Every byte that a verification takes goes through one ledger, which refuses what was not asked for."""
+"""The ledger of a verification: every byte goes through it, and it refuses what exceeds the limit."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from kvplan.units import format_bytes
+
 
 class NoRoom(Exception):
-    """An allocation would pass the limit. `short` is by how many bytes."""
+    """An allocation would exceed the limit by `short` bytes."""
 
     def __init__(self, account: str, asked: int, room: int) -> None:
-        super().__init__(f"{account} asks for {asked} B where {room} B are left")
+        super().__init__(f"{account} asks for {format_bytes(asked)} where {format_bytes(room)} are left")
         self.account, self.asked, self.room = account, asked, room
 
     @property
@@ -22,26 +24,26 @@ class NoRoom(Exception):
 
 
 class OutOfMemory(Exception):
-    """The system gave a CPU no memory, which torch says in a RuntimeError like any other."""
+    """A CPU has no memory left, which torch reports as a plain RuntimeError."""
 
 
 OUT_OF_ROOM = (NoRoom, OutOfMemory, torch.OutOfMemoryError)
-"""What it means that something doesn't fit."""
+"""Errors of an allocation that doesn't fit."""
 
 
 def no_memory(error: BaseException) -> bool:
-    """Whether an error of a CPU's is for want of memory. Source: torch 2.13 c10/core/impl/alloc_cpu.cpp."""
+    """Whether an error on a CPU is for lack of memory. Source: torch 2.13 c10/core/impl/alloc_cpu.cpp."""
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error))
 
 
 _FRESH = 2**22 - 3
-"""A prime number, so that no two rows of a matrix are alike but far apart."""
+"""A prime number, so that rows of a matrix are equal only if they are far apart."""
 
 
 class Ledger:
-    """Tensors of one device by account ("weights", "cache", ...), together never above `limit` bytes.
+    """Tensors of one device by account ("weights", "cache", ...), together at most `limit` bytes.
 
-    limit None: the device's own. seed: of everything random.
+    limit: None for the device's own. seed: of all random numbers.
     """
 
     def __init__(self, device: torch.device, limit: int | None, seed: int = 0) -> None:
@@ -65,7 +67,7 @@ class Ledger:
             made = torch.empty(tuple(shape), dtype=dtype, device=self.device)
         except (MemoryError, RuntimeError) as error:
             if no_memory(error):
-                raise OutOfMemory(f"{account} asks for {size} B, and the system has no more") from error
+                raise OutOfMemory(f"{account} asks for {format_bytes(size)}, and the system has no more") from error
             raise
         self._tensors.setdefault(account, []).append(made)
         return made
@@ -84,7 +86,7 @@ class Ledger:
         return torch.nn.Parameter(made, requires_grad=False)
 
     def _fill(self, flat: Tensor, low: float, high: float) -> None:
-        """Random numbers; on a CPU, which takes seconds for a gigabyte of them, the first ones over and over."""
+        """Random numbers. On a CPU, which takes seconds for a gigabyte of them, the first ones are repeated."""
         fresh = flat[:_FRESH] if self.device.type == "cpu" else flat
         fresh.uniform_(low, high, generator=self.random)
         done = len(fresh)
@@ -103,12 +105,12 @@ class Ledger:
         return tuple(self._tensors.get(account, ()))
 
     def taken(self, account: str | None = None) -> int:
-        """Bytes of live tensors, counted from the tensors themselves."""
+        """Bytes of live tensors, counted on the tensors themselves."""
         accounts = self._tensors if account is None else (account,)
         return sum(bytes_of(self.tensors(name)) for name in accounts)
 
     def release(self, account: str) -> None:
-        """Forget an account; memory returns once nobody else holds its tensors."""
+        """Forget an account. Its memory is free once nothing else refers to its tensors."""
         self._tensors.pop(account, None)
 
 

@@ -1,4 +1,4 @@
-"""The device: which one, how much memory, whether it can be used at all."""
+"""The device: which one, its memory, and whether it can be used."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ import torch
 
 from kvplan.errors import UsageError
 from kvplan.units import GIB, format_bytes
-from kvplan.verify.world import local_rank, local_size
+from kvplan.verify.torchrun import local_rank, local_size
 
 OLDEST_TORCH = (2, 7)
 _OWN = 2 * GIB
-"""More than a process holds of a GPU before it asks for anything: its context and the driver's own, 0.5 to 1 GiB."""
+"""Upper bound of what a process holds on a GPU before it asks for anything: context and driver, 0.5 to 1 GiB."""
 _MOUNT, _GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 OLDEST_CAPABILITY = (7, 0)
-"""Volta: the oldest that torch's attention and Triton both run on."""
+"""Volta, the oldest that both torch's attention and Triton run on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where a verification runs. Bytes; None where a device doesn't say.
+    """The device of a verification. Sizes are in bytes, None if a device doesn't report them.
 
-    free: before anything was taken; of a CPU's memory, this process's part of it. others: what other processes hold of a
-    GPU, 0 where it may be this one's own. driver: NVIDIA's version. mig: whether it is a slice of a GPU.
+    free: before anything was taken; on a CPU, this process's part. others: what other processes hold on a GPU, 0 if it
+    may be this process's own. driver: NVIDIA's version. mig: whether it is a MIG slice.
     """
 
     device: str
@@ -46,7 +46,7 @@ class Machine:
 
     @property
     def busy(self) -> str | None:
-        """What a person has to know of other processes' memory; None where there is none to speak of."""
+        """A note on memory of other processes; None if there is little."""
         if not self.others:
             return None
         return f"other processes hold {format_bytes(self.others)} of this GPU (nvidia-smi shows them)"
@@ -145,9 +145,9 @@ def _meminfo() -> dict[str, int]:
 
 
 def _container_room(free: int) -> int:
-    """No more than the container still has, where there is one, and every group that it lies in.
+    """At most the memory that the container has left, and every control group above it.
 
-    What it caches of files is given back when it is needed.
+    Its cached files don't count, because they are given back on demand.
     """
     for folder, files in _containers():
         with contextlib.suppress(OSError, ValueError):
@@ -159,7 +159,7 @@ def _container_room(free: int) -> int:
 
 
 class _Files(NamedTuple):
-    """Files of a control group: its limit, what it uses; lines of memory.stat that say what of that are cached files."""
+    """Files of a control group: its limit, its use, and lines of memory.stat with the cached files in it."""
 
     most: str
     used: str
@@ -172,7 +172,7 @@ _ONE = _Files("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_f
 
 
 def _containers() -> Iterator[tuple[Path, _Files]]:
-    """The control group of this process and those above it; the mount itself, which is a container's own view of it."""
+    """The control group of this process and those above it; in a container, its view of the mount."""
     try:
         lines = _GROUPS.read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -191,7 +191,7 @@ def _containers() -> Iterator[tuple[Path, _Files]]:
 
 
 def allocator_settings() -> dict[str, str]:
-    """Which allocator of torch's hands out a GPU's memory, and how it is set up: empty without a GPU.
+    """The allocator of torch for a GPU's memory and its settings; empty without a GPU.
 
     Source: torch 2.13 c10/core/AllocatorConfig.cpp, which reads the second name and then the first.
     """
@@ -205,16 +205,16 @@ def allocator_settings() -> dict[str, str]:
 
 
 def hold_to(device: torch.device, limit: int | None) -> None:
-    """Let torch's own allocator take at most `limit` bytes of a GPU; None for all of it. Nothing on a CPU."""
+    """Limit torch's own allocator on a GPU to `limit` bytes; None for no limit. Does nothing on a CPU."""
     if device.type == "cuda":
         total = torch.cuda.mem_get_info(device)[1]
         torch.cuda.set_per_process_memory_fraction(1.0 if limit is None else min(1.0, limit / total), device)
 
 
 def resident() -> int | None:
-    """Bytes of this process that are in memory; None where the system doesn't say.
+    """Resident bytes of this process; None if the system doesn't report them.
 
-    What the C library keeps of freed memory is handed back first, or new tensors would hide in it.
+    Memory that the C library keeps after it was freed is given back first, because new tensors would hide in it.
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

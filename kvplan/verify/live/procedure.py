@@ -1,4 +1,4 @@
-"""One verification from device to receipt: size it, build it, check it, give everything back."""
+"""One verification from device to results: choose a size, build, check, and give everything back."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from kvplan.verify.options import HELD_FORMATS, Options, Progress
 from kvplan.verify.predict import Predicted
 from kvplan.verify.reduce import read_by, reduced
 from kvplan.verify.sizing import FOR_WANT_OF_MEMORY, Sizing, bytes_of_each, choose
+from kvplan.verify.torchrun import world_size
 from kvplan.verify.verdict import Row, worst
-from kvplan.verify.world import world_size
 
 _CPU_VOCABULARY = 4096
 _CPU_MEMORY = 3 * 2**29
@@ -46,11 +46,11 @@ _BESIDE, _CPU_BESIDE = 224 * MIB, 288 * MIB
 """Room for what is in no ledger: activations, and on a CPU 150 MiB of torch's own modules, the copy that is timed and what
 comparing makes and drops."""
 _KEPT_BACK = 0.6
-"""Share of the time that checking kernels leaves to everything else."""
+"""Share of the time that is left for everything after the checks of kernels."""
 
 
 def run(model: Model, options: Options, progress: Progress) -> Found:
-    """Verify one rank's share of a model on this machine; under torchrun, every rank its own.
+    """Verify one rank's share of a model on this machine; under torchrun, each rank its own.
 
     Raises: UsageError for a device that can't be used or too little memory; Unsupported; CannotSplit.
     """
@@ -74,7 +74,7 @@ def _single_rank(options: Options) -> None:
 
 @contextmanager
 def _manners(device: torch.device) -> Iterator[None]:
-    """Whatever happens, Ctrl-C included, the device has its memory back and torch its defaults."""
+    """Afterwards, even after Ctrl-C, the device has its memory back and torch its defaults."""
     threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")  # an environment may ask for TF32, which is off by 0.001
     try:
@@ -103,7 +103,7 @@ def _ran_out(error: BaseException) -> UsageError:
 
 
 def _prepare(model: Model, options: Options, device: torch.device, machine: Machine, ranks: Alone | Together) -> Found:
-    """Choose the layers that fit, and everything that follows from that: the same on all ranks, so by the fullest device."""
+    """Choose the layers that fit and everything that follows, by the fullest device and so the same on all ranks."""
     cuda = device.type == "cuda"
     free = min(everybody(ranks, machine.free))
     if model.dtype.name not in ("bf16", "fp16", "fp32"):
@@ -147,18 +147,18 @@ def _prepare(model: Model, options: Options, device: torch.device, machine: Mach
 
 
 def _besides(limit: int, ends: int, *, cuda: bool) -> int:
-    """Of `limit` bytes, those that no layer's weights may take."""
+    """Bytes of `limit` that weights of layers may not take."""
     return ends + (limit // 4 + _BESIDE if cuda else _CPU_POOL + _CPU_BESIDE)
 
 
 def _of_a_cpu(model: Model, options: Options, free: int, ends: int) -> int:
-    """Bytes to take where nobody said: no more than usual, unless one layer of each kind needs it; a third of what is free at most."""
+    """Default memory on a CPU: the usual, or more if one layer of each kind needs it; at most a third of what is free."""
     needed = bytes_of_each(model, options.tp, options.layers) + _besides(0, ends, cuda=False)
     return min(free // 3, max(_CPU_MEMORY, needed))
 
 
 def _unseen(sizing: Sizing, model: Model, options: Options, ends: int, *, cuda: bool) -> str:
-    """A remark on the kinds of layers that were left out, and what to type for them."""
+    """A note on kinds of layers that were left out, and how to include them."""
     needed = bytes_of_each(model, options.tp) + _besides(0, ends, cuda=cuda)
     needed = -(-needed * 4 // 3) if cuda else needed  # a quarter of a GPU's is kept for caches
     short = any(reason == FOR_WANT_OF_MEMORY for reason, _ in sizing.skipped)
@@ -184,7 +184,7 @@ def _ends_bytes(model: Model, tp: int) -> int:
 
 
 def _gpu(machine: Machine) -> Gpu | None:
-    """The record of this GPU; None for a CPU, a slice of a GPU or one that kvplan doesn't know."""
+    """The record of this GPU; None for a CPU, a MIG slice or an unknown GPU."""
     if not machine.is_cuda or machine.mig:
         return None
     from kvplan.sources.gpus import gpus_of_driver_name
@@ -199,7 +199,7 @@ def _run(
     predicted, plan = known.kv, known.plan
     rows: list[Row] = []
     layout = Layout(options.page)
-    hold_to(device, known.limit)  # whatever is made, counted in advance or not, torch takes no more than was asked
+    hold_to(device, known.limit)  # torch takes no more than was asked, counted in advance or not
     if device.type == "cpu" and isinstance(ranks, Together):
         torch.set_num_threads(1)
     progress(0.02, "recomputing small relatives in 32 bit")
@@ -224,7 +224,7 @@ def _run(
     known.weights_bytes = ledger.taken()
     rows += bytes_held.weights(predicted, decoder)
     rows += after_weights(known, options, decoder, before, progress, deadline)
-    if device.type == "cuda" and not known.machine.others:  # else nobody can tell whose it is
+    if device.type == "cuda" and not known.machine.others:  # otherwise it could be another process's
         torch.cuda.synchronize(device)
         held = known.machine.free - torch.cuda.mem_get_info(device)[0]
         known.runtime_bytes = (

@@ -1,4 +1,4 @@
-"""Several processes, one tensor rank each: torchrun's environment, all-reduces, and agreeing on numbers."""
+"""Several processes, one tensor rank each: joining them, all-reduces, and agreeing on numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from kvplan.errors import UsageError
 from kvplan.verify.live.layers.mixer import Alone, Ranks
-from kvplan.verify.world import world_size
+from kvplan.verify.torchrun import world_size
 
 Any_ = TypeVar("Any_")
 
@@ -36,7 +36,7 @@ class Together:
         return partial
 
     def gather(self, mine: Any_) -> tuple[Any_, ...]:
-        """Everybody's object, by rank. torch's all_gather_object does the same, but needs NumPy."""
+        """The objects of all ranks, in order. torch's all_gather_object does the same, but needs NumPy."""
         written = torch.frombuffer(bytearray(pickle.dumps(mine)), dtype=torch.uint8)
         sizes = self._each(torch.tensor([len(written)], device=self.device))
         longest = max(int(size) for size in sizes)
@@ -53,14 +53,14 @@ class Together:
 
 
 _MEET_S = 30.0
-"""What ranks may need to start, beyond the time of the whole run, before one gives up waiting for another."""
+"""Seconds that ranks may take to start, beyond the time of the whole run, before one stops waiting for another."""
 
 
 @contextmanager
 def joined(tp: int, rank: int | None, device: torch.device, budget_s: float) -> Iterator[Alone | Together]:
-    """The ranks of this run: torchrun's, or a lone process that plays one of `tp`.
+    """The ranks of this run: torchrun's, or a single process that plays one of `tp`.
 
-    Raises: UsageError when torchrun's processes aren't the ranks asked for, don't find each other, or one leaves early.
+    Raises: UsageError if torchrun's processes aren't the ranks asked for, don't find each other, or one leaves early.
     """
     if world_size() == 1:
         yield Alone(rank or 0)
@@ -68,20 +68,20 @@ def joined(tp: int, rank: int | None, device: torch.device, budget_s: float) -> 
     if world_size() != tp:
         raise UsageError(
             f"torchrun started {world_size()} processes for --tp {tp}",
-            hint=f"torchrun --nproc-per-node {tp} -m kvplan verify --tp {tp}",
+            hint=f"every process is a tensor rank: --tp {world_size()}, or torchrun --nproc-per-node {tp}",
         )
     if rank is not None:
         raise UsageError(
             "--rank can't be given under torchrun", cause="every process is a rank of its own", hint="leave --rank out"
         )
-    # Its functions have the group of the moment as default arguments, for good. The first TorchDispatchMode imports it: with
-    # a group by then, that group would never end, and at exit its threads would abort the process.
+    # Its functions bind the current group as default arguments, for good, and the first TorchDispatchMode imports it. With
+    # a group by then, that group would never end, and its threads would abort the process at exit.
     with contextlib.suppress(ImportError):
         importlib.import_module("torch.distributed.nn")
     try:
         store = _meet(device, timedelta(seconds=_MEET_S + budget_s))
         ranks = Together(device)
-        # NCCL takes its buffers with the first of each: here, so that no row counts them as the model's.
+        # NCCL allocates its buffers with the first of each. Here, no row counts them as the model's.
         ranks.add_up(torch.zeros(1, device=device))
         ranks.gather(0)
     except (ValueError, RuntimeError) as error:
@@ -102,9 +102,9 @@ def joined(tp: int, rank: int | None, device: torch.device, budget_s: float) -> 
 
 
 def _meet(device: torch.device, patience: timedelta) -> dist.Store:
-    """Find the other ranks, as torchrun's environment says. Returns what they can leave each other word in.
+    """Find the other ranks by torchrun's environment. Returns the store in which they leave each other messages.
 
-    Both steps together take no longer than `patience`, which is also how long ranks that have met wait for each other.
+    Both steps together take at most `patience` seconds, which is also how long ranks wait for each other later.
     """
     deadline = time.monotonic() + patience.total_seconds()
     store, rank, size = _store(patience)
@@ -121,9 +121,10 @@ _Met = tuple[dist.Store, int, int]
 
 
 def _store(patience: timedelta) -> _Met:
-    """Where the ranks meet, this rank, and how many there are.
+    """The store where ranks meet, this rank, and their number.
 
-    In a thread of its own, because torch tries an address that nobody answers at more than twice as long as it is told to.
+    It is opened in a thread, because torch tries an address that doesn't answer for more than twice the time it is
+    given.
 
     Raises: RuntimeError when the time is over, and torch's own.
     """
@@ -148,19 +149,19 @@ def _store(patience: timedelta) -> _Met:
 
 
 def _part() -> None:
-    """Take the group down, whatever became of the others."""
+    """Close the group, whatever became of the others."""
     if dist.is_initialized():
         with contextlib.suppress(RuntimeError):
             dist.destroy_process_group()
 
 
 def _of_others(error: BaseException) -> bool:
-    """Whether an error says that another rank was waited for in vain. gloo's are plain RuntimeErrors that name its files."""
+    """Whether an error says that another rank didn't answer. gloo's are plain RuntimeErrors that name its files."""
     return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "/gloo/" in str(error))
 
 
 def _leave_word(store: dist.Store, rank: int, error: BaseException) -> None:
-    """Tell the others why; in vain where there is no memory to say it with, or nobody to tell."""
+    """Tell the other ranks why, if there is memory for it and anyone to tell."""
     with contextlib.suppress(RuntimeError, MemoryError):
         store.set(f"left/{rank}", _first_line(error) or type(error).__name__)
 
@@ -187,5 +188,5 @@ def in_time(ranks: Ranks, deadline: float) -> bool:
 
 
 def everybody(ranks: Ranks, mine: Any_) -> tuple[Any_, ...]:
-    """Objects of all ranks; a lone process has its own."""
+    """Objects of all ranks; those of a single process are its own."""
     return ranks.gather(mine) if isinstance(ranks, Together) else (mine,)

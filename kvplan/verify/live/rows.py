@@ -1,4 +1,4 @@
-"""The cache's memory: rows of vectors, preallocated, contiguous or in pages."""
+"""The cache's memory: rows of vectors, allocated in advance, contiguous or in pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kvplan.verify.live.stored import Stored, stored
 from kvplan.verify.options import HELD_FORMATS
 
 _SCALES = (2.0**-8, 2.0**-6)
-"""Of rows made up: a reader that takes one row's scale for another's must not come out right."""
+"""Scales of made-up rows, all different, so that a reader with another row's scale gives a wrong answer."""
 _BYTES_OF_SCALES = (119, 122)
 """The same in float8_e8m0fnu, whose value is 2^(byte - 127); without the last."""
 _BELOW_TWO, _UP_TO_448 = 0xBF, 0xFE
@@ -24,7 +24,7 @@ _BELOW_TWO, _UP_TO_448 = 0xBF, 0xFE
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where rows lie: page None is one run per head; otherwise pages of `page` tokens behind a shuffled table."""
+    """Where rows are. page: None for one run per head; otherwise tokens of a page, behind a shuffled table."""
 
     page: int | None = None
 
@@ -33,7 +33,7 @@ class Layout:
         return slots if self.page is None else -(-slots // self.page) * self.page
 
     def table(self, ledger: Ledger, batch: int, slots: int) -> Tensor | None:
-        """Pages [batch, pages of a sequence] in random order, as a long-running engine would leave them."""
+        """Pages [batch, pages of a sequence] in random order, as after a long time of serving."""
         if self.page is None:
             return None
         pages = -(-slots // self.page)
@@ -46,7 +46,7 @@ class Rows:
     """`slots` vectors of `dim` elements for each of `batch` sequences and `heads` heads.
 
     elements: [batch, heads, slots, dim], or [pages, heads, page, dim] behind `table`, which keys and values share.
-    scales: the same without dim, one entry per group of elements; None where the format stores none.
+    scales: the same without dim, one entry per group of elements; None if the format stores none.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class Rows:
             self.scales = ledger.tensor((*shape, *groups), how.scale, "cache")
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """What is stored, page tables aside."""
+        """Everything stored except page tables."""
         return (self.elements,) if self.scales is None else (self.elements, self.scales)
 
     @property
     def slot_bytes(self) -> int:
-        """Bytes of one slot of one sequence: the vectors of all heads, and their scales."""
+        """Bytes of one slot of one sequence: vectors of all heads and their scales."""
         each = self.dim * self.elements.element_size()
         if self.scales is not None:
             each += self.scales.shape[-1] * self.scales.element_size()
@@ -102,7 +102,7 @@ class Rows:
                 _put(kept, slot, new, self.table, self.layout.page)
 
     def read(self, start: int, stop: int) -> Tensor:
-        """Vectors [batch, heads, stop - start, dim] of a run of slots, as numbers."""
+        """Vectors [batch, heads, stop - start, dim] of consecutive slots, as numbers."""
         elements = _get(self.elements, start, stop, self.table, self.layout.page)
         scales = None if self.scales is None else _get(self.scales, start, stop, self.table, self.layout.page)
         return self.how.decode(elements, scales, self.dtype)
@@ -114,7 +114,7 @@ class Rows:
         return self.how.decode(elements, scales, self.dtype)
 
     def of(self, sequence: int) -> Rows:
-        """The same rows of one sequence: views of them."""
+        """The rows of one sequence, as views."""
         one = copy.copy(self)
         only = slice(sequence, sequence + 1)
         one.batch = 1
@@ -126,12 +126,12 @@ class Rows:
         return one
 
     def round_trip(self, vectors: Tensor) -> Tensor:
-        """What a vector is worth once it has been stored."""
+        """The value of a vector after storing and reading it."""
         elements, scales = self.how.encode(vectors)
         return self.how.decode(elements, scales, self.dtype)
 
     def fill(self, ledger: Ledger) -> None:
-        """Random contents, as if every slot had been written: with scales, elements use all of their range."""
+        """Fill all slots with random numbers. With scales, elements use their whole range."""
         fill(self.elements, ledger.random, _BELOW_TWO if self.scales is None else _UP_TO_448)
         if self.scales is not None and self.scales.dtype == torch.float8_e8m0fnu:
             self.scales.view(torch.uint8).random_(*_BYTES_OF_SCALES, generator=ledger.random)
@@ -140,7 +140,7 @@ class Rows:
 
 
 def _raw(tensor: Tensor) -> Tensor:
-    """Eight-bit floats as bytes: torch has no indexed copies for them everywhere."""
+    """Eight-bit floats as bytes, because torch can't copy them by index on all devices."""
     return tensor.view(torch.uint8) if tensor.dtype.itemsize == 1 else tensor
 
 
@@ -169,7 +169,7 @@ def _pick(kept: Tensor, slots: Tensor, table: Tensor | None, page: int | None) -
 
 
 def fill(tensor: Tensor, random: torch.Generator, mask: int = _BELOW_TWO) -> None:
-    """Finite random numbers of both signs in any dtype. mask: bits that an eight-bit float may have."""
+    """Finite random numbers of both signs, in any dtype. mask: bits that an eight-bit float may have."""
     if tensor.dtype.itemsize == 1:
         raw = tensor.view(torch.uint8).random_(0, 256, generator=random)
         if tensor.dtype.is_floating_point:

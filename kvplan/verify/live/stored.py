@@ -1,4 +1,4 @@
-"""Cache formats in torch: which dtype holds an element, where scales live, and the way there and back."""
+"""Cache formats in torch: the dtype of an element, the place of scales, encoding and decoding."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from torch import Tensor
 from kvplan.arch.formats import Format
 
 _FIXED_INT8 = 1 / 16
-"""Per-tensor scale of plain int8: the values written here stay below 8 in magnitude."""
+"""Per-tensor scale of plain int8. All values written here are below 8 in magnitude."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """How a format keeps a row of `dim` elements in tensors.
+    """How a format stores a row of `dim` elements in tensors.
 
-    dtype: of an element. group: elements that share a scale, None without stored scales. scale: its dtype.
-    largest: magnitude of the largest element, None for formats that need no scaling.
+    dtype: of an element. group: elements that share a scale, None without stored scales. scale: its dtype. largest:
+    magnitude of the largest element, None for formats that need no scaling.
     """
 
     dtype: torch.dtype
@@ -28,7 +28,7 @@ class Stored:
 
     @property
     def native(self) -> bool:
-        """Whether elements are numbers as they stand."""
+        """Whether elements are stored as the numbers they are."""
         return self.largest is None
 
     def encode(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -43,7 +43,7 @@ class Stored:
         return self._rounded(grouped / scale.to(rows.dtype).unsqueeze(-1), self.largest).flatten(-2), scale
 
     def decode(self, elements: Tensor, scale: Tensor | None, dtype: torch.dtype) -> Tensor:
-        """Rows again, in `dtype`."""
+        """The rows, in `dtype`."""
         rows = elements.to(dtype)
         if scale is not None and self.group is not None:
             return (rows.unflatten(-1, (-1, self.group)) * scale.to(dtype).unsqueeze(-1)).flatten(-2)
@@ -51,7 +51,7 @@ class Stored:
 
     @property
     def fixed_scale(self) -> float:
-        """What elements are multiplied by when no scale is stored."""
+        """The factor of elements if no scale is stored."""
         return _FIXED_INT8 if self.dtype == torch.int8 and self.group is None else 1.0
 
     def _scale_of(self, grouped: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ class Stored:
 
 
 _ROW = 0
-"""As many elements to a scale as a row has."""
+"""One scale for all elements of a row."""
 
 _E4M3, _INT8 = (torch.float8_e4m3fn, 448.0), (torch.int8, 127.0)
 _KEPT: dict[str, tuple[torch.dtype, float | None, int | None, torch.dtype | None]] = {
@@ -88,12 +88,14 @@ _KEPT: dict[str, tuple[torch.dtype, float | None, int | None, torch.dtype | None
     # llama.cpp ggml-common.h: QK8_0 is 32, d is a ggml_half.
     "q8_0": (*_INT8, 32, torch.float16),
 }
-"""Element, its largest magnitude, elements to a scale, dtype of a scale, by the formats' own definitions: kvplan's table of
-formats, whose bytes are what is verified here, is not asked."""
+"""Element, its largest magnitude, elements per scale and dtype of a scale, by the formats' own definitions.
+
+kvplan's table of formats isn't used, because its bytes are what is verified here.
+"""
 
 
 def stored(format_: Format, dim: int) -> Stored | None:
-    """How torch keeps rows of `dim` elements in the format of that name; None for formats that no torch dtype can hold."""
+    """How torch stores rows of `dim` elements in the format of that name; None if no torch dtype can hold it."""
     if format_.name not in _KEPT:
         return None
     dtype, largest, group, scale = _KEPT[format_.name]

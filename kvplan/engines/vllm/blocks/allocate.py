@@ -77,7 +77,7 @@ def plan(model: Model, gpu: Gpu | None, kv: KvFormat, settings: Settings, rules:
     """
     refusals.check(model, settings, rules, gpu)
     refusals.check_format(model, kv, rules, capability(gpu))
-    place = Place(settings, rules, kv, capability(gpu), None if gpu is None else gpu.vendor, platform(gpu))
+    place = Place(settings, rules, kv, capability(gpu), platform(gpu))
     specs = layer_specs(model, place)
     stage_of = stages(model, settings)
     cached = [Cached(spec, stage_of(index)) for index, layer in enumerate(specs) for spec in layer]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kvplan.engines.vllm.tables.versions import OLDEST, Version
+from kvplan.engines.vllm.tables.versions import NEVER, OLDEST, Version
 from kvplan.hardware.gpu import Capability
 
 WHOLE = frozenset({"16 bit"})
@@ -50,6 +50,8 @@ class Backend:
     """Whether it needs keys as wide as values."""
     since: Version = OLDEST
     """The release that it came with."""
+    until: Version = NEVER
+    """The release that lost it, or what this says of it."""
     bare: bool = False
     """Whether it needs heads without learned sinks."""
     fp8_from: Capability = (0, 0)
@@ -62,10 +64,28 @@ class Backend:
     """What all heads are multiples of."""
     preferred: int = 0
     """The block size that it asks for where it is a model's only one; 0 for none."""
+    most_heads: int = 0
+    """The most query heads of a rank that it is picked for; 0 for any."""
+    by_request: bool = False
+    """Whether it runs blocks of its sizes only where they are asked for."""
+    own_layout: bool = False
+    """Whether the cache lies in an order that other backends don't share."""
+    unconnected: bool = False
+    """Whether it isn't tried where a KV connector moves the cache."""
+    aiter: bool = False
+    """Whether it is tried only where AITER's kernels are asked for."""
+    one_dim: bool = False
+    """Whether it isn't picked for a model whose heads differ in size."""
 
     def takes(self, block: int) -> bool:
         """Whether a block of that many tokens can be cut into kernel blocks."""
         return any(block % size == 0 for size in self.sizes)
+
+    def runs(self, asked: int | None) -> bool:
+        """Whether it runs the blocks that are asked for; None for any."""
+        if self.by_request:
+            return asked in self.sizes
+        return asked is None or self.takes(asked)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,7 @@
 """Which attention backend vLLM picks, and what blocks its kernels take.
 
 A backend is the first of its table that the GPU's compute capability, the head size and the cache format allow, and
-that takes the block size, if one is asked for. Source: vLLM 0.33 platforms/cuda.py and rocm.py, v1/attention/backends/.
+that takes the block size, if one is asked for. Source: vLLM 0.33 platforms/{cuda,rocm,xpu}.py, v1/attention/backends/.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from math import lcm
 
 from kvplan.engines.vllm.blocks.backend import Backend, Platform
 from kvplan.engines.vllm.blocks.cuda import CUDA
-from kvplan.engines.vllm.blocks.rocm import AITERS, AITERS_ARCHITECTURES, ROCM
+from kvplan.engines.vllm.blocks.rocm import OF_ARCHITECTURES, ROCM
+from kvplan.engines.vllm.blocks.xpu import XPU
 from kvplan.engines.vllm.tables.versions import NEWEST, Version
-from kvplan.errors import UsageError, WontStart
+from kvplan.errors import Unsupported, UsageError, WontStart
 from kvplan.hardware.gpu import Capability, Gpu
 
 DEFAULT_BLOCK = 16
@@ -32,7 +33,11 @@ SIZED: Version = (0, 33, 0)
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What one kind of layer asks of a backend."""
+    """What one kind of layer asks of a backend.
+
+    mixed_dims: whether the model's heads differ in size. heads: queries' on one rank, None where nobody states them. aiter: whether AITER's
+    kernels are asked for. connected: whether a KV connector moves the cache.
+    """
 
     dim: int
     format: str
@@ -43,6 +48,10 @@ class Need:
     plain: bool = True
     even: bool = True
     sinks: bool = False
+    mixed_dims: bool = False
+    heads: int | None = None
+    aiter: bool = False
+    connected: bool = False
     release: Version = NEWEST
 
 
@@ -51,26 +60,35 @@ BLOCKS_OF_V0 = (1, 8)
 
 
 def capability(gpu: Gpu | None) -> Capability:
-    """Compute capability; a GPU without one (AMD, or none named) is treated as Hopper."""
+    """Compute capability; a GPU without one (AMD's, Intel's, or none named) is treated as Hopper."""
     if gpu is None or gpu.compute_capability is None:
         return HOPPER
     return gpu.compute_capability
 
 
 def platform(gpu: Gpu | None) -> Platform:
-    """A GPU's; CUDA where none is named, and for Intel's, whose backends weren't read."""
+    """A GPU's; CUDA where none is named."""
+    if gpu is not None and gpu.vendor == "intel":
+        return XPU
     if gpu is None or gpu.vendor != "amd":
         return CUDA
-    return AITERS if gpu.architecture.startswith(AITERS_ARCHITECTURES) else ROCM
+    return next((found for start, found in OF_ARCHITECTURES.items() if gpu.architecture.startswith(start)), ROCM)
 
 
 def pick(table: str, need: Need, gpu: Capability, block: int | None, runs_on: Platform = CUDA) -> Backend:
     """The backend vLLM would use.
 
-    Raises: UsageError when none can; WontStart for blocks that no platform's kernels take.
+    Raises: UsageError when none can; WontStart for blocks that no platform's kernels take; Unsupported for a kind of layer that
+    wasn't read on the platform.
     """
+    if table not in runs_on.backends:
+        raise Unsupported(
+            f"kvplan has no rules for {table} layers under {runs_on.name}",
+            cause=f"what vLLM keeps of them there wasn't read, but {' and '.join(runs_on.backends)} layers",
+            hint="--engine ideal",
+        )
     for backend in runs_on.backends[table]:
-        if _allows(backend, need, gpu) and (block is None or backend.takes(block)):
+        if _allows(backend, need, gpu) and backend.runs(block):
             return _runs(backend, need, gpu)
     asked = f" and blocks of {block}" if block else ""
     surely = table == "attention" and block is not None and block % DEFAULT_BLOCK and block not in BLOCKS_OF_V0
@@ -113,7 +131,11 @@ def _allows(backend: Backend, need: Need, gpu: Capability) -> bool:
         backend.plain and not need.plain,
         backend.even and not need.even,
         backend.bare and need.sinks,
-        need.release < backend.since,
+        backend.one_dim and need.mixed_dims,
+        backend.aiter and not need.aiter,
+        backend.unconnected and need.connected,
+        backend.most_heads and (need.heads is None or need.heads > backend.most_heads),
+        not backend.since <= need.release < backend.until,
         need.release >= SIZED and (need.dim < backend.least_dim or need.dim % backend.step),
     )
     return not any(refused)

@@ -41,7 +41,7 @@ def as_served(model: Model, rules: Rules, window: int | None) -> Model:
     """
     model = _undirected(_windows(model, rules, window))
     streams, indexed = named(model, PAGED_STREAMS), _shared_indexer(model, rules)
-    extra, expanded = wider_window(model), named(model, EXPANDED_LATENT)
+    extra, expanded = wider_window(model, rules.version), named(model, EXPANDED_LATENT)
     shared = any(layer.shares_with is not None for layer in model.layers)
     if shared and not any(name.startswith(SHARES_CACHE) for name in classes(model)):
         model = replace(model, layers=tuple(model.holder(layer) for layer in model.layers))

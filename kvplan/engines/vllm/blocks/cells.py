@@ -37,7 +37,7 @@ def cache_name(kv: KvFormat) -> str:
     paired = name == "turboquant" and kv.v.name.startswith("turboquant_v")
     if name is None or not (paired or kv.k == kv.v):
         raise UsageError(
-            f"vLLM has no cache format {kv.k.name}{'' if kv.k == kv.v else ':' + kv.v.name}",
+            f"vLLM has no cache format {kv.name}",
             hint="it has bf16, fp8, fp8_e5m2, nvfp4, nvfp4_4over6, fp8_ds_mla, nvfp4_ds_mla, {fp8,int8,int4}_per_token_head and turboquant_{k8v4,4bit_nc,k3v4_nc,3bit_nc}",
         )
     return name

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kvplan.engines.vllm.blocks.backend import EITHER_FP8, FP4, FP8, PACKED, TURBO, WHOLE, Backend, Platform
 from kvplan.engines.vllm.blocks.cells import PER_HEAD
+from kvplan.engines.vllm.blocks.triton import TRITON_LATENT
 
 _PAGES, _LARGE_PAGES = (16, 32, 64), (16, 32, 64, 128, 256, 512, 1024)
 _FLASHINFER_DIMS = (64, 128, 256, 512)
@@ -47,28 +48,35 @@ _ATTENTION = (
 )
 
 _LATENT_DIMS = (320, 512, 576)
+_LATENT_PARTS = (64, 128, 192)
 
 _LATENT = (
-    Backend("FLASHINFER_MLA", (32, 64), FP8, (10,), _LATENT_DIMS, nope_dims=(64, 128, 192)),
-    Backend("CUTLASS_MLA", (128,), FP8, (10,), _LATENT_DIMS),
+    Backend("FLASHINFER_MLA", (32, 64), WHOLE, (10,), _LATENT_DIMS, nope_dims=_LATENT_PARTS),
+    Backend("FLASHINFER_MLA", (32, 64), FP8, (10,), _LATENT_DIMS, nope_dims=_LATENT_PARTS, since=(0, 11, 0)),
+    Backend("CUTLASS_MLA", (128,), WHOLE, (10,), _LATENT_DIMS),
+    Backend("CUTLASS_MLA", (128,), FP8, (10,), _LATENT_DIMS, since=(0, 10, 2)),
     Backend("FLASH_ATTN_MLA", (16,), WHOLE, (9,), _LATENT_DIMS),
-    Backend("FLASHMLA", (64,), FP8, (9,), _LATENT_DIMS),
-    Backend("TRITON_MLA", (16,), FP8, fp8_from=(8, 9)),
+    Backend("FLASHMLA", (64,), FP8, (9,), _LATENT_DIMS, since=(0, 10, 2)),
+    *TRITON_LATENT,
 )
+"""Source: v1/attention/backends/mla of 0.9 to 0.33, which raise NotImplementedError or list formats."""
 
 _SPARSE_LATENT = (
     Backend("FLASH_ATTN_MLA_SPARSE", (64,), WHOLE, (9,), dcp=False),
     Backend("FLASHMLA_SPARSE", (64,), FP8 | PACKED, (9,), (512, 576), dcp_formats=PACKED | {"fp8"}),
-    Backend("FLASHINFER_MLA_SPARSE", (32,), frozenset({"fp8"}), (10,), (512, 576)),
+    Backend("FLASHINFER_MLA_SPARSE", (32,), frozenset({"fp8"}), (10,), (512, 576), since=(0, 19, 0)),
+    Backend("FLASHINFER_MLA_SPARSE", (32,), frozenset({"fp8"}), (10,), (512, 576), since=(0, 18, 0), most_heads=16),
     Backend("FLASHMLA_SPARSE", (64,), FP8 | PACKED, (10,), (512, 576), dcp_formats=PACKED | {"fp8"}),
     Backend("FLASHINFER_MLA_SPARSE", (32,), WHOLE, (10,), (512, 576)),
     Backend("FLASHINFER_MLA_SPARSE_SM120", (64,), FP8 | {"fp8_ds_mla"}, (12,)),
 )
+"""Source: _get_backend_priorities of 0.12 to 0.33, and what these backends list as formats."""
 
 _UNEVEN = (
     Backend("FLASH_ATTN_DIFFKV", (16,), FP8 | PER_HEAD, (9,), image_prefix=True),
     Backend("FLASH_ATTN_DIFFKV", (16,), WHOLE, (10,), image_prefix=True),
-    Backend("TRITON_ATTN_DIFFKV", (16,), FP8, (7, 8, 11, 12), image_prefix=True, fp8_from=(8, 9)),
+    Backend("TRITON_ATTN_DIFFKV", (16,), WHOLE, (7, 8, 11, 12), image_prefix=True),
+    Backend("TRITON_ATTN_DIFFKV", (16,), FP8, (7, 8, 11, 12), image_prefix=True, fp8_from=(8, 9), since=(0, 32, 0)),
 )
 """Keys wider than values. Source: models/mimo_v2.py, v1/attention/backends/{flash,triton}_attn_diffkv.py."""
 

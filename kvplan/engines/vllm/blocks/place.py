@@ -18,19 +18,18 @@ from kvplan.hardware.gpu import Capability
 class Place:
     """Where the layers are to live: everything but the model.
 
-    gpu: compute capability, Hopper's for a GPU without one. vendor: of the GPU, None where none was named. platform: that it is of.
+    gpu: compute capability, Hopper's for a GPU without one. platform: that it is of.
     """
 
     settings: Settings
     rules: Rules
     kv: KvFormat
     gpu: Capability
-    vendor: str | None = None
     platform: Platform = CUDA
 
     @property
     def on_cuda(self) -> bool:
-        """Whether CUDA's kernels run; not under ROCm."""
+        """Whether CUDA's kernels run."""
         return self.platform is CUDA
 
 

@@ -5,7 +5,7 @@ Source: vLLM 0.33 platforms/interface.py, v1/attention/selector.py, model_execut
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import lcm
 
 from kvplan.arch.layers import Attention, Cache, Compressed, CrossAttention, Latent, Layer
@@ -17,7 +17,10 @@ from kvplan.engines.vllm.blocks.built import is_state
 from kvplan.engines.vllm.blocks.place import Blocks, Place, stages
 from kvplan.engines.vllm.blocks.specs import aligned
 from kvplan.engines.vllm.blocks.states import checkpoint_alignment, state_bytes
+from kvplan.engines.vllm.blocks.xpu import BY_BACKEND, XPU
 from kvplan.engines.vllm.tables.architectures import LEARNED_SINKS, image_prefix, named
+from kvplan.engines.vllm.tables.versions import Version, text
+from kvplan.errors import Unsupported, WontStart
 
 
 def block_sizes(model: Model, layers: Sequence[Layer], place: Place, least: int = 1) -> Blocks:
@@ -27,7 +30,9 @@ def block_sizes(model: Model, layers: Sequence[Layer], place: Place, least: int 
     """
     same = {id(layer): layer for layer in layers}
     caches = list(dict.fromkeys(cache for layer in same.values() for cache in layer.caches))
-    backends = list(dict.fromkeys(backend for cache in caches for backend in backends_of(cache, model, place)))
+    by_cache = {cache: tuple(backends_of(cache, model, place)) for cache in caches}
+    backends = list(dict.fromkeys(backend for found in by_cache.values() for backend in found))
+    _check_layouts(model, layers, by_cache, place)
     block = place.settings.block or (common_block(backends) if backends else DEFAULT_BLOCK)
     block = max(block, least)
     if any(isinstance(cache, Latent) and cache.topk is None for cache in caches):
@@ -37,10 +42,45 @@ def block_sizes(model: Model, layers: Sequence[Layer], place: Place, least: int 
     return Blocks(block, block, None)
 
 
+AGREED: Version = (0, 29, 0)
+"""The first release whose ranks must all support the same layouts of the cache. Source: attention/backends/utils.py resolve_kv_cache_layout."""
+
+
+def _check_layouts(
+    model: Model, layers: Sequence[Layer], backends: Mapping[Cache, Sequence[Backend]], place: Place
+) -> None:
+    """Raises: WontStart for pipeline stages of which only some have layers whose kernels read an order of their own."""
+    if place.settings.parallel.pp == 1 or place.rules.version < AGREED:
+        return
+    own = {
+        cache
+        for cache, found in backends.items()
+        if any(backend.own_layout for backend in found) and not (isinstance(cache, Attention) and cache.indexer)
+    }  # attention in blocks is run by kernels of its own alone
+    stage_of = stages(model, place.settings)
+    everywhere = {stage_of(index) for index in range(len(layers))}
+    having = {stage_of(index) for index, layer in enumerate(layers) if not own.isdisjoint(layer.caches)}
+    if having and having != everywhere:
+        raise WontStart(
+            f"vLLM doesn't start {model.origin.id} in {place.settings.parallel.pp} pipeline stages on this GPU",
+            cause="Workers disagree on supported KV cache layouts: stages have kernels with layouts of their own, and stages without",
+            hint="--pp 1 and more tensor ranks, or fewer stages",
+        )
+
+
 def _beside_states(
     block: int, caches: Sequence[Cache], backends: Sequence[Backend], model: Model, place: Place
 ) -> Blocks:
-    """Attention's `block` made large enough for a page to hold the largest state; as it is where there is none of either."""
+    """Attention's `block` made large enough for a page to hold the largest state; as it is where there is none of either.
+
+    Raises: Unsupported on Intel's GPUs before their blocks were settled like others'.
+    """
+    if place.platform is XPU and place.rules.version < BY_BACKEND:
+        raise Unsupported(
+            f"kvplan has no rules for {model.origin.id} in vLLM {text(place.rules.version)} on Intel's GPUs",
+            cause=f"how blocks beside recurrent states were settled there before {text(BY_BACKEND)} wasn't read",
+            hint=f"--engine vllm@{text(BY_BACKEND)} or later, or --engine ideal",
+        )
     states = [cache for cache in caches if is_state(cache)]
     page = max(state_bytes(state, model, place) for state in states)
     token, latent = _attention_token(caches, place)
@@ -52,12 +92,11 @@ def _beside_states(
     needed = smallest * -(-page // (smallest * token))
     block = max(block, aligned(needed, kernel_block(backends)))
     padded = block * token > page
-    if place.vendor == INTEL and any(cache.law in DELTA_LAWS for cache in states):
+    if place.platform is XPU and any(cache.law in DELTA_LAWS for cache in states):
         block = aligned(block, place.rules.intel_delta_block)
     return Blocks(block, block if place.settings.aligned else place.settings.length, block * token if padded else None)
 
 
-INTEL = "intel"
 DELTA_LAWS = ("gated delta net", "kimi delta")
 """Recurrences whose kernel for Intel's GPUs wants blocks of its own. Source: platforms/xpu.py update_block_size_for_backend."""
 
@@ -113,7 +152,15 @@ def backends_of(cache: Cache, model: Model, place: Place) -> Iterator[Backend]:
         table = "latent" if cache.topk is None else "sparse latent"
         yield pick(
             table,
-            Need(dim, name, nope_dim=cache.nope_dim, dcp=dcp, release=place.rules.version),
+            Need(
+                dim,
+                name,
+                nope_dim=cache.nope_dim,
+                dcp=dcp,
+                heads=_queries(cache, place),
+                aiter=place.settings.aiter,
+                release=place.rules.version,
+            ),
             place.gpu,
             asked,
             place.platform,
@@ -138,8 +185,16 @@ def need_of(cache: Attention | CrossAttention, model: Model, place: Place, dim: 
         plain=plain,
         even=cache.k_dim == cache.v_dim,
         sinks=named(model, LEARNED_SINKS),
+        mixed_dims=len(_dims(model)) > 1,
+        aiter=place.settings.aiter,
+        connected=place.settings.connected,
         release=place.rules.version,
     )
+
+
+def _queries(cache: Latent, place: Place) -> int | None:
+    """Query heads of a latent layer on one rank, where they are stated."""
+    return None if cache.heads is None else cache.heads // place.settings.parallel.tp
 
 
 def _largest_dim(model: Model, own: Attention | CrossAttention) -> int:
@@ -147,5 +202,9 @@ def _largest_dim(model: Model, own: Attention | CrossAttention) -> int:
 
     own: the layer itself, which counts alone where it drafts for a model without such heads.
     """
-    dims = (cache.k_dim for cache, _ in model.distinct if isinstance(cache, Attention | CrossAttention))
-    return max(dims, default=own.k_dim)
+    return max(_dims(model), default=own.k_dim)
+
+
+def _dims(model: Model) -> set[int]:
+    """Sizes of a model's keys."""
+    return {cache.k_dim for cache, _ in model.distinct if isinstance(cache, Attention | CrossAttention)}

@@ -55,6 +55,7 @@ MOST_SHARED = round(10.2 * GIB)
 COSTS: dict[str, Cost] = {
     "logits sorted in PyTorch": Cost(38.4, 13),
     "logits sorted in Triton": Cost(14.4, 8),
+    "logits picked by FlashInfer": Cost(14, MANY),
     "logits copied to fp32": Cost(6, MANY),
     "logits as they are": Cost(2, MANY),
     "logits second runner": Cost(14, 1),
@@ -119,6 +120,7 @@ def activation(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options
     """The peak of the profiled step above what stays."""
     low, found, high = steps(model, gpu, settings, rules, options)
     cost = COSTS[f"logits {runner.sampler(model, gpu, settings, rules)}"]
+    cheapest = COSTS[f"logits {runner.least_sampler(model, gpu, settings, rules)}"]
     formula = (
         f"max({found.words:,} logits x {cost.likely:g} B, {widest_layer(found):,} B of the widest layer, "
         f"{found.table:,} B of the embedding's copy that compiling takes) + "
@@ -138,7 +140,10 @@ def activation(model: Model, gpu: Gpu, settings: Settings, rules: Rules, options
     missing = unstated(model)
     if missing and low != high:
         formula += f"; a guess, as nobody states {all_of(missing)}"
-    least, likely, most = (_around_peak(each, cost, gpu) for each in (low, found, high))
+    if cheapest != cost:
+        formula += f"; at best FlashInfer is installed and takes {cheapest.likely:g} B a logit"
+    least = _around_peak(low, cheapest, gpu)
+    likely, most = (_around_peak(each, cost, gpu) for each in (found, high))
     return Term("activation", Range(least.low, likely.likely, most.high), formula, COUNTED)
 
 

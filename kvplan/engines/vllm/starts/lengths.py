@@ -10,6 +10,8 @@ derive_max_model_len_and_key; config.py of 0.6.4, 0.7.3, 0.8.5 and 0.10.0 have t
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kvplan.arch.model import Context, Model, Rope
 from kvplan.arch.traits import ROPE_PARAMETERS
 from kvplan.engines.vllm.tables.architectures import draft_longest
@@ -38,6 +40,9 @@ STRETCHED = ("su", "longrope", "llama3", "deepseek_llama_scaling")
 
 YARN = ("yarn", "deepseek_yarn", "telechat3-yarn")
 LONGROPE = ("longrope", "su")
+CALLED_YARN = ("phi3", "phi4_multimodal")
+"""Families whose class makes longrope of yarn, an old name of it there. Source: transformers 5.23 models/phi3, phi4_multimodal
+convert_rope_params_to_dict; 4.57 _rope_scaling_adjustment."""
 SCALED_ALREADY = ("gemma3",)
 """Families whose length contains the factor whatever the type."""
 
@@ -68,7 +73,12 @@ def _within_draft(found: Context, model: Model, rules: Rules) -> Context:
 
 def ropes(model: Model, rules: Rules) -> tuple[Rope, ...]:
     """The scalings of rotary positions that the release reads."""
-    return model.context.ropes if rules.rope_parameters_read or ROPE_PARAMETERS not in model.traits else ()
+    if not rules.rope_parameters_read and ROPE_PARAMETERS in model.traits:
+        return ()
+    return tuple(
+        replace(rope, kind=LONGROPE[0]) if rope.kind == "yarn" and model.family in CALLED_YARN else rope
+        for rope in model.context.ropes
+    )
 
 
 def check(model: Model, rules: Rules) -> None:

@@ -31,6 +31,7 @@ from kvplan.arch.storage import (
 from kvplan.arch.traits import GGUF_FILES
 from kvplan.arch.weights import Weights
 from kvplan.engines.vllm.tables.capabilities import METHODS, SCHEMES
+from kvplan.engines.vllm.tables.platform_methods import LISTED, METHODS_OF, NAMES, STANDS_FOR
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.spans import holds, spans
 from kvplan.engines.vllm.tables.versions import Version, text
@@ -130,9 +131,10 @@ EXAMPLES = ((70, "V100"), (75, "T4"), (80, "A100"), (89, "L40S"), (90, "H100"), 
 
 
 def check(model: Model, rules: Rules, gpu: Gpu | None) -> None:
-    """Refuse weights that the release has no method for, or none that takes the GPU.
+    """Refuse weights that the release has no method for, or none that takes the GPU or its platform.
 
-    Only NVIDIA's have the numbers that methods state; without a GPU nothing is asked of it.
+    Only NVIDIA's GPUs have the numbers that methods state, and only platforms of other vendors list methods; without a GPU
+    nothing is asked of it.
 
     Raises: NotServed.
     """
@@ -144,6 +146,34 @@ def check(model: Model, rules: Rules, gpu: Gpu | None) -> None:
             raise _missing(model, ways[0], release)
         if capability is not None and all((way.least(release) or 0) > capability for way in having):
             raise _too_old(model, having[0], release, capability)
+        if gpu is not None and not any(_listed(way.method, gpu.vendor, release) for way in having):
+            raise NotServed(
+                f"vLLM {text(release)} doesn't load {_what(model)} on this GPU",
+                cause=f"{having[0].method} quantization is currently not supported in {NAMES[gpu.vendor]}.",
+                hint="other weights: it takes "
+                + any_of(_formats_of(gpu.vendor, release))
+                + " (--weight-dtype asks what if)",
+            )
+
+
+def _listed(method: str, vendor: str, release: Version) -> bool:
+    """Whether a vendor's platform takes a method, or one that stands in for it there; a platform without a list takes any."""
+    if vendor not in LISTED or release < LISTED[vendor]:
+        return True
+    names = (method, *STANDS_FOR.get(method, ()))
+    return any(holds(METHODS_OF[vendor].get(name, ""), release) for name in names)
+
+
+def _formats_of(vendor: str, release: Version) -> tuple[str, ...]:
+    """Formats to propose that a method of the release loads on a vendor's platform."""
+    return (
+        *(
+            name
+            for name, stored in HINTED.items()
+            if any(way.least(release) is not None and _listed(way.method, vendor, release) for way in ASKED[stored])
+        ),
+        "bf16",
+    )
 
 
 def _needed(model: Model, release: Version) -> Iterator[tuple[Loader, ...]]:

@@ -24,6 +24,7 @@ PADDED: dict[str, int | None] = {
     "HunYuanDenseV1ForCausalLM": 0,
     "HunYuanMoEV1ForCausalLM": 0,
     "Jais2ForCausalLM": None,
+    "Kolibri1ForCausalLM": None,
     "MellumForCausalLM": None,
     "OlmoForCausalLM": 1,
     "Olmo2ForCausalLM": 1,

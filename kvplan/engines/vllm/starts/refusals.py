@@ -20,8 +20,10 @@ from kvplan.engines.vllm.memory import weight_shares
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.starts import (
     activations,
+    blind,
     demands,
     encoders,
+    fp8_kernels,
     glm,
     hybrids,
     lengths,
@@ -41,11 +43,14 @@ from kvplan.engines.vllm.tables.architectures import (
     EXPANDED_LATENT,
     IN_BFLOAT16,
     ONE_RANK,
+    PACKS_FP8,
     SHARES_CACHE,
     classes,
     draft_longest,
     in_float16,
     named,
+    named_in,
+    sparse_latents,
 )
 from kvplan.engines.vllm.tables.flags import CACHE_FORMATS
 from kvplan.engines.vllm.tables.interfaces import UNPIPELINED
@@ -86,17 +91,20 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     _order(model, rules)
     quantizers.check(model, rules)
     loaders.check(model, rules, gpu)
+    fp8_kernels.check(model, rules, gpu)
     ratios.check(model, settings, rules)
     hybrids.check(model, rules)
     rotations.check(model, rules)
     negative.check(model, rules)
     lengths.check(model, rules)
     glm.check(model, rules)
+    blind.check(model, rules)
     activations.check(model, rules)
     demands.check(model, rules)
     padding.check(model, rules)
     unread.check(model, rules)
     unlaid.check(model, rules)
+    encoders.check(model, settings, rules)
     _experts(model, settings)
     _heads(model, settings)
     _one_rank(model, settings)
@@ -157,6 +165,17 @@ def _check_format(model: Model, kv: KvFormat, rules: Rules, device: tuple[int, i
             hint="--kv-dtype auto",
         )
     encoders.check_format(model, name, rules, device)
+    if (
+        name == "fp8"
+        and rules.version < FP8_PACKED
+        and sparse_latents(model)
+        and not named_in(model, PACKS_FP8, rules.version)
+    ):
+        raise UsageError(
+            f"vLLM {text(rules.version)} takes no fp8 cache for {model.origin.id}",
+            cause=f"kernels for sparse latents make a packed format of fp8 since {text(FP8_PACKED)}",
+            hint="--kv-dtype fp8_ds_mla",
+        )
     if name == "fp8_e5m2" and FP8_SCALES in model.traits:
         raise UsageError(
             f"vLLM takes no fp8_e5m2 cache for {model.origin.id}",
@@ -169,6 +188,10 @@ def _check_format(model: Model, kv: KvFormat, rules: Rules, device: tuple[int, i
             cause="TurboQuant KV cache requires identifiable full-attention layers",
             hint="--kv-dtype fp8",
         )
+
+
+FP8_PACKED: Version = (0, 18, 0)
+"""Source: vLLM 0.17.1 and 0.18.0 v1/attention/backends/mla/flashmla_sparse.py, layers/attention/mla_attention.py."""
 
 
 def _formats(rules: Rules) -> tuple[str, ...]:

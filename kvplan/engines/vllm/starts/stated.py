@@ -25,7 +25,7 @@ ANY_BLOCK = ("humming", "online")
 """What takes any block."""
 
 READ_A_FILE = frozenset(
-    {"awq", "awq_marlin", "auto_awq", "gptq", "gptq_marlin", "auto_gptq", "inc", "modelopt", "modelopt_fp4", "modelopt_mixed", "moe_wna16"}
+    {"awq", "awq_marlin", "auto_awq", "gptq", "gptq_marlin", "auto_gptq", "inc", "auto-round", "auto_round", "modelopt", "modelopt_fp4", "modelopt_mixed", "moe_wna16"}
 )  # fmt: skip
 """Methods that look for a file beside a config without a block: get_config_filenames of each. Others may quantize while
 they load, as fp8 and mxfp4 do, or take what --hf-overrides says."""

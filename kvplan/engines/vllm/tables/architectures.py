@@ -5,7 +5,7 @@ Source: vLLM 0.33 model_executor/models/registry.py, models/config.py and the mo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from kvplan.arch.layers import Compressed, Latent, Layer
@@ -32,12 +32,11 @@ GENERATING = (
 
 Source: config/model.py _get_default_runner_type, models/registry.py."""
 
-WIDER_WINDOW = {
-    "Cohere2ForCausalLM": 1,
-    "Cohere2MoeForCausalLM": 1,
-    "Cohere2VisionForConditionalGeneration": 1,
-}
-"""Tokens that a window holds beyond the config's number. Source: models/commandr.py, models/cohere2_moe.py."""
+WIDER_WINDOW: Mapping[str, str] = dict.fromkeys(
+    ("Cohere2ForCausalLM", "Cohere2MoeForCausalLM", "Cohere2VisionForConditionalGeneration"), "0.29.0"
+)
+"""Classes whose windows hold a token more than the config's number, and the releases. Source: models/commandr.py, cohere2_moe.py of
+0.28.0 and 0.29.0."""
 
 SCHEMELESS = (
     "BailingMoeForCausalLM", "BailingMoeV2ForCausalLM", "JambaForCausalLM", "JambaForSequenceClassification",
@@ -57,8 +56,16 @@ EXPANDED_LATENT = ("MiniCPM3ForCausalLM",)
 ALTERNATES = ("GptOssForCausalLM",)
 """Windows on even layers, full length on odd ones. Source: models/gpt_oss.py."""
 
-FP8_ON_BLACKWELL = ("GlmMoeDsaForCausalLM", "Glm5NextForCausalLM", "Glm5NextForConditionalGeneration")
-"""Where `auto` means fp8 on compute capability 10. Source: models/config.py."""
+FP8_ON_BLACKWELL: Mapping[str, str] = {
+    "GlmMoeDsaForCausalLM": "0.32.0", "Glm5NextForCausalLM": "0.33.0", "Glm5NextForConditionalGeneration": "0.33.0",
+}  # fmt: skip
+"""Where `auto` means fp8 on compute capability 10, and the releases that do so. Source: models/config.py of 0.16 to 0.33."""
+
+FP8_UNASKED: Mapping[str, str] = {"DeepseekV32ForCausalLM": "0.11.0-0.11.0"}
+"""Where it does so everywhere. Source: models/config.py of 0.11.0 and 0.11.1."""
+
+PACKS_FP8: Mapping[str, str] = {"DeepseekV32ForCausalLM": "0.11.0-0.17.1"}
+"""Classes whose sparse latents fp8 is made a packed format for; since 0.18 kernels do that for any. Source: as above."""
 
 SHARES_CACHE = ("Gemma3n", "Gemma4", "DiffusionGemma", "Flint", "MuseSpark", "Step5", "HYV4", "Qwen4Exp")
 """How classes begin whose layers may read an earlier layer's cache; the others give every layer its own."""
@@ -192,6 +199,11 @@ def named(model: Model, names: tuple[str, ...]) -> bool:
     return not set(classes(model)).isdisjoint(names)
 
 
+def named_in(model: Model, names: Mapping[str, str], release: Version) -> bool:
+    """Whether the config means a class that a table has for the release."""
+    return any(holds(names.get(name, ""), release) for name in classes(model))
+
+
 def compresses(model: Model) -> bool:
     """Whether layers keep compressed entries."""
     return model.has(Compressed)
@@ -219,9 +231,9 @@ def image_prefix(model: Model, rules: Rules) -> bool:
     return IMAGE_PREFIX in model.traits or named(model, SEE_BOTH_WAYS)
 
 
-def wider_window(model: Model) -> int:
+def wider_window(model: Model, release: Version) -> int:
     """Tokens that every window holds beyond what the config says."""
-    return next((WIDER_WINDOW[name] for name in classes(model) if name in WIDER_WINDOW), 0)
+    return int(named_in(model, WIDER_WINDOW, release))
 
 
 def sparse_latents(model: Model) -> bool:

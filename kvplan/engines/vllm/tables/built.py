@@ -29,7 +29,7 @@ _BOTH = {
     # run by the Transformers library's code since, or gone
     "arctic": "0.6.0-0.28.0", "baichuan": "0.6.0-0.24.0", "bamba": "0.7.3-0.23.0", "deepseek": "0.6.0-0.11.0", "gpt_bigcode": "0.6.0-0.24.0",
     "gpt_neox": "0.6.0-0.31.0", "jais": "0.6.0-0.22.1", "mellum": "0.22.1-0.31.0", "olmo": "0.6.0-0.25.1", "olmo2": "0.6.5-0.25.1",
-    "olmo3": "0.6.5-0.28.0", "persimmon": "0.6.0-0.25.1", "phi": "0.6.0-0.31.0", "phi3small": "0.6.0-0.9.2", "plamo2": "0.8.5-0.26.0",
+    "olmo3": "0.6.5-0.28.0", "persimmon": "0.6.0-0.25.1", "phi": "0.6.0-0.31.0", "phi-msft": "0.6.0-0.31.0", "phi3small": "0.6.0-0.9.2", "plamo2": "0.8.5-0.26.0",
     "qwen": "0.6.0-0.23.0", "starcoder2": "0.6.0-0.24.0", "xverse": "0.6.0-0.6.4",
 }  # fmt: skip
 
@@ -56,7 +56,7 @@ OWN_HEAD: Mapping[str, str] = {
     ),
     **dict.fromkeys(("glm4_moe", "glm4v_moe_text"), "0.10.1"),
     **dict.fromkeys(("minimax", "minimax_text_01"), "0.8.3-0.23.0"),
-    "bamba": "0.7.3-0.23.0", "dots1": "0.9.2-0.23.0", "gpt_oss": "0.10.1-0.10.1 0.29.0", "kimi_linear": "0.11.1-0.18.1 0.29.0", "molmo": "0.6.5-0.27.1",
+    "bamba": "0.7.3-0.23.0", "deepseek": "0.11.1", "dots1": "0.9.2-0.23.0", "gpt_oss": "0.10.1-0.10.1 0.29.0", "kimi_linear": "0.11.1-0.18.1 0.29.0", "molmo": "0.6.5-0.27.1",
     "persimmon": "0.6.0-0.25.1",
 }  # fmt: skip
 """Types whose head is built beside the embedding though the config says they are one: classes that never ask."""

@@ -19,7 +19,6 @@ class Batches:
 
 CacheWindow = Literal["stated", "unless interleaved", "all listed"]
 TokenLine = Literal["blocks", "smallest_group", "concurrency"]
-Overlap = Literal["never", "dense", "always"]
 Stride = Literal["tuples", "slots", "overlaid"]
 Drafting = Literal["mtp", "eagle", "eagle3", "dflash", "model", "at once", "guessed"]
 Sampler = Literal["sorted in PyTorch", "sorted in Triton"]
@@ -56,6 +55,8 @@ class Rules:
     """Whether kernels that are compiled are measured on a copy of the embedding."""
     sampler: Sampler = "sorted in PyTorch"
     """What picks tokens from logits, by the room it takes."""
+    flashinfer_picks: bool = False
+    """Whether FlashInfer picks them, in less room, on NVIDIA's GPUs where it is installed, which nobody states."""
     long_gathered: int = 40
     """Keys of an indexer that the profile makes room for, in lengths of a request, where that is above 262,144 tokens;
     40 below."""
@@ -108,12 +109,14 @@ class Rules:
     """Whether prompts are cut into steps at any length, and not only above 32,768 tokens."""
     long_prompt_steps: int = 512
     """Tokens of those steps, before that."""
+    steps_capped: bool = False
+    """Whether a default step has no more tokens than all requests of the longest length together."""
     unchunked: bool = True
     """Whether prompts are kept whole where that is asked for."""
     batched_experts: bool = False
     """Whether a step has 256 tokens by default where experts exchange them in batches."""
-    overlap: Overlap = "never"
-    """Which models have a second step in flight, charged to their windows."""
+    overlaps: bool = False
+    """Whether windows are charged for a step that is scheduled while one runs."""
     items_whole: bool = False
     """Whether a step must hold an image whole where its tokens see each other both ways."""
     items_raise_steps: bool = False
@@ -215,8 +218,12 @@ class Rules:
     groups_named: bool = False
     """Whether its other layers say so when they do."""
 
-    def steps_in_flight(self, pp: int, overlapped: bool, dense: Callable[[], bool]) -> int:  # noqa: FBT001 - a flag's value
-        """Steps that may be scheduled before the oldest has settled, as windows are charged for them."""
-        if self.overlap == "never":
+    def steps_in_flight(self, pp: int, overlapped: bool, second: Callable[[], bool]) -> int:  # noqa: FBT001 - a flag's value
+        """Steps that may be scheduled before the oldest has settled, as windows are charged for them.
+
+        second: whether the second model runner serves the model; the first doesn't overlap those of pipeline stages.
+        Source: vLLM 0.24 to 0.33 config/vllm.py max_concurrent_batches.
+        """
+        if not self.overlaps:
             return 1
-        return pp + 1 if overlapped and (pp == 1 or self.overlap == "always" or dense()) else pp
+        return pp + 1 if overlapped and (pp == 1 or second()) else pp

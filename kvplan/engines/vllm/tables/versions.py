@@ -11,6 +11,8 @@ Version = tuple[int, int, int]
 
 NEWEST: Version = (0, 33, 0)
 OLDEST: Version = (0, 6, 0)
+NEVER: Version = (1 << 20, 0, 0)
+"""After every release: for what none has changed yet."""
 
 
 _WRITTEN = re.compile(

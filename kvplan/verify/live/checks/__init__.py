@@ -1,1 +1,1 @@
-"""What is measured and judged."""
+"""The checks: what is measured and judged."""

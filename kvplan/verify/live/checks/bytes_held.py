@@ -1,4 +1,4 @@
-"""Check b: live tensors, the allocator and the driver hold the bytes that were predicted."""
+"""Check b: tensors, allocator and driver hold the predicted bytes."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _BLOCK, _LARGE, _LARGE_ROUND, _SEGMENT = 512, 10 * MIB, 2 * MIB, 20 * MIB
 smaller ones share segments of 2 or 20 MiB. Source: torch 2.13 c10/core/AllocatorConfig.h."""
 
 _BESIDE = 20 * MIB
-"""What the driver may take beside torch's segments, as for kernels that are loaded when they are first used."""
+"""Bytes that the driver may take beside torch's segments, for example to load kernels when they are first used."""
 
 _LEAST_RESIDENT = 256 * MIB
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Memory at one moment.
+    """Memory at one moment, in bytes.
 
-    allocated: what torch was asked for. reserved: what it took of the driver for that. free: what the GPU has left for all
-    processes. resident: of a process on a CPU.
+    allocated: asked of torch. reserved: taken by torch from the driver. free: left on the GPU for all processes.
+    resident: of a process on a CPU.
     """
 
     allocated: int
@@ -42,7 +42,7 @@ class Taken:
 
     @classmethod
     def now(cls, device: torch.device) -> Taken:
-        """At this moment."""
+        """Memory now."""
         if device.type == "cuda":
             gc.collect()
             torch.cuda.synchronize(device)
@@ -55,7 +55,7 @@ class Taken:
 
 
 def weights(predicted: Predicted, decoder: Decoder) -> Iterator[Row]:
-    """Parameters of the rank against the inventory: those whose sizes modules know, then those that are only held."""
+    """Rows for the rank's parameters: those whose sizes modules know, then those that are only held."""
     ledger = decoder.build.ledger
     measured, held = bytes_of(ledger.tensors("weights")), bytes_of(ledger.tensors("held"))
     expected, reason = predicted.weights_bytes(), lacking(predicted)
@@ -69,7 +69,7 @@ def weights(predicted: Predicted, decoder: Decoder) -> Iterator[Row]:
 
 
 def lacking(predicted: Predicted) -> str | None:
-    """Why nothing exact can be said about weights; None where all of them are listed."""
+    """Why nothing exact can be said about weights; None if all are listed."""
     if predicted.model.weights is None:
         return "the model has no inventory of weights; its attention alone was built"
     missing = predicted.model.weights.missing
@@ -77,7 +77,7 @@ def lacking(predicted: Predicted) -> str | None:
 
 
 def caches(predicted: Predicted, decoder: Decoder, caching: Caching) -> Iterator[Row]:
-    """Each growth law by itself, then all together, against the tensors that are live."""
+    """Rows for the live tensors of each growth law, and of all together."""
     held = decoder.stored()
     expected = predicted.by_kind(caching.tokens)
     mixers = decoder.plan.mixers
@@ -96,7 +96,7 @@ def caches(predicted: Predicted, decoder: Decoder, caching: Caching) -> Iterator
 
 
 def _cache(what: str, expected: int, measured: int, states: Sequence[Kept]) -> Row:
-    """Equal, but for a state or index keys whose format both sides have from the same reading of the config."""
+    """Exact, except for states or index keys whose format both sides read from the same config."""
     row = exact("bytes", what, "B", expected, measured, core=True)
     whose = "; ".join(dict.fromkeys(state.whose for state in states))
     if row.verdict == "confirmed" and not all(state.checked for state in states):
@@ -105,7 +105,7 @@ def _cache(what: str, expected: int, measured: int, states: Sequence[Kept]) -> R
 
 
 def allocator(ledger: Ledger, before: Taken, expected: int) -> Iterator[Row]:
-    """What the allocator and the driver (or, on a CPU, the operating system) say of the same bytes."""
+    """Rows for the same bytes by the allocator and the driver (on a CPU, by the operating system)."""
     now = Taken.now(ledger.device)
     sizes = [bytes_of((tensor,)) for account in ledger.accounts for tensor in ledger.tensors(account)]
     if ledger.device.type == "cuda":
@@ -123,7 +123,7 @@ def allocator(ledger: Ledger, before: Taken, expected: int) -> Iterator[Row]:
 
 
 def _driver(sizes: Sequence[int], expected: int, before: Taken, now: Taken) -> Row:
-    """What the GPU has less of than before, which is torch's alone as long as torch itself says the same."""
+    """The GPU's change in free memory, which is torch's alone if torch's own figure changed as much."""
     taken, own = before.free - now.free, now.reserved - before.reserved
     configured = allocator_settings()
     if configured != {"allocator": "native"}:

@@ -1,4 +1,4 @@
-"""Check c: the predicted batch fits and decodes, and the next one is refused."""
+"""Check c: the predicted batch fits and decodes, and the next larger one is refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from kvplan.verify.live.checks.standing import clean, stand
+from kvplan.verify.live.checks.allocation import allocate, release
 from kvplan.verify.live.kernels.attend import Reader
 from kvplan.verify.live.layers.decoder import Decoder
 from kvplan.verify.live.layers.mixer import Caching
@@ -21,7 +21,7 @@ from kvplan.verify.verdict import Row, exact, not_run
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be shown: that `batch` sequences of `tokens` are the most that fit. limit: bytes for everything."""
+    """The claim: at most `batch` sequences of `tokens` fit. limit: bytes for everything."""
 
     batch: int
     tokens: int
@@ -31,10 +31,10 @@ class Plan:
 def capacity(
     predicted: Predicted, decoder: Decoder, plan: Plan, workspace: int, reader: Reader, ids: Tensor, most: int
 ) -> Iterator[Row]:
-    """Allocate the predicted batch, decode one token of each sequence at its full length, then ask for one more, and for one token more of each.
+    """Allocate the predicted batch, decode a token, then ask for one more sequence, and for one more token in each.
 
-    workspace: bytes that torch's allocator may take beyond the plan's limit, for what a step makes and drops again.
-    most: bytes that the whole run may take, which torch's allocator is held to before and after.
+    workspace: bytes that torch's allocator may take beyond the limit for temporary tensors. most: bytes that the whole
+    run may take, to which torch's allocator is held before and after.
     """
     device = decoder.build.ledger.device
     what = f"sequences of {plan.tokens:,} tokens in {plan.limit:,} B"
@@ -64,21 +64,22 @@ def capacity(
             what = f"longest {plan.batch} sequences in {plan.limit:,} B, by our accounting"
             yield exact("capacity", what, "tokens", plan.tokens, plan.tokens + longer)
     finally:
-        clean(decoder)
+        release(decoder)
         hold_to(device, most)
 
 
 def _grows(predicted: Predicted, tokens: int) -> bool:
-    """Whether one token more takes more, and by bytes of cache alone: pages round up, and bring tables along."""
+    """Whether one more token takes more, and only cache. Pages round up, and have tables."""
     return predicted.page is None and predicted.cache_bytes(tokens + 1) > predicted.cache_bytes(tokens)
 
 
 def _why_not_decoded(decoder: Decoder, caching: Caching, reader: Reader, ids: Tensor) -> str | None:
-    """Why a step didn't come to its end on a cache that stood; None where it did.
+    """Why a step on an allocated cache didn't finish; None if it did.
 
-    What it had no memory for it makes and drops again (readers' partial results, libraries' workspaces): no prediction is of it.
+    It ran out of memory for temporary tensors (partial results of readers, workspaces of libraries), which nothing
+    predicts.
     """
-    refused = stand(decoder, caching)
+    refused = allocate(decoder, caching)
     if refused is not None:
         return f"its cache was given, but no memory to fill it: {refused}"
     try:
@@ -88,12 +89,12 @@ def _why_not_decoded(decoder: Decoder, caching: Caching, reader: Reader, ids: Te
             raise  # the others are in the middle of the step, and wait
         return f"its cache was given, but no memory for what a step makes and drops: {str(error).split('. ')[0]}"
     finally:
-        clean(decoder)
+        release(decoder)
     return None
 
 
 def _taken_by_others(device: torch.device, limit: int) -> str | None:
-    """Whether a GPU no longer has the memory that it had when the run was planned, which no prediction is of."""
+    """Whether a GPU lost memory to others since the run was planned, which nothing predicts."""
     if device.type != "cuda":
         return None
     left = torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device)
@@ -101,12 +102,12 @@ def _taken_by_others(device: torch.device, limit: int) -> str | None:
 
 
 def _accepts(decoder: Decoder, caching: Caching, *, accounted: bool = True) -> bool:
-    """Whether a cache of that size can be had, by our accounting or by the allocator alone."""
+    """Whether a cache of that size can be allocated, by kvplan's accounting or by the allocator alone."""
     ledger = decoder.build.ledger
     limit = ledger.limit
     ledger.limit = limit if accounted else None
     try:
-        return stand(decoder, caching, filled=False) is None
+        return allocate(decoder, caching, filled=False) is None
     finally:
         ledger.limit = limit
-        clean(decoder)
+        release(decoder)

@@ -1,4 +1,4 @@
-"""Checks b, c and d of a decoder that stands: its cache's bytes, what a step reads, the largest batch, the times."""
+"""Checks b, c and d of a built decoder: bytes of its cache, bytes that a step reads, largest batch, times."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import replace
 from kvplan.units import MIB, format_bytes
 from kvplan.verify import ladder
 from kvplan.verify.live.checks import bytes_held, capacity, reads, timing
+from kvplan.verify.live.checks.allocation import allocate, release
 from kvplan.verify.live.checks.bytes_held import Taken
 from kvplan.verify.live.checks.found import Found
 from kvplan.verify.live.checks.speed import judged
-from kvplan.verify.live.checks.standing import clean, stand
 from kvplan.verify.live.kernels import fused
 from kvplan.verify.live.kernels.readers import Fastest
 from kvplan.verify.live.layers.decoder import Decoder
@@ -24,7 +24,7 @@ from kvplan.verify.predict import workspace_bytes
 from kvplan.verify.verdict import OUT_OF_TIME, Row, not_run
 
 _ROUND_UP = 2 * MIB
-"""What torch's allocator rounds a large tensor up to; see kvplan.verify.live.checks.bytes_held."""
+"""Bytes that torch's allocator rounds a large tensor up to; see kvplan.verify.live.checks.bytes_held."""
 _GPU_BATCH, _CPU_BATCH = 16, 8
 _SMALL_BATCH, _SMALL_TOKENS = 2, 37
 
@@ -32,7 +32,7 @@ _SMALL_BATCH, _SMALL_TOKENS = 2, 37
 def after_weights(
     known: Found, options: Options, decoder: Decoder, before: Taken, progress: Progress, deadline: float
 ) -> Iterator[Row]:
-    """All rows but those of the weights. before: memory that was taken before these."""
+    """All rows but those of the weights. before: memory taken before them."""
     predicted, plan, ledger = known.kv, known.plan, decoder.build.ledger
     cuda, ranks = ledger.device.type == "cuda", decoder.build.ranks
     room = known.limit - ledger.taken()
@@ -52,7 +52,7 @@ def after_weights(
         yield from _bytes(known, decoder, Caching(_SMALL_BATCH, _SMALL_TOKENS, predicted.kv, layout))
         if most is not None:
             yield from _bytes(known, decoder, Caching(most.batch, most.tokens, predicted.kv, layout), before)
-        # After what is resident was compared: the first step leaves libraries with workspaces of their own.
+        # After resident memory was compared, because the first step leaves libraries with workspaces.
         used = yield from _used(known, decoder, small)
         if most is None:
             yield not_run("capacity", "most sequences", "sequences", "no room for a cache beside the weights")
@@ -81,14 +81,14 @@ def after_weights(
         yield reads.timed(times.points)
         yield from judged(predicted, times, known.gpu, cuda=cuda)
     finally:
-        clean(decoder)
+        release(decoder)
 
 
 def _bytes(known: Found, decoder: Decoder, caching: Caching, before: Taken | None = None) -> Iterator[Row]:
-    """Check b at one size; with `before`, what the allocator says too."""
+    """Check b at one size; with `before`, by the allocator too."""
     predicted, ledger = known.kv, decoder.build.ledger
-    # Memory of a CPU that nobody has written isn't resident.
-    refused = stand(decoder, caching, filled=before is not None and ledger.device.type == "cpu")
+    # A CPU's memory isn't resident before it is written.
+    refused = allocate(decoder, caching, filled=before is not None and ledger.device.type == "cpu")
     if refused is not None:
         what = f"cache, {caching.batch} x {caching.tokens:,} tokens"
         yield not_run("bytes", what, "B", refused, core=True)
@@ -98,29 +98,29 @@ def _bytes(known: Found, decoder: Decoder, caching: Caching, before: Taken | Non
         cache = caching.batch * predicted.cache_bytes(caching.tokens)
         expected = ledger.taken("weights") + ledger.taken("held") + cache + ledger.taken("tables")
         yield from bytes_held.allocator(ledger, before, expected)
-    clean(decoder)
+    release(decoder)
 
 
 def _used(known: Found, decoder: Decoder, caching: Caching) -> Generator[Row, None, dict[int, float]]:
-    """What one small step reads, of cache and of weights. Returns predicted over counted weights, by its batch."""
-    refused = stand(decoder, caching)
+    """Cache and weights that one small step reads. Returns predicted over counted weights, by batch."""
+    refused = allocate(decoder, caching)
     if refused is not None:
         yield not_run("bytes", f"a step of {caching.batch} x {caching.tokens} tokens", "B", refused)
         return {}
     counted = reads.count(decoder, timing.tokens(decoder, caching.batch), caching.tokens)
-    clean(decoder)
+    release(decoder)
     cache, weights = reads.step(known.kv, counted, caching.tokens)
     yield from (cache, weights)
     return {caching.batch: weights.predicted / counted.weights} if weights.predicted and weights.measured else {}
 
 
 def _tensors_of_cache(plan: Blueprint) -> int:
-    """At most four for each mixer: keys, values, and their scales."""
+    """At most four for each mixer: keys, values and their scales."""
     return 4 * sum(len(layer.mixers) for layer in plan.layers)
 
 
 def _capacity(known: Found, decoder: Decoder, most: ladder.Limit, rounding: int, deadline: float) -> Iterator[Row]:
-    """Check c, with the memory cut to exactly what the plan says."""
+    """Check c, with the memory limited to exactly the plan's."""
     predicted, ledger = known.kv, decoder.build.ledger
     tables = ladder.table_bytes(known.plan, most.tokens, most.batch, predicted.page)
     asked = capacity.Plan(most.batch, most.tokens, ledger.taken() + most.pool + tables)

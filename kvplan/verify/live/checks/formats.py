@@ -1,7 +1,7 @@
-"""Part of check a: what a cache format makes of a number is within one of its own steps of that number.
+"""Part of check a: a number stored in a cache format is off by at most one step of the format.
 
-Decoding and recomputing both see what was stored, so neither notices a scale that is off: this does, and takes its steps
-from the formats' definitions.
+Decoding and recomputing both see the stored value, so neither notices a wrong scale. This check does; it takes the
+steps from the formats' definitions.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from kvplan.verify.verdict import Row, within
 
 _ROWS = 16
 _SPREADS = (0.1, 1.0)
-"""Of the vectors that are stored, one after another: a scale that isn't the row's own is off by a factor."""
+"""Magnitudes of the stored vectors, in turn, so that the scale of another row is wrong by a factor."""
 _MANTISSA = {torch.float8_e4m3fn: (3, -9), torch.float8_e5m2: (2, -16)}
-"""Bits of the mantissa, and exponent of the smallest number. Source: OCP 8-bit Floating Point Specification 1.0, table 1."""
+"""Bits of the mantissa, and exponent of the smallest number. Source: OCP 8-bit Floating Point Specification 1.0, table
+1.
+"""
 
 
 def round_trips(plan: Blueprint, kv: KvFormat, device: torch.device) -> Iterator[Row]:
-    """A row for each format and length of the vectors that the model stores."""
+    """A row for each format and vector length that the model stores."""
     asked = [pair for part in plan.mixers for pair in _stored(part, kv)]
     for format_, dim in dict.fromkeys(asked):
         how = stored(format_, dim)
@@ -61,7 +63,7 @@ def _one(format_: Format, dim: int, device: torch.device) -> Row:
 
 
 def _step(rows: Rows, numbers: Tensor) -> Tensor:
-    """Distance of the format's neighbours at each number, when the group's largest takes the largest element."""
+    """Distance between the format's neighbours at each number, if the largest of a group takes the largest element."""
     how = rows.how
     group = how.group or rows.dim
     largest = numbers.abs().unflatten(-1, (-1, group)).amax(-1, keepdim=True)

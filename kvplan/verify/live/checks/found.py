@@ -1,4 +1,4 @@
-"""What a run knows, from the layers that it chose to the rows that it found."""
+"""The results of a run, from the layers that it chose to its rows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kvplan.verify.verdict import Row
 
 @dataclass(slots=True)
 class Found:
-    """What a run knows when it is over.
+    """The results of a run.
 
-    limit: bytes for everything. pool: bytes of cache that a CPU is filled with.
+    limit: bytes for everything. pool: bytes of cache with which a CPU is filled. kv: the predictions.
     """
 
     machine: Machine

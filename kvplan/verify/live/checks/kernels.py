@@ -1,7 +1,7 @@
-"""Part of check a on a GPU: our kernels and torch's give what plain torch gives, on the very shapes of the model.
+"""Part of check a on a GPU: kernels agree with plain torch at the model's own shapes.
 
-Caches are made up so that a wrong answer shows: both signs, a scale of its own for each row, queries long enough that some
-slots weigh more than others, sinks that take a part of the sum, and besides a long cache a short one of which every slot
+Caches are made up so that a wrong answer shows: both signs, a scale for each row, queries long enough that some slots
+weigh more than others, sinks that take a part of the sum, and besides a long cache a short one in which every slot
 counts. tests/verify/mutants.py has the faults that are noticed.
 """
 
@@ -29,15 +29,15 @@ BATCH, LENGTHS = 3, (1000, 37)
 _SCORES, _SINKS = 1.7, 6.0
 """Spread of the scores, whatever the format; logit of a sink that then takes about a tenth of the long cache's sum."""
 _ALLOWED = 0.02
-"""Of the largest value, in 16 bit: eight steps of bf16's last place."""
+"""Difference allowed, as a part of the largest value in 16 bit: eight steps of bf16's last place."""
 _FLOAT8_STEP = 0.13
-"""Values that fall between two steps of fp8 may go either way: a step is an eighth of the value."""
+"""One step of fp8, an eighth of the value, because a value between two steps may be rounded either way."""
 
 
 def kernels_agree(
     plan: Blueprint, kv: KvFormat, layout: Layout, device: torch.device, why_not: str | None, deadline: float
 ) -> Iterator[Row]:
-    """A row for each kernel and shape; on a CPU, where there are none, one row that says so.
+    """A row for each kernel and shape; on a CPU, which has no kernels, one row that says so.
 
     deadline: time.monotonic() after which no more kernels are compiled.
     """
@@ -68,7 +68,7 @@ def _rows(
 def questions(
     part: AttentionPart | LatentPart, kv: KvFormat, layout: Layout, device: torch.device, dtype: torch.dtype
 ) -> Iterator[Query]:
-    """Queries of a part's shape to caches of each length."""
+    """Queries of a mixer's shape for caches of each length."""
     ledger = Ledger(device, None, seed=3)
     for length in LENGTHS:
         keys, values = _rows(ledger, part, kv, layout, length, dtype)
@@ -115,7 +115,7 @@ def compared(
     allowed: float = _ALLOWED,
     why: str = "16-bit",
 ) -> Row:
-    """The largest difference as a part of the largest value, of all answers."""
+    """The largest difference of all answers, as a part of the largest value."""
     try:
         differences = [_apart(right, found) for right, found in zip(plain, work(), strict=True)]
     except Exception as error:
@@ -132,7 +132,10 @@ def _apart(right: Tensor, found: Tensor) -> float:
 
 
 def stores(part: AttentionPart, kv: KvFormat, layout: Layout, device: torch.device) -> Row:
-    """Rotated, normed, encoded and stored by one kernel, or step by step. A kernel that doesn't run is left out from now on."""
+    """Rotating, normalizing, encoding and storing by one kernel, against single steps.
+
+    A kernel that fails is not used from then on.
+    """
     ledger, slots, slot = Ledger(device, None, seed=3), LENGTHS[-1], LENGTHS[-1] - 1
     what = f"{part.name}, stored in {kv.k.name} by our kernel against plain torch"
     probe = _rows(ledger, part, kv, layout, slots, torch.bfloat16)
@@ -160,7 +163,7 @@ def stores(part: AttentionPart, kv: KvFormat, layout: Layout, device: torch.devi
 
 
 def advances(part: DeltaPart | MambaPart, device: torch.device) -> Row:
-    """A state moved on by one kernel, or step by step. A kernel that doesn't run is left out from now on."""
+    """Advancing a state by one kernel, against single steps. A kernel that fails is not used from then on."""
     random = torch.Generator(device=device).manual_seed(3)
     if isinstance(part, DeltaPart):
         heads, k_dim, v_dim = part.v_heads, part.k_dim, part.v_dim

@@ -1,6 +1,6 @@
-"""Part of check a, at the lengths that are timed: what the chosen reader answers, against plain arithmetic on the same cache.
+"""Part of check a at the timed lengths: the chosen reader's answers against plain arithmetic on the same cache.
 
-Small caches show that a kernel's arithmetic is right, not that it divides a million slots without losing some.
+Small caches show that a kernel's arithmetic is right, but not that it divides a million slots without losing some.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from kvplan.verify.live.kernels.readers import Fastest, kind_of
 from kvplan.verify.verdict import Row, within
 
 _ALLOWED = 0.02
-"""Of the largest value, in 16 bit: eight steps of bf16's last place."""
+"""Difference allowed, as a part of the largest value in 16 bit: eight steps of bf16's last place."""
 _GPU_NUMBERS, _CPU_NUMBERS = 2**22, 2**20
 """Scores, keys or values that are worked on at a time, 16 or 4 MiB each: a check may run with just enough memory."""
 
 
 class Comparing:
-    """A reader that asks another, and compares the first and the last sequence of the first query of each kind.
+    """A reader that asks another one and compares the first and last sequence of the first query of each kind.
 
     apart: the largest difference as a part of the largest value, by kind and slots.
     """
@@ -31,7 +31,7 @@ class Comparing:
         self.apart: dict[str, float] = {}
 
     def __call__(self, query: Query) -> Tensor:
-        """Read."""
+        """Read, and compare."""
         found = self.reader(query)
         name = f"{' '.join(str(part) for part in kind_of(query) if part)}, {query.slots:,} slots"
         if name not in self.apart:
@@ -42,7 +42,7 @@ class Comparing:
         return found
 
     def rows(self) -> Iterator[Row]:
-        """One for each kind of query."""
+        """A row for each kind of query."""
         for name, apart in self.apart.items():
             because = f"as timed; 16-bit results within {_ALLOWED:.1%} of the largest of all scores at once"
             yield within("recompute", f"reading {name}", "difference", 0.0, apart, _ALLOWED, because)
@@ -55,7 +55,7 @@ def _apart(right: Tensor, found: Tensor) -> float:
 
 
 def in_full(query: Query) -> Tensor:
-    """Attention of one sequence as it is defined: every score, one softmax, every value. A few heads at a time."""
+    """Attention of one sequence by its definition (every score, one softmax, every value), a few heads at a time."""
     exact = torch.promote_types(query.queries.dtype, torch.float32)
     kv_heads = query.keys.heads
     asked = query.queries.to(exact).unflatten(1, (kv_heads, -1)) * query.scale

@@ -1,4 +1,4 @@
-"""Check b, of reading: a step asks for the bytes of cache and uses the bytes of weights that it was predicted to read."""
+"""Check b for reads: a step reads the predicted bytes of cache and uses the predicted bytes of weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kvplan.verify.verdict import Row, exact, not_run
 
 
 class _Used(TorchDispatchMode):
-    """Which parts of which weights the operations within it were given, and bytes of rows that were looked up in a table."""
+    """Records the parts of weights that operations use, and the bytes of rows looked up in tables."""
 
     def __init__(self, weights: Sequence[Tensor]) -> None:
         super().__init__()
@@ -33,7 +33,10 @@ class _Used(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Note and go on. A view of a weight reads nothing; what is then done with the view reads just that part."""
+        """Record the operation and run it.
+
+        A view of a weight reads nothing. An operation on the view reads only that part.
+        """
         if func is torch.ops.aten.embedding.default:
             table, ids = args[:2]
             self._looked_up += ids.numel() * table.shape[-1] * table.element_size()
@@ -45,27 +48,27 @@ class _Used(TorchDispatchMode):
 
     @property
     def bytes(self) -> int:
-        """Of all parts, each once, and of the rows."""
+        """Bytes of all parts, each counted once, and of the rows."""
         whole = {place: bytes_of((weight,)) for place, weight in self._known.items()}
         return self._looked_up + sum(min(whole[place], sum(parts.values())) for place, parts in self._parts.items())
 
 
 def _place(tensor: Tensor) -> int:
-    """Where its memory begins, which is the same for every view of it."""
+    """Where its memory begins, which all views of it share."""
     return tensor.untyped_storage().data_ptr()
 
 
 def _part(tensor: Tensor) -> object:
-    """Which elements of its memory a view has, in whatever order of dimensions."""
+    """The elements of its memory that a view has, in whatever order of dimensions."""
     steps = sorted((step, size) for step, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1)
     return tensor.storage_offset(), tuple(steps)
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Bytes that one step of `batch` sequences asked of the cache and used of the weights, counted in the step itself.
+    """Bytes of cache read and of weights used by one step of `batch` sequences, counted in the step itself.
 
-    touched: experts that the step used, of each layer that has some.
+    touched: experts used by the step, for each layer with experts.
     """
 
     batch: int
@@ -75,25 +78,25 @@ class Counted:
 
 
 def count(decoder: Decoder, ids: Tensor, tokens: int) -> Counted:
-    """One step of plain torch on the caches that stand, for as many sequences of `tokens` as there are ids."""
+    """Count one step of plain torch on the allocated caches, for one sequence of `tokens` per id."""
     at = decoder.at(tokens - 1, by_spans)
-    # What goes through Triton, torch doesn't see; of experts multiplied in one launch it sees all, touched or not.
+    # torch doesn't see what Triton reads, and sees all experts multiplied in one launch, used or not.
     with fused.plain(), _Used(decoder.build.ledger.tensors("weights")) as used:
         decoder.step(ids, at)
     return Counted(len(ids), at.cache_bytes, used.bytes, tuple(experts.distinct() for experts in decoder.experts))
 
 
 def step(predicted: Predicted, counted: Counted, tokens: int) -> Iterator[Row]:
-    """What was counted of sequences of `tokens`, against what was predicted."""
+    """Rows for one counted step with sequences of `tokens`, against the prediction."""
     what = f"cache asked for by a step of {counted.batch} x {tokens} tokens"
     yield exact("bytes", what, "B", counted.batch * predicted.reads(tokens), counted.cache)
     yield weights(predicted, counted)
 
 
 def weights(predicted: Predicted, counted: Counted) -> Row:
-    """Bytes of weights, exactly: of experts the prediction is of how many there were, which is a matter of luck.
+    """Bytes of weights, exact. For experts the prediction uses their counted number, which depends on routing.
 
-    One sequence touches as many as it picks, and nothing is taken from what was counted.
+    For one sequence the number is known, and nothing is taken from the count.
     """
     what = f"weights used by a step of {'one sequence' if counted.batch == 1 else f'{counted.batch} sequences'}"
     reason = lacking(predicted)
@@ -110,7 +113,7 @@ def weights(predicted: Predicted, counted: Counted) -> Row:
 
 
 def timed(points: Sequence[Point]) -> Row:
-    """All steps of the ladder together, but for those that end within a chunk: predictions are of whole ones."""
+    """All timed steps together, except those that end within a chunk, because predictions are for whole ones."""
     counted = [point for point in points if point.whole]
     what = f"cache asked for by {len(counted)} steps that were timed"
     if not counted:

@@ -1,4 +1,4 @@
-"""Check a: decoding through the cache equals recomputing everything, for every kind the model has."""
+"""Check a: decoding through the cache equals recomputing everything, for every kind of layer of the model."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from kvplan.verify.live.layers.decoder import Decoder, mixer
 from kvplan.verify.live.layers.mixer import Alone, Build, Caching, Step
 from kvplan.verify.live.ledger import Ledger
 from kvplan.verify.live.rows import Layout
-from kvplan.verify.parts import AttentionPart, Blueprint, LayerPlan, Mixer
+from kvplan.verify.parts import AttentionPart, Blueprint, Mixer
 from kvplan.verify.shrink import HIDDEN, TOKENS, small, small_stack
 from kvplan.verify.verdict import Row, not_run, within
 
 BATCH = 2
 _PAGE = 4
 _ALLOWED = 1e-4
-"""Of the largest value: what sums of a few hundred products in 32 bit may differ by when their order changes."""
+"""Difference allowed, as a part of the largest value: reordered sums of a few hundred products in 32 bit."""
 
 
 def recompute(plan: Blueprint, kv: KvFormat, layout: Layout, device: torch.device) -> Iterator[Row]:
-    """A row for each kind of mixer in 32 bit, one for each in the cache format asked for, one for a small stack."""
+    """A row for each kind of mixer in 32 bit, one for each in the cache format asked for, and one for a small stack."""
     yield from mixers(plan, _EXACT, layout, device)
     if kv.k.name not in _SIXTEEN or kv.v.name not in _SIXTEEN:
         yield from mixers(plan, kv, layout, device)
@@ -42,7 +42,7 @@ def mixers(plan: Blueprint, kv: KvFormat, layout: Layout, device: torch.device) 
 
 
 def stack(plan: Blueprint, layout: Layout, device: torch.device) -> Row:
-    """A small relative of every mixer and feed-forward, one behind another, between embedding and head."""
+    """Small relatives of every mixer and feed-forward in sequence, between embedding and head."""
     return _stack(small_stack(plan), _EXACT, _paged(layout), device)
 
 
@@ -63,13 +63,13 @@ def _inputs(build: Build) -> Tensor:
 
 
 def _one(part: Mixer, kv: KvFormat, layout: Layout, device: torch.device) -> Row:
-    """One mixer, its source included when it shares a cache."""
+    """One mixer, with its source if it shares a cache."""
     build = _build(device)
     owner = None
     if isinstance(part, AttentionPart) and part.shares is not None:
         owner = Attention(replace(part, shares=None, norms=False, bias=False, gate=False, sink_logits=False), build)
     made = mixer(part, build, owner)
-    what = f"{part.name}, cache in {_named(kv)}"
+    what = f"{part.name}, cache in {kv.name}"
     try:
         for one in (owner, made):
             if one is not None:
@@ -99,7 +99,7 @@ def _stack(plan: Blueprint, kv: KvFormat, layout: Layout, device: torch.device) 
     ids = torch.randint(0, plan.vocab, (BATCH, TOKENS), generator=build.ledger.random, device=device)
     whole = decoder.full(ids)
     found = [decoder.step(ids[:, token], decoder.at(token, by_spans)) for token in range(TOKENS)]
-    return _compared(f"stack of {_counted(plan.layers)} in fp32", whole, torch.stack(found, 1))
+    return _compared(f"stack of {plural(len(plan.layers), 'layer')} in fp32", whole, torch.stack(found, 1))
 
 
 def _compared(what: str, whole: Tensor, found: Tensor) -> Row:
@@ -109,11 +109,3 @@ def _compared(what: str, whole: Tensor, found: Tensor) -> Row:
     if difference != difference:  # noqa: PLR0124 - NaN
         difference = float("inf")
     return within("recompute", what, "difference", 0.0, difference, _ALLOWED * scale, because)
-
-
-def _named(kv: KvFormat) -> str:
-    return kv.k.name if kv.k == kv.v else f"{kv.k.name}:{kv.v.name}"
-
-
-def _counted(layers: tuple[LayerPlan, ...]) -> str:
-    return plural(len(layers), "layer")

@@ -1,4 +1,4 @@
-"""Check d, the judging: whether the bytes explain the times, with speeds that no prediction is part of."""
+"""Check d, judging: whether the bytes explain the times, at speeds that no prediction is part of."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from kvplan.verify.predict import Predicted
 from kvplan.verify.verdict import Row, at_least, at_most, not_run, reported, within
 
 LONG = 2**20
-"""Tokens in all sequences together above which reading the cache must reach KV_SHARE of a copy's speed."""
+"""Tokens of all sequences from which reading the cache must reach KV_SHARE of a copy's speed."""
 KV_SHARE, STEP_ALLOWED, CROSSOVER_ALLOWED = 0.85, 0.10, 0.25
 CROSSOVER_REFUTED = 1.6
-"""Factor, either way, between a crossover and where another batch's speeds put it, that no kernel explains: batches have
-kernels of their own, which read weights or caches up to a third faster or slower, and a crossover is a quotient of both."""
+"""Factor between a crossover and its place by another batch's speeds that kernels can't explain.
+
+Batches have kernels of their own, which read weights or caches up to a third faster or slower, and a crossover is a
+quotient of both.
+"""
 BOUND_BY_MEMORY = 0.8
-"""Share of a step's predicted time that reading takes from which on the step counts as bound by memory."""
+"""Share of a step's predicted time from which reading counts as its bound."""
 _BEYOND_CACHES = 2**30
-"""Bytes of a step that no GPU's own caches hold from one step to the next."""
+"""Bytes of a step that no GPU's own caches keep until the next step."""
 _HELD = "a GPU's own caches may hold so little"
 _CPU = "no claim is made about a CPU's speed"
 _NO_LINE = "no line: no batch was timed at two lengths, or its steps took no longer with more cache"
 
 
 def judged(predicted: Predicted, times: Times, gpu: Gpu | None, *, cuda: bool) -> Iterator[Row]:
-    """Rows of the times: bandwidths, each step, the crossover. gpu: its record, where kvplan has one."""
+    """Rows for bandwidths, each step and the crossover. gpu: its record, None if kvplan has none."""
     datasheet = None if gpu is None else gpu.bandwidth.value
     yield reported(
         "time", "copy, read and written", "B/s", datasheet, times.copy, "every other bandwidth is a share of this one"
@@ -68,13 +71,13 @@ def _weight_share(times: Times) -> Row:
     speed = times.weight_bytes_per_s
     if times.line is None or speed is None:
         return not_run("time", what, "share", f"{_NO_LINE}, or too little of weights to tell apart")
-    launches = "nobody counted the launches" if times.overhead_s is None else "launches taken off"
+    launches = "launches not counted" if times.overhead_s is None else "launches taken off"
     because = f"from the line at batch {times.line.intercepts[0][0]}, {launches}"
     return reported("time", what, "share", None, speed / times.copy, because)
 
 
 def _step(times: Times, point: Point, *, cuda: bool) -> Row:
-    """A step's predicted bytes at speeds measured in this run, but not on this step, over bytes counted and not predicted."""
+    """Predicted bytes of a step at the speeds of other steps, which are of counted bytes, against its time."""
     what = f"step of {point.batch} x {point.context:,} tokens"
     at_copy = times.predicted_s(point)
     reason = _why_unjudged(times, point, at_copy, cuda=cuda)
@@ -94,12 +97,12 @@ def _step(times: Times, point: Point, *, cuda: bool) -> Row:
 
 
 def _why_unjudged(times: Times, point: Point, at_copy: float, *, cuda: bool) -> str | None:
-    """Why a step's time says nothing of its bytes; None where it does."""
+    """Why a step's time says nothing about its bytes; None if it does."""
     launches = times.overhead_s
     unclaimed = {
         _CPU: not cuda,
         "no graph could be captured: Python launches its kernels": not times.graphs,
-        "nobody could count its launches": launches is None,
+        "its launches couldn't be counted": launches is None,
         "launches, not memory, take most of it": not point.weight_bytes
         or at_copy - (launches or 0.0) < BOUND_BY_MEMORY * at_copy,
         "it ends within a chunk, and predictions are of whole ones": not point.whole,
@@ -108,7 +111,7 @@ def _why_unjudged(times: Times, point: Point, at_copy: float, *, cuda: bool) -> 
 
 
 def _cache_bound(times: Times, datasheet: int) -> Row:
-    """No cache is read faster than the memory is: if one was, the step didn't read what it asked for."""
+    """No cache is read faster than the memory is. Otherwise the step didn't read what it asked for."""
     what = "reading the cache, share of the datasheet"
     if times.line is None:
         return not_run("time", what, "share", _NO_LINE)
@@ -119,7 +122,7 @@ def _cache_bound(times: Times, datasheet: int) -> Row:
 
 
 def _bound(predicted: Predicted, times: Times, datasheet: int) -> Row:
-    """No step may beat the datasheet: if one did, bytes were predicted that nobody read."""
+    """No step beats the datasheet. Otherwise bytes were predicted that were never read."""
     what = "fastest step over the datasheet's bound"
     sizes = [(predicted.weights_read_at_least(point.batch) + point.kv_bytes, point) for point in times.points]
     beyond = [(size, point) for size, point in sizes if size >= _BEYOND_CACHES]
@@ -157,7 +160,7 @@ def _crossover(predicted: Predicted, times: Times, *, cuda: bool) -> Row:
 
 
 def _found(what: str, expected: int, found: int, by_bytes: int) -> Row:
-    """A crossover beside where the next smaller batch's speeds put it: refuted only where no kernel explains the difference."""
+    """A crossover against its place by the next smaller batch's speeds; refuted only if kernels can't explain the gap."""
     also = f"by bytes alone {by_bytes:,}"
     near = within(
         "time", what, "tokens", expected, found, CROSSOVER_ALLOWED * expected,
@@ -172,7 +175,7 @@ def _found(what: str, expected: int, found: int, by_bytes: int) -> Row:
 
 
 def _crossing(predicted: Predicted, times: Times, batch: int, intercept: float) -> int | None:
-    """Context at which reading the cache takes as long as the intercept, launches taken off; None if those are all of it."""
+    """Context at which the cache takes as long as the intercept less the launches; None if the launches are all of it."""
     left = intercept - times.launches_s
     if left <= 0:
         return None
@@ -180,14 +183,14 @@ def _crossing(predicted: Predicted, times: Times, batch: int, intercept: float) 
 
 
 def _own_line(times: Times, batch: int) -> Line:
-    """Of one batch's steps where they make one, else of all: another batch's kernels have another slope."""
+    """The line of one batch's steps if they make one, else of all. Another batch's kernels have another slope."""
     own = fit([point for point in times.points if point.batch == batch])
     assert times.line is not None  # noqa: S101 - whoever asks has looked
     return own or times.line
 
 
 def _by_another_batch(predicted: Predicted, times: Times, batch: int) -> int | None:
-    """The same from the weights' bytes and the speed at which the next smaller batch read them."""
+    """The same from the bytes of weights at the speed at which the next smaller batch read them."""
     weights = predicted.weights_read(batch)
     other = max((point.batch for point in times.points if point.batch < batch), default=None)
     if other is None or not weights:
@@ -198,7 +201,7 @@ def _by_another_batch(predicted: Predicted, times: Times, batch: int) -> int | N
 
 
 def _experts(predicted: Predicted, times: Times) -> Iterator[Row]:
-    """Distinct experts that a step touched, beside what uniform routing would make of them."""
+    """Distinct experts that a step used, beside the number expected if routing is uniform."""
     for point in {point.batch: point for point in times.points}.values():
         expected = predicted.distinct_experts(point.batch)
         if point.experts is not None and expected is not None:

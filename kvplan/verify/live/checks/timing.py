@@ -1,4 +1,4 @@
-"""Check d, the measuring: how long a step takes over a ladder of batches and contexts."""
+"""Check d, measuring: the time of a step over a ladder of batches and contexts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from kvplan.verify import ladder
 from kvplan.verify.ladder import Rung
 from kvplan.verify.line import Line, Point, fit
+from kvplan.verify.live.checks.allocation import allocate, release
 from kvplan.verify.live.checks.readers import Comparing
-from kvplan.verify.live.checks.standing import clean, stand
 from kvplan.verify.live.clock import copy_bandwidth, graphed, kernels, launch_floor, median, once, wait
 from kvplan.verify.live.kernels import fused
 from kvplan.verify.live.kernels.readers import FAST, PLAIN, Fastest
@@ -27,17 +27,17 @@ from kvplan.verify.verdict import OUT_OF_TIME, Row, not_run
 
 _LEAST_POINTS = 2
 _STEPS = {"cpu": 8, "cuda": 25}
-"""What a point takes at most, in steps of its batch: choosing a reader, comparing, warming up, capturing a graph, repeating."""
+"""Most steps that one point takes: choosing a reader, comparing, warming up, capturing a graph, repeating."""
 _POINT_S = 0.3
-"""About how long one point is repeated."""
+"""Seconds for repeating one point, roughly."""
 
 
 @dataclass(slots=True)
 class Times:
-    """Everything that was timed, in bytes per second and seconds; None for what nobody could measure.
+    """All measured times and speeds (bytes/s); None for what couldn't be measured.
 
-    compared: what readers answered at the longest contexts. weights_shares: predicted bytes of weights
-    over those that a step was counted to use, by batch.
+    compared: what readers answered at the longest contexts. weights_shares: predicted bytes of weights over those
+    counted in a step, by batch.
     """
 
     copy: float
@@ -53,22 +53,22 @@ class Times:
 
     @property
     def overhead_s(self) -> float | None:
-        """What launching a step's kernels takes, whatever they read."""
+        """Seconds to launch a step's kernels, whatever they read."""
         return None if self.kernels is None or self.floor_s is None else self.kernels * self.floor_s
 
     @property
     def launches_s(self) -> float:
-        """The same to take off or add; nothing where it is unknown."""
+        """The same, or 0 if it is unknown."""
         return self.overhead_s or 0.0
 
     @property
     def readers_are_fast(self) -> bool:
-        """Whether every cache was read by a kernel that is made for it, none by plain torch."""
+        """Whether kernels made for it read every cache, and plain torch none."""
         return bool(self.readers) and all(name.startswith(FAST) for name in self.readers.values())
 
     @property
     def weight_bytes_per_s(self) -> float | None:
-        """Speed at which the weights are read, from the line's first intercept; None when they are too few to tell."""
+        """Speed of reading the weights, from the line's first intercept; None if they are too few to tell."""
         if self.line is None or not self.points[0].weight_bytes:
             return None
         batch, intercept = self.line.intercepts[0]
@@ -84,7 +84,7 @@ class Times:
 def time_ladder(
     predicted: Predicted, decoder: Decoder, rungs: Sequence[Rung], deadline: float, progress: Callable[[str], None]
 ) -> Times:
-    """Median step times over the ladder, until the deadline (time.monotonic) is near."""
+    """Median step times over the ladder, until `deadline` (time.monotonic) is near."""
     ledger, device = decoder.build.ledger, decoder.build.ledger.device
     room = (ledger.limit or 2**40) - ledger.taken()
     times = Times(copy_bandwidth(device, room // 2), launch_floor(device))
@@ -94,12 +94,12 @@ def time_ladder(
             break
         progress(f"timing a batch of {rung.batch}")
         left_out = f"a batch of {rung.batch} ran out of memory and was left out"
-        refused = stand(decoder, Caching(rung.batch, rung.contexts[-1], predicted.kv, Layout(predicted.page)))
+        refused = allocate(decoder, Caching(rung.batch, rung.contexts[-1], predicted.kv, Layout(predicted.page)))
         if refused is not None:
             times.notes.append(f"{left_out}: {refused}")
             continue
         try:
-            # First, so that the readers that are kept to are those that are best at the longest.
+            # The longest context first, so that the readers chosen are the best ones for it.
             times.compared += _compared(decoder, rung, reader)
             for context in rung.contexts:
                 if not _everybody_has_time(decoder, deadline, times, 1):
@@ -107,10 +107,10 @@ def time_ladder(
                 times.points.append(_time(predicted, decoder, rung.batch, context, reader, times))
         except OUT_OF_ROOM:
             if decoder.build.ranks.size > 1:
-                raise  # the others are in the middle of a step, and wait
+                raise  # the other ranks are in the middle of a step, and wait
             times.notes.append(left_out)
         finally:
-            clean(decoder)
+            release(decoder)
     times.line = fit(times.points)
     times.readers = reader.chosen
     if any(isinstance(one, Latent) and one.indexer is not None for one in decoder.mixers):
@@ -129,13 +129,13 @@ def _compared(decoder: Decoder, rung: Rung, reader: Fastest) -> list[Row]:
         decoder.step(tokens(decoder, rung.batch), decoder.at(rung.contexts[-1] - 1, comparing))
     except OUT_OF_ROOM as error:
         if ranks.size > 1:
-            raise  # the others are in the middle of the step, and wait
+            raise  # the other ranks are in the middle of the step, and wait
         return [not_run("recompute", what, "difference", f"no memory for it: {str(error).split('. ')[0]}")]
     return list(comparing.rows())
 
 
 def _everybody_has_time(decoder: Decoder, deadline: float, times: Times, points: int) -> bool:
-    """Whether all ranks can still afford so many points; the first two, which a line needs, are always timed."""
+    """Whether all ranks have time for that many points. The first two, which a line needs, are always timed."""
     if len(times.points) < _LEAST_POINTS:
         return True
     spent = max(point.seconds for point in times.points)
@@ -145,7 +145,7 @@ def _everybody_has_time(decoder: Decoder, deadline: float, times: Times, points:
 
 
 _STEPS_OF_A_POINT = 5
-"""At least, besides the first."""
+"""Least steps of a point besides the first."""
 
 
 def _time(predicted: Predicted, decoder: Decoder, batch: int, context: int, reader: Fastest, times: Times) -> Point:
@@ -159,7 +159,7 @@ def _time(predicted: Predicted, decoder: Decoder, batch: int, context: int, read
 
     seconds = once(work, device)
     asked = at.cache_bytes
-    # Of a CPU's speed nothing is claimed, so its first step will do; a GPU's compiles kernels, and the next take no time.
+    # Nothing is claimed about a CPU's speed, so its first step will do. A GPU's first step compiles kernels; the next are quick.
     if device.type == "cuda" or in_time(ranks, reader.deadline - _STEPS_OF_A_POINT * seconds):
         first = once(work, device)
         if not times.points:
@@ -179,7 +179,7 @@ def _time(predicted: Predicted, decoder: Decoder, batch: int, context: int, read
 
 
 def tokens(decoder: Decoder, batch: int) -> torch.Tensor:
-    """Token ids [batch], or vectors where there is no embedding."""
+    """Token ids [batch], or vectors if there is no embedding."""
     build, plan = decoder.build, decoder.plan
     if decoder.embedding is None:
         return torch.randn(

@@ -1,1 +1,1 @@
-"""How a step reads its cache and does its small sums: plain torch, or kernels."""
+"""How a step reads its cache and does its small sums: in plain torch, or with kernels."""

@@ -1,7 +1,7 @@
-"""One query per sequence against everything its cache holds: the reader that each device is best at.
+"""Readers of a cache: one query per sequence against everything that its cache holds.
 
-All readers take queries [batch, heads, k_dim] and the first `slots` rows of keys and values, order of no importance
-(rotary positions are already in the keys), and give [batch, heads, v_dim]. K and V are never expanded to query heads.
+All readers take queries [batch, heads, k_dim] and the first `slots` rows of keys and values in any order (rotary
+positions are already in the keys), and return [batch, heads, v_dim]. K and V are never expanded to query heads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SPAN_BYTES, _CPU_SPAN_BYTES = 2**25, 2**19
 class Query:
     """What is asked of a cache.
 
-    values None: a value is the first `v_dim` elements of its key (latent attention). sink: one logit per head that
+    values: None if a value is the first `v_dim` elements of its key (latent attention). sink: one logit per head that
     takes part in the softmax and has no value. chosen: slots that sparse attention reads, [batch, top k]; None for all.
     """
 
@@ -40,12 +40,12 @@ class Query:
 
     @property
     def bytes(self) -> int:
-        """Bytes of cache that an answer has to read: the slots asked for, whole rows of them."""
+        """Bytes of cache that an answer has to read: whole rows of the slots asked for."""
         each = self.keys.slot_bytes + (0 if self.values is None else self.values.slot_bytes)
         return self.queries.shape[0] * self.slots * each
 
     def of(self, sequence: int) -> Query:
-        """What is asked for one sequence."""
+        """The query of one sequence."""
         only = slice(sequence, sequence + 1)
         return replace(
             self, queries=self.queries[only], keys=self.keys.of(sequence),
@@ -58,7 +58,7 @@ Reader = Callable[[Query], Tensor]
 
 
 def by_spans(query: Query) -> Tensor:
-    """Split-KV attention in plain torch: any format, any layout, spans of bounded size, joined by a running softmax."""
+    """Split-KV attention in plain torch, for any format and layout: bounded spans, joined by a running softmax."""
     keys, batch = query.keys, query.queries.shape[0]
     exact = torch.promote_types(query.queries.dtype, torch.float32)
     asked = query.queries.to(exact).unflatten(1, (keys.heads, -1)) * query.scale
@@ -82,7 +82,7 @@ def by_spans(query: Query) -> Tensor:
 
 
 def span(query: Query, start: int, stop: int, exact: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Keys and values [batch, heads, stop - start, dim] of a run of the slots that are read."""
+    """Keys and values [batch, heads, stop - start, dim] of consecutive slots of those that are read."""
     if query.chosen is None:
         key = query.keys.read(start, stop).to(exact)
         value = key[..., : query.v_dim] if query.values is None else query.values.read(start, stop).to(exact)
@@ -93,9 +93,9 @@ def span(query: Query, start: int, stop: int, exact: torch.dtype) -> tuple[Tenso
 
 
 def by_sdpa(query: Query) -> Tensor:
-    """Fused attention of torch with grouped heads; for contiguous caches in 16 or 32 bit with separate values.
+    """Fused attention of torch with grouped heads, for contiguous caches in 16 or 32 bit with separate values.
 
-    Raises: RuntimeError on a GPU whose flash attention doesn't take them: what torch would fall back to repeats K and V
+    Raises: RuntimeError on a GPU whose flash attention doesn't accept them, because torch's fallback repeats K and V
     for every query head.
     """
     if query.values is None:
@@ -108,7 +108,7 @@ def by_sdpa(query: Query) -> Tensor:
 
 
 def sdpa_can(query: Query) -> bool:
-    """Whether torch's fused attention reads this cache as it stands."""
+    """Whether torch's fused attention can read this cache as it is."""
     if query.values is None or query.sink is not None or query.chosen is not None:
         return False
     contiguous = query.keys.table is None and query.values.table is None

@@ -1,8 +1,7 @@
-"""The small steps between matrix products: plain torch, or one Triton kernel each where Triton runs.
+"""The small steps between matrix products, in plain torch or as one Triton kernel each.
 
-A decode step reads gigabytes in milliseconds; a dozen tiny kernels a layer would cost as much again, so on a GPU
-they are joined. `use_triton` says once which set is used; both compute the same. A kernel that turns out not to run here is
-left out.
+A decode step reads gigabytes in milliseconds. A dozen tiny kernels per layer would cost as much again, so that on a GPU
+they are fused. `use_triton` chooses the set; both compute the same. A kernel that doesn't run here is left out.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ EPS = 1e-6
 
 @dataclass(slots=True)
 class _Kernels:
-    """Whether Triton's are in use, and which of them aren't. plain: whether no kernel made for a purpose is, torch's included."""
+    """Whether Triton's kernels are used, except those left out. plain: whether to use plain torch for everything."""
 
     on: bool = False
     plain: bool = False
@@ -34,24 +33,24 @@ _kernels = _Kernels()
 
 
 def use_triton(*, on: bool) -> None:
-    """Choose the Triton kernels (a GPU where Triton compiles), all of them, or plain torch."""
+    """Use all Triton kernels (on a GPU where Triton compiles), or plain torch."""
     _kernels.on = on
     _kernels.left_out.clear()
 
 
 def uses_triton() -> bool:
-    """Whether the Triton kernels are in use."""
+    """Whether the Triton kernels are used."""
     return _kernels.on
 
 
 def leave_out(name: str) -> None:
-    """Use plain torch for what one kernel ("store", "advance") does, until `use_triton` is called again."""
+    """Use plain torch in place of one kernel ("store", "advance") until `use_triton` is called again."""
     _kernels.left_out.add(name)
 
 
 @contextmanager
 def plain() -> Iterator[None]:
-    """Plain torch within, experts one by one."""
+    """A context with plain torch for everything, experts one by one."""
     before = _kernels.on, _kernels.plain
     _kernels.on, _kernels.plain = False, True
     try:
@@ -61,7 +60,7 @@ def plain() -> Iterator[None]:
 
 
 def is_plain() -> bool:
-    """Whether it is plain torch's turn."""
+    """Whether plain torch is used for everything."""
     return _kernels.plain
 
 
@@ -85,7 +84,7 @@ def angles(position: int, rotary: int, device: torch.device) -> Angles:
 
 
 def rotate(vectors: Tensor, turn: Angles) -> Tensor:
-    """Rotate the first elements of each vector; the two halves of the rotary part are pairs."""
+    """Rotate the first elements of each vector. The two halves of the rotary part are pairs."""
     half = turn.cos.shape[-1]
     cos, sin = turn.cos.to(vectors.dtype), turn.sin.to(vectors.dtype)
     one, two, rest = vectors[..., :half], vectors[..., half : 2 * half], vectors[..., 2 * half :]
@@ -99,9 +98,9 @@ def normed(vectors: Tensor, weight: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """How one projected vector [batch, (heads + kv_heads) * k_dim + kv_heads * v_dim] splits.
+    """How one projected vector [batch, (heads + kv_heads) * k_dim + kv_heads * v_dim] is split.
 
-    v_dim 0: nothing is projected for values, which are the keys as projected.
+    v_dim: 0 if values are the projected keys.
     """
 
     heads: int
@@ -144,7 +143,7 @@ def store(
     values: Rows,
     slot: int,
 ) -> Tensor:
-    """Rotate, write K and V of this token into the cache, give the queries [batch, heads, k_dim]."""
+    """Rotate, write this token's K and V into the cache, and return the queries [batch, heads, k_dim]."""
     if _uses("store") and kernel_stores(keys, values):
         from kvplan.verify.live.kernels.triton_fused import store as store_kernel
 
@@ -156,11 +155,13 @@ def store(
 
 
 _NEEDS = {torch.float8_e4m3fn: (8, 9)}
-"""Compute capability from which on Triton converts to a dtype: Ada. Source: Triton 3.6, min_dot_size and fp8 of its compiler."""
+"""Least compute capability for Triton to convert to a dtype: Ada. Source: Triton 3.6, min_dot_size and fp8 of its
+compiler.
+"""
 
 
 def kernel_stores(*kept: Rows | None) -> bool:
-    """Whether the kernel writes such rows on their device: dtypes that it converts to, one scale a row or none."""
+    """Whether the kernel can write such rows on their device: by dtype, with one scale per row or none."""
     return all(rows is None or _kernel_stores(rows) for rows in kept)
 
 
@@ -173,7 +174,7 @@ def _kernel_stores(rows: Rows) -> bool:
 
 @functools.cache
 def _capability(device: torch.device) -> tuple[int, int] | None:
-    """Of a GPU; None for what is none."""
+    """Compute capability of a GPU; None for other devices."""
     return torch.cuda.get_device_capability(device) if device.type == "cuda" else None
 
 

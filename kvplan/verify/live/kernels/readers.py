@@ -1,4 +1,4 @@
-"""Which reader of the cache is fastest here: every one that can read it is tried, and the fastest is used for all."""
+"""Chooses the fastest reader of a cache: all that can read it are tried, and the fastest is kept."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SPEED_TRIES = 5
 PLAIN = "torch spans"
 FLASH = "torch sdpa"
 FAST = (FLASH, "triton")
-"""How the names of kernels begin that read a cache at memory speed; on a GPU torch's is flash attention or fails."""
+"""Prefixes of the names of readers at memory speed. On a GPU torch's is flash attention, or fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A reader and what it is called in a receipt."""
+    """A reader and its name in a receipt."""
 
     name: str
     read: Reader
@@ -43,7 +43,7 @@ def triton_works(device: torch.device) -> str | None:
 
 
 def candidates(query: Query, *, triton: bool) -> list[Named]:
-    """Readers that can read this cache, the plain one last."""
+    """Readers that can read this cache; plain torch comes last."""
     found = []
     if triton:
         from kvplan.verify.live.kernels.triton_attend import by_triton, triton_can, tunings
@@ -58,9 +58,10 @@ def candidates(query: Query, *, triton: bool) -> list[Named]:
 
 
 class Fastest:
-    """A reader that tries the candidates on the first large query of each kind, and keeps to the fastest.
+    """A reader that tries the candidates on the first large query of each kind and keeps the fastest.
 
-    `chosen` says which, by kind. deadline (time.monotonic): when no more are tried, for compiling each takes seconds.
+    `chosen` says which, by kind. deadline: time.monotonic() after which no more are tried, because compiling each takes
+    seconds.
     """
 
     def __init__(self, device: torch.device, *, triton: bool, deadline: float = math.inf) -> None:
@@ -100,19 +101,20 @@ class Fastest:
         return able[min(times)[1]] if times else plain
 
     def _seconds(self, named: Named, query: Query) -> float:
-        """Of one read, in a graph as a step is: launched one by one, what Python takes would decide, not the reading."""
+        """Seconds of one read in a graph, as in a step. Outside a graph, Python's launches would decide."""
         work, _ = graphed(functools.partial(named.read, query), self.device)
         seconds = median(work, self.device, _SPEED_TRIES, warm=1)
         del work
         if self.device.type == "cuda":
-            torch.cuda.empty_cache()  # a graph's memory is nobody else's, and a check may run with just enough
+            torch.cuda.empty_cache()  # a graph keeps its memory to itself, and a check may run with just enough
         return seconds
 
 
 def kind_of(query: Query) -> tuple[object, ...]:
-    """Queries that the same reader is best at: equal shapes and formats, caches that are made for lengths within a factor of eight.
+    """Queries for which the same reader is best: equal shapes and formats, caches of lengths within a factor of eight.
 
-    Not the length that is asked for: all contexts of a batch are read from one cache, by one reader, and so lie on one line.
+    The length asked for doesn't count: all contexts of a batch are read from one cache by one reader, and so lie on one
+    line.
     """
     keys = query.keys
     long = (keys.slots.bit_length() + 1) // 3

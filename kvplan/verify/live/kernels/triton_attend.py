@@ -31,7 +31,7 @@ _STEP = 32
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How the work is cut: bytes of keys in one step, warps of a program, stages of its pipeline, programs per core."""
+    """How the work is split: bytes of keys per step, warps of a program, stages of its pipeline, programs per core."""
 
     kib: int
     warps: int
@@ -45,11 +45,11 @@ class Tuning:
 TUNINGS = (
     Tuning(16, 4, 3, 4), Tuning(16, 4, 4, 8), Tuning(32, 4, 3, 2), Tuning(32, 8, 3, 2), Tuning(64, 8, 2, 2), Tuning(8, 4, 3, 4),
 )  # fmt: skip
-"""Ways worth trying; which is best depends on head size, format and GPU, so a run measures them."""
+"""Tunings worth trying. The best one depends on head size, format and GPU, so that a run measures them."""
 
 
 def tunings(query: Query) -> tuple[Tuning, ...]:
-    """Those of them that are different kernels for this cache: slots of a step are 16 to 128, however many KiB those are."""
+    """Those that make different kernels for this cache: a step has 16 to 128 slots, however many KiB those are."""
     kernels: dict[tuple[int, ...], Tuning] = {}
     for tuning in TUNINGS:
         block = _block(query.keys, query.keys.dim, tuning)
@@ -73,7 +73,7 @@ def _slot_offset(slot, batch, table, chosen, stride_batch, stride_slot, pages_ea
 
 
 _ANY_LENGTH = ["slots", "span", "spans", "pages_each", "chosen_each", "ksb", "ksh", "vsb", "vsh"]
-"""Arguments that change from step to step: compiling for what divides them would compile again and again."""
+"""Arguments that change from step to step. Compiling for their divisors would compile again and again."""
 
 
 _APART_FLOAT8 = tl.constexpr("""{
@@ -91,7 +91,7 @@ _APART_INT8 = tl.constexpr("""{
 
 @triton.jit
 def _apart(pairs, FLOAT8: tl.constexpr, PTX: tl.constexpr):
-    """The two eight-bit numbers of each 16 bits, in fp16, which holds all of them exactly.
+    """The two eight-bit numbers in each 16 bits, in fp16, which represents all of them exactly.
 
     PTX: four at a time by hand, which takes a third of the instructions.
     """
@@ -230,7 +230,7 @@ def _spans(query, key, value, key_scale, value_scale, table, chosen, partial, lo
 @triton.jit(do_not_specialize=["spans", "query_heads"])
 def _join(partial, logsum, sink, out, spans, query_heads,
           V_DIM: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, SINK: tl.constexpr):  # fmt: skip
-    """One kernel for any number of spans, `STEP` of them at a time: a run has a dozen, and compiling takes seconds."""
+    """One kernel for any number of spans, `STEP` at a time, because compiling takes seconds."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     here = column < V_DIM
@@ -265,7 +265,7 @@ def _power(number: int) -> int:
 
 
 def triton_can(query: Query) -> bool:
-    """Whether the kernel reads this cache: one scale per row or none, head sizes it can tile, eight bits in pairs."""
+    """Whether the kernel can read this cache: one scale per row or none, head sizes it can tile, pairs of eight bits."""
     rows = [query.keys] if query.values is None else [query.keys, query.values]
     scales = all(row.how.group in (None, row.dim) and row.how.scale in (None, torch.float32) for row in rows)
     main = 1 << (query.keys.dim.bit_length() - 1)
@@ -281,7 +281,7 @@ def triton_can(query: Query) -> bool:
 
 
 def _each(rows: Rows) -> int:
-    """Numbers that are read at a time: two of eight bits."""
+    """Numbers read at a time: two of eight bits."""
     return 2 if rows.elements.element_size() == 1 else 1
 
 
@@ -331,14 +331,14 @@ def _scale_strides(rows: Rows) -> tuple[int, ...]:
 
 
 def _block(keys: Rows, k_dim: int, tuning: Tuning) -> int:
-    """Slots of one step."""
+    """Slots per step."""
     main = 1 << (k_dim.bit_length() - 1)
     fit = tuning.kib * 2**10 // (main * keys.elements.element_size())
     return max(16, min(128, 1 << max(0, fit.bit_length() - 1)))
 
 
 def _divide(slots: int, block: int, rows: int, programs: int) -> tuple[int, int]:
-    """Slots of a span and number of spans: enough programs to fill the device, spans of at least four steps."""
+    """Slots of a span and number of spans: enough programs to fill the device, and at least four steps per span."""
     wanted = max(1, programs // rows)
     most = max(1, -(-slots // (4 * block)))
     each = -(-slots // min(wanted, most, _MOST_SPANS))

@@ -1,4 +1,4 @@
-"""Softmax attention over a cache of keys and values: all tokens, a window as a ring, a chunk, sinks, another's cache."""
+"""Softmax attention over cached keys and values: all tokens, a window as a ring, a chunk, sinks, another's cache."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Attention(Mixer):
         self.remembered: tuple[Tensor, Tensor] | None = None
 
     def allocate(self, caching: Caching) -> None:
-        """Slots for the tokens that are kept; nothing for a layer that reads another's cache."""
+        """Slots for the tokens kept; nothing for a layer that reads another's cache."""
         if self.source[0] is not None:
             return
         part, layout = self.part, caching.layout
@@ -66,7 +66,7 @@ class Attention(Mixer):
                 rows.fill(self.ledger)
 
     def slot(self, position: int) -> int:
-        """Where a token's key lies: sinks first, then a ring of the window; a chunk starts over."""
+        """Where a token's key is stored: sinks first, then a ring of the window; a chunk starts over."""
         part = self.part
         if part.chunk is not None:
             return position % part.chunk
@@ -75,12 +75,12 @@ class Attention(Mixer):
         return part.sinks + (position - part.sinks) % part.window
 
     def seen(self, position: int) -> int:
-        """Slots that the token at `position` attends to, once its own key is stored."""
+        """Slots that the token at `position` attends to, after its own key is stored."""
         part = self.part
         return position % part.chunk + 1 if part.chunk is not None else part.slots(position + 1)
 
     def step(self, hidden: Tensor, at: Step, residual: Tensor) -> Tensor:
-        """Store this token's key and value, attend to everything that is kept."""
+        """Store this token's key and value, and attend to everything kept."""
         projected = functional.linear(hidden, self.inward)
         qkv = projected[:, : self.heads.width]
         qkv = qkv if self.bias is None else qkv + self.bias
@@ -95,7 +95,7 @@ class Attention(Mixer):
         return self.joined(self._gated(at.attend(query).flatten(1), projected), residual)
 
     def full(self, hidden: Tensor) -> Tensor:
-        """Every pair of tokens under a mask, K and V repeated for each query head: the textbook, in no hurry."""
+        """Every pair of tokens under a mask, with K and V repeated for each query head: the textbook's way."""
         part, tokens = self.part, hidden.shape[1]
         projected = per_token(hidden, lambda token: functional.linear(token, self.inward))
         qkv = projected[..., : self.heads.width]
@@ -130,7 +130,7 @@ class Attention(Mixer):
         return mixed * projected[..., self.heads.width :].sigmoid() if self.part.gate else mixed
 
     def _mask(self, tokens: int, device: torch.device) -> Tensor:
-        """[query, key]: which keys a query may see, straight from the definition of the kind."""
+        """[query, key]: the keys that a query may see, by the definition of the kind."""
         query, key = torch.arange(tokens, device=device)[:, None], torch.arange(tokens, device=device)[None, :]
         seen = key <= query
         if self.part.chunk is not None:

@@ -31,7 +31,7 @@ from kvplan.verify.parts import (
 
 
 def mixer(part: MixerPart, build: Build, source: Attention | None = None) -> Mixer:
-    """The module of a part. source: whose cache a sharing layer reads."""
+    """The module of a part. source: the layer whose cache a sharing layer reads."""
     match part:
         case AttentionPart():
             return Attention(part, build, source if part.shares is not None else None)
@@ -46,7 +46,7 @@ def mixer(part: MixerPart, build: Build, source: Attention | None = None) -> Mix
 
 
 class Layer(nn.Module):
-    """Norm, mixers side by side, norm, feed-forwards side by side."""
+    """Norm, mixers in parallel, norm, feed-forwards in parallel."""
 
     def __init__(self, plan: LayerPlan, build: Build, source: Attention | None) -> None:
         super().__init__()
@@ -104,21 +104,21 @@ class Decoder(nn.Module):
 
     @property
     def mixers(self) -> Iterable[Mixer]:
-        """Of all layers, in order."""
+        """Mixers of all layers, in order."""
         return (one for layer in self.layers for one in layer.mixers)
 
     @property
     def experts(self) -> tuple[Experts, ...]:
-        """Of all layers that have some."""
+        """Experts of all layers that have some."""
         return tuple(one for layer in self.layers for one in layer.feed_forwards if isinstance(one, Experts))
 
     @property
     def can_be_captured(self) -> bool:
-        """Whether no launch of a step depends on what another found out, so that a CUDA graph can hold all of them."""
+        """Whether a CUDA graph can hold all of a step: no launch depends on another one's result."""
         return all(one.in_one_launch for one in self.experts)
 
     def allocate(self, caching: Caching) -> None:
-        """Take memory for the cache of every layer; all or nothing. Raises: NoRoom, Unsupported."""
+        """Allocate the cache of every layer; all or nothing. Raises: NoRoom, Unsupported."""
         try:
             for one in self.mixers:
                 one.allocate(caching)
@@ -127,7 +127,7 @@ class Decoder(nn.Module):
             raise
 
     def release(self) -> None:
-        """Give the cache back."""
+        """Release the cache."""
         for one in self.mixers:
             one.release()
         for account in ("cache", "tables"):
@@ -139,7 +139,7 @@ class Decoder(nn.Module):
             one.fill()
 
     def stored(self) -> Stored:
-        """Live cache tensors of all layers by growth law."""
+        """Live cache tensors of all layers, by growth law."""
         found: dict[str, tuple[Tensor, ...]] = {}
         for one in self.mixers:
             for kind, tensors in one.stored().items():
@@ -147,7 +147,7 @@ class Decoder(nn.Module):
         return found
 
     def embed(self, ids: Tensor) -> Tensor:
-        """Vectors of tokens; without an embedding, ids are vectors already."""
+        """Vectors of tokens. Without an embedding, the ids are vectors already."""
         if self.embedding is None:
             return ids
         ranks = self.build.ranks
@@ -173,14 +173,14 @@ class Decoder(nn.Module):
 
     @torch.no_grad()
     def full(self, ids: Tensor) -> Tensor:
-        """Logits of every token of every sequence, recomputed from nothing."""
+        """Logits of every token of every sequence, recomputed without a cache."""
         hidden = self.embed(ids)
         for layer in self.layers:
             hidden = layer.full(hidden)
         return self._out(hidden)
 
     def at(self, position: int, reader: Reader) -> Step:
-        """A step at that position."""
+        """The step at that position."""
         return Step(position, reader, self.build.ledger.device)
 
 

@@ -34,7 +34,7 @@ class Dense(nn.Module):
 
 
 class Experts(nn.Module):
-    """A router, experts in one tensor, and the experts that every token uses."""
+    """A router, its experts in one tensor, and the experts that every token uses."""
 
     def __init__(self, part: ExpertsPart, build: Build) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Experts(nn.Module):
         part = self.part
         scores, picked = functional.linear(hidden, self.router).topk(part.picked, -1)
         shares = scores.softmax(-1)
-        # Tokens sorted by expert: each expert's are then one run, whose end `ends` holds. No size depends on data.
+        # Sorted by expert, each expert's tokens are one run, which ends at `ends`. No size depends on data.
         order = picked.flatten().argsort(stable=True)
         sorted_picks = picked.flatten()[order]
         experts = torch.arange(part.experts, device=hidden.device)
@@ -83,11 +83,11 @@ class Experts(nn.Module):
 
     @property
     def in_one_launch(self) -> bool:
-        """Whether both products by expert are."""
+        """Whether both products by expert are one launch each."""
         return in_one_launch(self.up) and in_one_launch(self.down)
 
     def distinct(self) -> int:
-        """Experts that the last step touched."""
+        """Experts that the last step used."""
         if self.touched is None:
             return 0
         counts = torch.diff(self.touched, prepend=self.touched.new_zeros(1))
@@ -95,7 +95,7 @@ class Experts(nn.Module):
 
 
 def _by_expert(tokens: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
-    """Tokens [n, inputs], sorted by expert, times weights [experts, outputs, inputs]: experts without tokens are not read."""
+    """Tokens [n, inputs], sorted by expert, times weights [experts, outputs, inputs]. Unused experts aren't read."""
     if _GROUPED is not None and in_one_launch(weights) and not is_plain():
         return _GROUPED(tokens, weights.transpose(1, 2), offs=ends)
     runs, start = [], 0
@@ -107,23 +107,24 @@ def _by_expert(tokens: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
 
 
 _GROUPED: Callable[..., Tensor] | None = getattr(functional, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
-"""One launch for all experts; public since torch 2.10."""
+"""One launch for all experts. Public since torch 2.10."""
 
 
 _ALIGNED = 16
-"""Bytes that grouped_mm wants the rows of what it multiplies to be multiples of. Source: torch 2.13 ATen/native/
-GroupedMMUtils.h, "strides should be multiple of 16 bytes"."""
+"""Row sizes must be multiples of this many bytes for grouped_mm. Source: torch 2.13 ATen/native/GroupedMMUtils.h,
+"strides should be multiple of 16 bytes".
+"""
 
 
 def in_one_launch(weights: Tensor) -> bool:
-    """Whether a product by expert is one launch; else Python asks which expert has how many tokens, and no graph can be made."""
+    """Whether a product by expert is one launch. Otherwise Python needs the tokens per expert, which prevents graphs."""
     aligned = all(extent * weights.dtype.itemsize % _ALIGNED == 0 for extent in weights.shape[-2:])
     return weights.is_cuda and weights.dtype == torch.bfloat16 and aligned and _groups(weights.device)
 
 
 @functools.cache
 def _groups(device: torch.device) -> bool:
-    """Whether the device multiplies groups of different sizes in one launch; tried once, outside of any graph."""
+    """Whether the device multiplies groups of different sizes in one launch. Tried once, outside any graph."""
     if _GROUPED is None:
         return False
     tokens, weights = torch.ones((4, 16), device=device), torch.ones((2, 16, 16), device=device)

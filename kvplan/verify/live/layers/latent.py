@@ -1,7 +1,7 @@
 """Multi-head latent attention with absorbed projections, dense or sparse: DeepSeek-V2, arXiv:2405.04434; DeepSeek-V3.2.
 
-The cache holds one latent and one rotary key per token. Queries are carried into the latent space and results out of it,
-so a step reads the latent once for all heads; `full` expands it to heads, as training does.
+The cache holds one latent and one rotary key per token. Queries are projected into the latent space and results out of
+it, so that a step reads the latent once for all heads. `full` expands it to heads, as training does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SPAN = 16_384
 
 
 class _Inward(NamedTuple):
-    """What a token is projected to: query of all heads, compressed query, the row that the cache holds."""
+    """A token's projections: queries of all heads, the compressed query, and the row for the cache."""
 
     query: Tensor
     compressed: Tensor
@@ -30,7 +30,7 @@ class _Inward(NamedTuple):
 
 
 class Indexer(nn.Module):
-    """Small keys of its own, scored against small queries: sum over heads of weight x relu(q k)."""
+    """Small keys that are scored against small queries: sum over heads of weight x relu(q k)."""
 
     def __init__(self, part: IndexerPart, q_rank: int, rope_dim: int, build: Build) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Indexer(nn.Module):
         return rotate(query, turn), weights, rotate(key, turn)
 
     def scores(self, query: Tensor, weights: Tensor, tokens: int) -> Tensor:
-        """How much each of the first `tokens` tokens matters, [batch, tokens]."""
+        """Scores of the first `tokens` tokens, [batch, tokens]."""
         assert self.keys is not None  # noqa: S101
         found = []
         for start in range(0, tokens, _SPAN):
@@ -121,7 +121,7 @@ class Latent(Mixer):
                 rows.fill(self.ledger)
 
     def step(self, hidden: Tensor, at: Step, residual: Tensor) -> Tensor:
-        """Store this token's latent, choose, attend in the latent space, come out of it."""
+        """Store this token's latent, choose tokens, attend in the latent space, and project out of it."""
         assert self.keys is not None  # noqa: S101
         part, inward = self.part, self._inward(hidden, at)
         slot = at.position if part.window is None else at.position % part.window
@@ -178,7 +178,7 @@ class Latent(Mixer):
         return up[:, : self.part.nope_dim], up[:, self.part.nope_dim :]
 
     def _choose(self, hidden: Tensor, compressed: Tensor, at: Step) -> Tensor | None:
-        """Top k tokens [batch, k], None while there are no more than that: scored all the same, as engines do."""
+        """Top k tokens [batch, k]; None while there are no more than k. They are scored all the same, as in engines."""
         assert self.indexer is not None and self.indexer.keys is not None  # noqa: S101, PT018
         query, weights, key = self.indexer.own(hidden, compressed, at.turn(self.indexer.rotary))
         self.indexer.keys.write(at.position, key.unsqueeze(1))
@@ -188,7 +188,7 @@ class Latent(Mixer):
         return None if every else scores.topk(self.part.topk or 0).indices
 
     def _choose_all(self, hidden: Tensor, compressed: Tensor) -> Tensor:
-        """Which tokens each token reads, [batch, query, key], from all scores at once."""
+        """The tokens that each token reads, [batch, query, key], from all scores at once."""
         assert self.indexer is not None and self.indexer.keys is not None and self.part.topk is not None  # noqa: S101, PT018
         tokens = hidden.shape[1]
         each = [

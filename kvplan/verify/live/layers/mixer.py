@@ -1,4 +1,4 @@
-"""What every mixer of tokens is given and must answer: one rank's weights, its cache, a step and its recomputation."""
+"""The interface of mixers: one rank's weights, its cache, a step, and the recomputation of everything."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from kvplan.verify.live.stored import stored
 
 
 class Ranks(Protocol):
-    """The tensor ranks that work together; a lone process stands for one of them and sums nothing."""
+    """Tensor ranks that work together. A single process plays one of them and sums nothing."""
 
     @property
     def rank(self) -> int:
-        """This process's."""
+        """This process's rank."""
 
     @property
     def size(self) -> int:
-        """Ranks that take part in sums."""
+        """Number of ranks that take part in sums."""
 
     def add_up(self, partial: Tensor) -> Tensor:
-        """The sum over all ranks, in place where it can be."""
+        """The sum over all ranks, in place if possible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """One process. rank, of: which rank's share of the model it plays."""
+    """A single process. rank, of: the share of the model that it plays."""
 
     rank: int = 0
     size: int = 1
 
     def add_up(self, partial: Tensor) -> Tensor:
-        """Itself: nobody else is there."""
+        """The tensor itself, because there are no others."""
         return partial
 
 
@@ -65,7 +65,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Caching:
-    """What caches are allocated for: `batch` sequences of at most `tokens` tokens."""
+    """Sizes of caches: `batch` sequences of at most `tokens` tokens."""
 
     batch: int
     tokens: int
@@ -75,10 +75,10 @@ class Caching:
 
 @dataclass(slots=True)
 class Step:
-    """One decode step: every sequence's token is number `position`.
+    """One decode step. The token of every sequence has number `position`.
 
     chosen: tokens that the last sparse indexer picked, for layers without one. turns: rotary angles by width.
-    cache_bytes: bytes of cache that the step has asked for so far.
+    cache_bytes: bytes of cache that the step has read so far.
     """
 
     position: int
@@ -89,7 +89,7 @@ class Step:
     cache_bytes: int = 0
 
     def attend(self, query: Query) -> Tensor:
-        """Ask a cache."""
+        """Read a cache."""
         self.cache_bytes += query.bytes
         return self.reader(query)
 
@@ -104,7 +104,7 @@ Stored = dict[str, tuple[Tensor, ...]]
 
 
 class Mixer(nn.Module):
-    """Base of the mixers. A cache exists between `allocate` and `release`."""
+    """Base class of mixers. A cache exists between `allocate` and `release`."""
 
     def __init__(self, build: Build, inner: int, *, out_bias: bool = False) -> None:
         super().__init__()
@@ -113,19 +113,19 @@ class Mixer(nn.Module):
         self.out_bias = build.vector(build.hidden) if out_bias else None
 
     def allocate(self, caching: Caching) -> None:
-        """Take memory for the cache. Raises: NoRoom, Unsupported."""
+        """Allocate the cache. Raises: NoRoom, Unsupported."""
         raise NotImplementedError
 
     def release(self) -> None:
-        """Forget the cache."""
+        """Release the cache."""
         raise NotImplementedError
 
     def stored(self) -> Stored:
-        """Live cache tensors by the growth law that kvplan.arch gives them."""
+        """Live cache tensors by their growth law in kvplan.arch."""
         raise NotImplementedError
 
     def fill(self) -> None:
-        """Random contents, as if the sequences were there."""
+        """Fill the cache with random numbers."""
         raise NotImplementedError
 
     def step(self, hidden: Tensor, at: Step, residual: Tensor) -> Tensor:
@@ -146,21 +146,21 @@ class Mixer(nn.Module):
 
 
 def joined(mixed: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor, ranks: Ranks) -> Tensor:
-    """The residual + mixed W' (+ bias): one kernel where no other rank has to be asked."""
+    """The residual + mixed W' (+ bias). One kernel, unless other ranks take part."""
     if ranks.size == 1 and bias is None:
         return torch.addmm(residual, mixed, weight.t())
     return residual + _summed(mixed, weight, bias, ranks)
 
 
 def _summed(mixed: Tensor, weight: Tensor, bias: Tensor | None, ranks: Ranks) -> Tensor:
-    """The sum of all ranks' mixed W', and the bias once: rank 0's part has it, as in vLLM (see kvplan.verify.reduce)."""
+    """The sum of all ranks' mixed W', and the bias once, from rank 0 as in vLLM (see kvplan.verify.reduce)."""
     return ranks.add_up(functional.linear(mixed, weight, bias if ranks.rank == 0 else None))
 
 
 def per_token(hidden: Tensor, project: Callable[[Tensor], Tensor]) -> Tensor:
-    """A projection of [batch, tokens, ...] token by token, with the very products that a decode step makes.
+    """A projection of [batch, tokens, ...] token by token, with the same products as a decode step.
 
-    What is stored in eight bits is then the same to the bit, so a difference is the cache's and not a rounding's.
+    Values stored in eight bits are then equal to the bit, so that a difference is the cache's and not one of rounding.
     """
     return torch.stack([project(hidden[:, token]) for token in range(hidden.shape[1])], 1)
 

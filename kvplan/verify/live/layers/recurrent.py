@@ -1,7 +1,7 @@
-"""Layers that keep a state of constant size: gated delta net, Mamba-2, gated short convolution.
+"""Layers with a state of constant size: gated delta net, Mamba-2, gated short convolution.
 
-A step moves the state on by one token. `full` never has a state: convolutions run over the whole sequence, Mamba-2 uses
-its quadratic dual form (arXiv:2405.21060), the delta rule solves a triangular system (arXiv:2412.06464).
+A step advances the state by one token. `full` never has a state: convolutions run over the whole sequence, Mamba-2 uses
+its quadratic dual form (arXiv:2405.21060), and the delta rule solves a triangular system (arXiv:2412.06464).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kvplan.verify.parts import ConvPart, DeltaPart, MambaPart
 
 
 class Convolution(nn.Module):
-    """A causal convolution over `channels`, one kernel each; its state is the last kernel - 1 inputs."""
+    """A causal convolution, one kernel per channel. Its state is the last kernel - 1 inputs."""
 
     def __init__(self, channels: int, kernel: int, build: Build, *, bias: bool = False) -> None:
         super().__init__()
@@ -46,23 +46,23 @@ class Convolution(nn.Module):
 
 
 class Stateful(Mixer):
-    """What the three have in common: one convolution, and perhaps a matrix of state per head."""
+    """The common part: one convolution, and perhaps a matrix of state per head."""
 
     law: str
     conv: Convolution
     matrix: Tensor | None = None
 
     def release(self) -> None:
-        """Forget the state."""
+        """Release the state."""
         self.conv.inputs = self.matrix = None
 
     @property
     def kept(self) -> tuple[Tensor, ...]:
-        """The convolution's inputs and the state, all of which a step reads."""
+        """The convolution's inputs and the state. A step reads all of it."""
         return tuple(tensor for tensor in (self.conv.inputs, self.matrix) if tensor is not None)
 
     def stored(self) -> Stored:
-        """The same by law."""
+        """The same by growth law."""
         return {self.law: self.kept} if self.kept else {}
 
     def fill(self) -> None:
@@ -110,7 +110,7 @@ class DeltaNet(Stateful):
         return query * part.k_dim**-0.5, key, value, fading, write.sigmoid()
 
     def step(self, hidden: Tensor, at: Step, residual: Tensor) -> Tensor:
-        """Move the state on by one token and read it."""
+        """Advance the state by one token and read it."""
         assert self.matrix is not None  # noqa: S101
         at.cache_bytes += bytes_of(self.kept)
         mixed, gate, write, decay = functional.linear(hidden, self.inward).split(self.sizes, -1)
@@ -171,7 +171,7 @@ class Mamba2(Stateful):
         return b, c, x.unflatten(-1, (part.heads, part.head_dim)), torch.exp(-torch.exp(self.rate) * dt), dt
 
     def step(self, hidden: Tensor, at: Step, residual: Tensor) -> Tensor:
-        """Move the state on by one token and read it."""
+        """Advance the state by one token and read it."""
         assert self.matrix is not None  # noqa: S101
         at.cache_bytes += bytes_of(self.kept)
         gate, mixed, decay = functional.linear(hidden, self.inward).split(self.sizes, -1)
@@ -180,7 +180,7 @@ class Mamba2(Stateful):
         return self.joined(self._gated(found.to(self.dtype) + x * self.skip.unsqueeze(-1), gate), residual)
 
     def full(self, hidden: Tensor) -> Tensor:
-        """As attention without a softmax: y = tril((C B') * G) (dt x): attention-like, no state."""
+        """As attention without a softmax: y = tril((C B') * G) (dt x)."""
         gate, mixed, decay = functional.linear(hidden, self.inward).split(self.sizes, -1)
         b, c, x, fading, dt = (one.transpose(1, 2).double() for one in self._split(self.conv.full(mixed), decay))
         scores = ((c @ b.transpose(-1, -2)) * _decay_between(fading)).tril()
@@ -193,7 +193,7 @@ class Mamba2(Stateful):
 
 
 def _decay_between(fading: Tensor) -> Tensor:
-    """[..., query, key]: product of the decays after the key's token up to the query's."""
+    """[..., query, key]: product of the decays after the key's token, up to the query's."""
     logs = fading.log().cumsum(-1)
     return (logs.unsqueeze(-1) - logs.unsqueeze(-2)).tril().exp()
 
@@ -210,7 +210,7 @@ class ShortConvolution(Stateful):
         self.conv = Convolution(part.channels, part.kernel, build)
 
     def allocate(self, caching: Caching) -> None:
-        """The convolution's inputs are all there is."""
+        """Only the convolution's inputs."""
         self.conv.allocate(self.ledger, caching.batch)
 
     def step(self, hidden: Tensor, at: Step, residual: Tensor) -> Tensor:

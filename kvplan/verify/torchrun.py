@@ -1,4 +1,4 @@
-"""The processes of a run, as torchrun tells each of them in its environment. Needs no torch."""
+"""The processes of a run, by the environment that torchrun gives each of them. Needs no torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _START = "torchrun --nproc-per-node N -m kvplan verify MODEL --tp N starts N ran
 
 
 def world_size() -> int:
-    """Processes that torchrun started; 1 without it.
+    """Number of processes that torchrun started; 1 without it.
 
     Raises: UsageError for an environment that isn't torchrun's.
     """
@@ -18,7 +18,7 @@ def world_size() -> int:
 
 
 def rank() -> int:
-    """Which of them this one is; 0 for a lone process, whatever else has set RANK.
+    """The number of this process; 0 for a single one, even if something else has set RANK.
 
     Raises: UsageError.
     """
@@ -26,7 +26,7 @@ def rank() -> int:
 
 
 def local_size() -> int:
-    """How many of them share this machine.
+    """Number of processes on this machine.
 
     Raises: UsageError.
     """
@@ -34,7 +34,7 @@ def local_size() -> int:
 
 
 def local_rank() -> int:
-    """Which of those this one is, and so which GPU is its own.
+    """The number of this process on its machine, which is also its GPU's.
 
     Raises: UsageError.
     """
@@ -42,7 +42,7 @@ def local_rank() -> int:
 
 
 def _place(name: str, size: int) -> int:
-    """A number below `size`, which has to be there when there are several."""
+    """A number below `size`. It must be set if there are several processes."""
     if size == 1:
         return 0
     if name not in os.environ:

@@ -1,4 +1,4 @@
-"""From what a layer caches and which weights it has to the mixer that one tensor rank runs. Pure."""
+"""From a layer's cache and weights to the mixer that one tensor rank runs. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kvplan.verify.parts import (
 
 
 def cannot_build(cache: Cache) -> str | None:
-    """Why no module computes a layer with that cache; None when one does."""
+    """Why no module computes a layer with that cache; None if one does."""
     unstated = [words for field, words in _STATED.items() if getattr(cache, field, 0) is None]
     if unstated:
         return f"it doesn't state {' nor '.join(unstated)}"
@@ -40,7 +40,7 @@ _STATED = {
     "nope_dim": "the size of its key heads without their rotary part (qk_nope_head_dim; nope_dim)",
     "v_dim": "the size of its value heads (v_head_dim; v_dim)",
 }
-"""What no cache depends on and every module does."""
+"""Fields that no cache depends on and that every module needs."""
 
 _NEEDED: tuple[tuple[type, str, tuple[str, ...]], ...] = (
     (Attention, "attention", ("o_proj",)),
@@ -50,7 +50,7 @@ _NEEDED: tuple[tuple[type, str, tuple[str, ...]], ...] = (
 
 
 def lacks_weights(cache: Cache, block: Block) -> str | None:
-    """Why a layer's weights can't be told: the inventory lists none for its mixer, as where layers share one block."""
+    """Why a layer's weights are unknown: the inventory lists none for its mixer, as if layers share one block."""
     for kind, component, names in _NEEDED:
         if isinstance(cache, kind) and not any(Names(block).has(component, name) for name in names):
             return f"no weights listed for its {cache.kind} layers"
@@ -58,7 +58,7 @@ def lacks_weights(cache: Cache, block: Block) -> str | None:
 
 
 def mixer(cache: Cache, names: Names, tp: int, shares: int | None, dtype: str) -> Mixer:
-    """The mixer of a layer of a model that runs in `dtype`; its weights are taken from `names`.
+    """The mixer of a layer of a model that runs in `dtype`. Its weights are taken from `names`.
 
     Raises: Unsupported if no module computes it; CannotSplit.
     """
@@ -79,10 +79,10 @@ def _whole(count: int, tp: int) -> int:
 
 
 def _share(count: int, tp: int, what: str) -> int:
-    """Heads, groups or channels on one of `tp` ranks: an equal share, or one that several ranks hold alike.
+    """Heads, groups or channels on one of `tp` ranks: an equal share, or one that several ranks have copies of.
 
-    Written down here once more, although a prediction has the same from kvplan.arch.parallel: one of the two that errs is
-    found out, with an inventory of weights or without. Source: vLLM 0.33 config/model.py get_num_kv_heads.
+    Deliberately written again, although predictions use the same rule in kvplan.arch.parallel: an error in one of the
+    two shows, with an inventory of weights or without. Source: vLLM 0.33 config/model.py get_num_kv_heads.
 
     Raises: CannotSplit.
     """
@@ -108,9 +108,9 @@ def _attention(cache: Attention, names: Names, tp: int, shares: int | None) -> A
 
 
 def _head_norms(names: Names, cache: Attention) -> bool:
-    """Norms of each head's query and key; norms over all heads at once are held and not applied.
+    """Whether there are norms of each head's query and key. Norms over all heads at once are held, not applied.
 
-    Whatever else they are listed as, they are built as wide as a head: a list that errs is found out.
+    They are built as wide as a head, whatever size is listed, so that a wrong list shows.
     """
     over_all = {"q_norm": (cache.heads or 0) * cache.k_dim, "k_norm": cache.kv_heads * cache.k_dim}
     alike = {"q_norm": cache.k_dim, "k_norm": cache.k_dim}
@@ -122,7 +122,7 @@ def _head_norms(names: Names, cache: Attention) -> bool:
 
 
 def _gate(names: Names, query: Weight | None, heads: int, cache: Attention) -> bool:
-    """A gate of the output: the second half of the query projection, or a matrix of its own."""
+    """Whether there is a gate of the output: the second half of the query projection, or a matrix of its own."""
     if query is not None and query.shape[0] == heads * (cache.k_dim + cache.v_dim):
         return True
     return names.take("attention", "q_gate", "gate_proj", rows=heads * cache.v_dim) is not None
@@ -164,9 +164,11 @@ _KEPT = {
     DeltaPart.kind: Kept("fp32", "the state in fp32, as the reference's own recurrence keeps it"),
     MambaPart.kind: Kept(None, "the state in the model's format, which is vLLM's choice: transformers keeps fp32"),
 }
-"""What keeps a state where the config is silent, whatever the prediction takes for usual. Sources: transformers 5.23
-models/qwen3_next (torch_recurrent_gated_delta_rule moves everything to float32 first) and models/mamba2; vLLM 0.33
-layers/mamba/mamba_utils.py _mamba_state_dtype: auto is the model's."""
+"""Formats of a state if the config states none, independent of the prediction's.
+
+Sources: transformers 5.23 models/qwen3_next (torch_recurrent_gated_delta_rule moves everything to float32 first) and
+models/mamba2; vLLM 0.33 layers/mamba/mamba_utils.py _mamba_state_dtype: auto is the model's.
+"""
 
 
 def _kept(law: str, state: StateTensor, dtype: str) -> Kept:
@@ -211,4 +213,4 @@ LAWS: dict[str, Callable[[Recurrent, Names, int, str], Mixer]] = {
     "mamba2": _mamba,
     "short convolution": _convolution,
 }
-"""Recurrences that have a module."""
+"""Recurrences that a module computes."""

@@ -1,4 +1,4 @@
-"""A cache that stands on every rank or on none, and what gives it back."""
+"""Caches that are allocated on every rank or on none."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from kvplan.verify.live.ledger import OUT_OF_ROOM
 from kvplan.verify.live.ranks import everybody
 
 
-def stand(decoder: Decoder, caching: Caching, *, filled: bool = True) -> str | None:
-    """Allocate a cache, and fill it. Why it doesn't stand, where one of the ranks has no room for it: then none keeps its own.
+def allocate(decoder: Decoder, caching: Caching, *, filled: bool = True) -> str | None:
+    """Allocate and fill a cache. If a rank has no room, release it on all of them and return why; otherwise None.
 
-    All ranks have to call this, and none may go on to a step before all have: one that left alone would be waited for.
+    All ranks must call this together, and none may start a step before all have returned, or it would wait for the
+    others.
     """
     refused = None
     try:
@@ -27,13 +28,13 @@ def stand(decoder: Decoder, caching: Caching, *, filled: bool = True) -> str | N
     refusals = everybody(decoder.build.ranks, refused)
     for rank, one in enumerate(refusals):
         if one is not None:
-            clean(decoder)
+            release(decoder)
             return one if len(refusals) == 1 else f"rank {rank}: {one}"
     return None
 
 
-def clean(decoder: Decoder) -> None:
-    """Give every byte of cache back to the device."""
+def release(decoder: Decoder) -> None:
+    """Give the cache's memory back to the device."""
     decoder.release()
     if decoder.build.ledger.device.type == "cuda":
         gc.collect()

@@ -1,4 +1,4 @@
-"""What about sizes deserves a word: lengths and layouts that arithmetic takes, and engines don't."""
+"""Remarks on sizes: lengths and layouts that the formula accepts and engines don't."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kvplan.plan.size import SizeRequest
 
 
 def remarks(request: SizeRequest) -> tuple[str, ...]:
-    """What nothing serves of the lengths that are sized, and whose rules a layout follows that vLLM doesn't start with."""
+    """Remarks on lengths that nothing serves, and on a layout that the default engine refuses."""
     found, engine, longest = [], request.engine, max(request.lengths)
     excess = Excess.of(request.setup(longest), engine.longest_context(request.model))
     if excess is not None and excess.said is not None:
@@ -22,7 +22,7 @@ def remarks(request: SizeRequest) -> tuple[str, ...]:
 
 
 def _unlike_plans(request: SizeRequest) -> Iterator[str]:
-    """That the engine which plans are made with refuses the layout."""
+    """The remark on a layout that the default engine refuses."""
     from kvplan.engines.registry import engine
 
     try:
