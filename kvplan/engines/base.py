@@ -100,8 +100,8 @@ class Options:
     """Whether a prompt may be cut into steps."""
     throughput: bool = False
     """Whether defaults of steps are doubled: performance_mode."""
-    batched_experts: bool = False
-    """Whether experts exchange tokens in batches of a fixed size."""
+    all2all_backend: str | None = None
+    """What experts of several ranks exchange tokens through."""
     second_runner: bool | None = None
     """Whether vLLM's second model runner serves, or the first; None where it chooses: VLLM_USE_V2_MODEL_RUNNER."""
     attention_backend: str | None = None

@@ -270,7 +270,7 @@ def test_what_a_flag_of_the_scheduler_says_is_counted():
     "words",
     [
         ("--performance-mode", "interactivity"), ("--watermark", "0.5"), ("--mm-ipc-gpu-memory-gb", "20"),
-        ("--all2all-backend", "deepep_high_throughput"), ("--max-num-scheduled-tokens", "100"), ("--runner", "pooling"),
+        ("--all2all-backend", "mori_high_throughput"), ("--max-num-scheduled-tokens", "100"), ("--runner", "pooling"),
         ("--compilation-config", '{"cudagraph_capture_sizes": [1, 2, 4]}'), ("--enable-dbo",), ("--enable-eplb",),
     ],
 )  # fmt: skip

@@ -58,8 +58,8 @@ def test_requests_that_are_never_admitted_together_need_no_share():
 COUNTED_INSTEAD = {"weights_per_gpu", "overhead"}
 """Bytes that replace what kvplan would compute: they say nothing that vLLM is told."""
 
-UNTOLD = {"batched_experts", "connected"}
-"""What more than one flag, or value of one, may mean."""
+UNTOLD = {"connected"}
+"""What more than one value of a flag may mean."""
 
 CHANGED = {
     "utilization": {"utilization": 0.5}, "kv_memory": {"kv_memory": 2**36}, "block_size": {"block_size": 32},
@@ -68,7 +68,7 @@ CHANGED = {
     "hybrid_manager": {"hybrid_manager": False}, "speculative_tokens": {"speculative_tokens": 2}, "max_loras": {"max_loras": 1},
     "max_lora_rank": {"max_loras": 1, "max_lora_rank": 64}, "lora_targets": {"max_loras": 1, "lora_targets": ("q_proj",)},
     "max_num_active_seqs": {"max_num_active_seqs": 16}, "chunked_prefill": {"chunked_prefill": False},
-    "throughput": {"throughput": True}, "second_runner": {"second_runner": False}, "aiter": {"aiter": True},
+    "throughput": {"throughput": True}, "all2all_backend": {"all2all_backend": "nixl_ep"}, "second_runner": {"second_runner": False}, "aiter": {"aiter": True},
     "attention_backend": {"attention_backend": "TRITON_ATTN"}, "language_model_only": {"language_model_only": True}, "no_media": {"no_media": ("image", "video")},
 }  # fmt: skip
 """Each field of Options with another value than its default, and what that needs beside it."""

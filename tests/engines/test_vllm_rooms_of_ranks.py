@@ -21,9 +21,9 @@ from kvplan.engines.vllm.tables.changes import rules
 from kvplan.engines.vllm.tables.versions import parse
 from kvplan.sources.gpus import load_gpu
 from kvplan.sources.models import load_model
-from kvplan.units import GIB, MIB
+from kvplan.units import GIB
 
-DEALT = Parallel(dp=8, ep=8)
+ONE, DEALT = Parallel(), Parallel(dp=8, ep=8)
 R1, V32 = "deepseek-r1", "deepseek-v3.2"
 
 
@@ -98,9 +98,31 @@ def test_buffers_of_experts_that_exchange_in_batches(tokens, stated):
     model, _, own, _ = flags(R1, "0.33.0", Parallel(dp=16, ep=16))
     sizes = dimensions(model, own.parallel).likely
     sizes = replace(sizes, experts=replace(sizes.experts, count=448, inputs=5120))
-    found = exchanged(sizes, replace(own, exchanged=tokens))
-    assert found.low / GIB == pytest.approx(stated, abs=0.005)
-    assert found.likely == found.high == found.low + 1024 * MIB
+    batches = exchanged(sizes, replace(own, backend="nixl_ep", exchanged=tokens))
+    assert batches.low == batches.high
+    assert batches.likely / GIB == pytest.approx(stated, abs=0.005)
+    assert exchanged(sizes, replace(own, backend="deepep_low_latency", exchanged=tokens)).low == batches.low + GIB
+
+
+@pytest.mark.parametrize(("ranks", "rooms"), [(8, (1, 1, 2)), (16, (1, 2, 2))])
+def test_rooms_of_deepep_for_many_tokens(ranks, rooms):
+    """VLLM_DEEPEP_BUFFER_SIZE_MB for ranks of a node, and once more for nodes; experts meet only tokens that pick them."""
+    parallel, backend = Parallel(dp=ranks, ep=ranks), "deepep_high_throughput"
+    model, _, own, _ = flags(R1, "0.33.0", parallel, all2all_backend=backend)
+    found = exchanged(dimensions(model, parallel).likely, own)
+    assert (found.low, found.likely, found.high) == tuple(each * GIB for each in rooms)
+    assert (
+        room(R1, "0.33.0", parallel, all2all_backend=backend, max_num_batched_tokens=8192).staying
+        == 2 * 8192 * 8 * 2 * 7168
+    )
+    none = flags("llama-3.1-8b", "0.33.0", Parallel(dp=2), all2all_backend=backend)[2]
+    assert exchanged(dimensions(load_model("llama-3.1-8b"), ONE).likely, none).high == 0
+
+
+def test_without_expert_parallelism_all_tokens_are_gathered():
+    """all2all_utils.py: "Falling back to AllGather+ReduceScatter dispatch/combine"."""
+    found = flags(R1, "0.33.0", Parallel(dp=8), all2all_backend="deepep_high_throughput")[2]
+    assert (found.all2all_backend, found.met) == ("", 8)
 
 
 @pytest.mark.parametrize(
@@ -112,11 +134,14 @@ def test_buffers_of_experts_that_exchange_in_batches(tokens, stated):
 )  # fmt: skip
 def test_each_expert_has_room_for_every_token_of_every_rank(version, parallel, asked, tokens):
     """256 experts. Tokens come in 8 bits; of the rooms one is 7,168 wide and one 2,048."""
-    model, _, own, _ = flags(R1, version, parallel, batched_experts=True, **asked)
+    model, _, own, _ = flags(R1, version, parallel, all2all_backend="deepep_low_latency", **asked)
     assert own.exchanged == tokens
-    assert exchanged(dimensions(model, parallel).likely, own).low == 4 * 256 * tokens * (7168 * 2 + 56 * 4)
+    room_of_node = GIB if tokens else 0
+    assert (
+        exchanged(dimensions(model, parallel).likely, own).low == 4 * 256 * tokens * (7168 * 2 + 56 * 4) + room_of_node
+    )
     if tokens:
-        found = room(R1, version, parallel, batched_experts=True, **asked)
+        found = room(R1, version, parallel, all2all_backend="deepep_low_latency", **asked)
         assert found == (256 * tokens * 7168, 2 * 256 * tokens * (7168 + 2048), 0)
 
 
@@ -126,9 +151,9 @@ def test_a_plan_counts_those_buffers():
     own = Setup(load_model(R1), load_gpu("h200"), DEALT, None, asked, 32_768)
     found, plain = (
         Vllm(parse("0.33.0")).start(replace(own, options=options)).budget().runtime
-        for options in (replace(asked, batched_experts=True), asked)
+        for options in (replace(asked, all2all_backend="deepep_low_latency"), asked)
     )
     buffers = 4 * 256 * 256 * (7168 * 2 + 56 * 4)
-    assert found.bytes.low - plain.bytes.low == buffers
-    assert found.bytes.likely - plain.bytes.likely == found.bytes.high - plain.bytes.high == buffers + GIB
+    for end in ("low", "likely", "high"):
+        assert getattr(found.bytes, end) - getattr(plain.bytes, end) == buffers + GIB
     assert f"{buffers + GIB:,} B that experts exchange tokens through" in found.formula

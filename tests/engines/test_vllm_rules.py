@@ -172,8 +172,8 @@ def test_steps_hold_the_longest_item_since_they_must(version, gpu, tokens):
         ("0.11.0", Options(chunked_prefill=False), 8192, 1024), ("0.8.5", Options(chunked_prefill=False), 8192, 1024),
         ("0.7.3", Options(chunked_prefill=False), 65_536, 256), ("0.7.3", Options(), 2048, 256),
         ("0.33.0", Options(throughput=True), 16_384, 2048), ("0.33.0", Options(throughput=True, max_num_seqs=8), 16_384, 8),
-        ("0.33.0", Options(batched_experts=True), 256, 256), ("0.19.1", Options(batched_experts=True), 8192, 1024),
-        ("0.33.0", Options(batched_experts=True, throughput=True), 512, 512),
+        ("0.33.0", Options(all2all_backend="nixl_ep"), 256, 256), ("0.19.1", Options(all2all_backend="nixl_ep"), 8192, 1024),
+        ("0.33.0", Options(all2all_backend="nixl_ep", throughput=True), 512, 512),
     ],
 )  # fmt: skip
 def test_steps_by_flags(version, options, tokens, sequences):

@@ -90,14 +90,8 @@ class Launch:
 def launch(started: Started, served: Served) -> Launch:
     """What vLLM is to be told.
 
-    Raises: UsageError for what more than one flag may mean.
+    Raises: UsageError for what more than one value of a flag may mean.
     """
-    if started.setup.options.batched_experts:
-        raise UsageError(
-            "batched_experts can't be told to vLLM",
-            cause="deepep_low_latency and nixl_ep both exchange tokens so, and the plan doesn't say which",
-            hint="leave it out, give max_num_batched_tokens, and add vLLM's --all2all-backend to what is printed",
-        )
     if started.setup.options.connected:
         raise UsageError(
             "connected can't be told to vLLM",
@@ -320,6 +314,8 @@ def _parallel(told: Launch) -> Iterator[Flag]:
             yield flag, str(size)
     if parallel.ep > 1:
         yield "--enable-expert-parallel", None
+    if told.setup.options.all2all_backend is not None:
+        yield "--all2all-backend", told.setup.options.all2all_backend
 
 
 def _cache(told: Launch) -> Iterator[Flag]:

@@ -43,8 +43,9 @@ class Settings:
     admitted at once. batches: steps in flight. aligned:
     whether recurrent state is kept at block boundaries too, for prefix caching. block: --block-size, None for vLLM's
     own. drafted: speculative tokens. second_runner: whether the second model runner is asked for, None where vLLM chooses.
-    aiter: whether AITER's kernels are. connected: whether a KV connector moves the cache. attention_backend: None
-    where vLLM chooses. exchanged: tokens of a rank that experts exchange in batches of a fixed size; 0 where they don't.
+    aiter: whether AITER's kernels are. connected: whether a KV connector moves the cache. attention_backend: None where
+    vLLM chooses. all2all_backend: where experts of several ranks exchange tokens through it, else empty. exchanged: tokens
+    of a rank that they exchange in batches of a fixed size; 0 where they don't. met: ranks whose tokens a rank's experts meet.
     """
 
     length: int
@@ -60,7 +61,9 @@ class Settings:
     aiter: bool
     connected: bool
     attention_backend: str | None
+    all2all_backend: str
     exchanged: int
+    met: int
     parallel: Parallel
     assumed: tuple[tuple[str, str], ...]
 
@@ -119,7 +122,9 @@ def settings(setup: Setup, rules: Rules) -> Settings:
         aiter=options.aiter,
         connected=options.connected,
         attention_backend=options.attention_backend,
-        exchanged=(tokens if rules.batched_experts else BATCHED) * _batched(parallel, options),
+        all2all_backend=_backend(parallel, options),
+        exchanged=(tokens if rules.batched_experts else BATCHED) * (_backend(parallel, options) in BATCHES),
+        met=parallel.dp if parallel.ep == 1 or _backend(parallel, options) in GATHERS else 1,
         parallel=parallel,
         assumed=_assumed(options, tokens, sequences, aligned=aligned if stateful else None),
     )
@@ -155,13 +160,20 @@ Source: DEFAULT_MAX_NUM_BATCHED_TOKENS_FOR_BATCHED_DP; envs.py VLLM_MOE_DP_CHUNK
 
 def _asked_for(usual: Batches, parallel: Parallel, options: Options, rules: Rules) -> Batches:
     """The defaults with what other flags make of them. Source: config/parallel.py use_batched_dp_moe; get_batch_defaults."""
-    batched = rules.batched_experts and _batched(parallel, options)
+    batched = rules.batched_experts and _backend(parallel, options) in BATCHES
     tokens = BATCHED if batched else usual.tokens
     return Batches(2 * tokens, 2 * usual.sequences) if options.throughput else Batches(tokens, usual.sequences)
 
 
-def _batched(parallel: Parallel, options: Options) -> bool:
-    return options.batched_experts and parallel.dp > 1 and parallel.ep > 1
+BATCHES = frozenset({"deepep_low_latency", "nixl_ep"})
+"""Backends that experts exchange tokens through in batches. Source: config/parallel.py use_batched_dp_moe."""
+GATHERS = frozenset({"", "allgather_reducescatter", "naive", "pplx"})
+"""Backends that give each rank the tokens of all; releases without the last two gather instead. Others give it those that pick its
+experts. Source: fused_moe/all2all_utils.py, config/parallel.py."""
+
+
+def _backend(parallel: Parallel, options: Options) -> str:
+    return (options.all2all_backend or "") if parallel.dp > 1 and parallel.ep > 1 else ""
 
 
 def _default_tokens(model: Model, batches: Batches, sequences: int, context: int, rules: Rules, *, whole: bool) -> int:

@@ -13,7 +13,6 @@ from kvplan.manifests.flags.meaning import FlagMeaning, words
 from kvplan.manifests.flags.uncounted import SIZES, UNCOUNTED
 from kvplan.manifests.flags.values import (
     adds_experts,
-    batched,
     doubled,
     every_rank,
     human,
@@ -85,8 +84,8 @@ PLANNED: Mapping[str, FlagMeaning] = {
     "decode-context-parallel-size": FlagMeaning(("parallel", "dcp"), whole),
     "enable-expert-parallel": FlagMeaning(("parallel", "ep"), every_rank),
     "all2all-backend": _flag(
-        "all2all_backend", "batched_experts", batched, "the buffers that experts exchange tokens through are not counted",
-        harmless="allgather_reducescatter naive pplx deepep_low_latency nixl_ep",
+        "all2all_backend", "all2all_backend", stated, "the buffers that experts exchange tokens through are not counted",
+        harmless="allgather_reducescatter naive pplx deepep_high_throughput deepep_low_latency nixl_ep",
     ),
     "prefill-context-parallel-size": FlagMeaning(
         uncounted="prefill context parallelism is not planned", harmless=words("1"), frees=True

@@ -197,11 +197,6 @@ def doubled(value: object) -> bool:
     return value == "throughput"
 
 
-def batched(value: object) -> bool:
-    """Whether experts exchange tokens in batches of a fixed size. Source: vLLM 0.33 config/parallel.py use_batched_dp_moe."""
-    return value in ("deepep_low_latency", "nixl_ep")
-
-
 def adds_experts(value: object) -> bool:
     """Whether a configuration of expert load balancing copies experts."""
     said = tree(value)

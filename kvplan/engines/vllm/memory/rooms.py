@@ -5,7 +5,8 @@
     FlashInfer's, NVFP4     inputs or outputs once more, while they run; scales of what goes in, a sixteenth of it
     vLLM's own, NVFP4       copies of inputs and outputs beside that
 
-Data-parallel ranks gather each other's tokens first, so that each has all of them. Where experts exchange tokens in batches instead, each
+Data-parallel ranks gather each other's tokens first, so that each has all of them, unless a backend of vLLM's gives each only those
+that pick its experts. Where experts exchange tokens in batches instead, each
 expert has room for every token of every rank.
 
 Source: vLLM 0.12 to 0.33 fused_moe/modular_kernel.py, experts/*: workspace_shapes, oracle/*; prepare_finalize/naive_dp_ep.py;
@@ -97,8 +98,8 @@ def rooms(model: Model, sizes: Dimensions, gpu: Gpu, settings: Settings, rules: 
 
 
 def _met(gpu: Gpu, settings: Settings, *, most: bool) -> int:
-    """Tokens that a rank's experts meet: of all data-parallel ranks; not sure where TensorRT-LLM's kernels make their own rooms."""
-    return settings.tokens * (settings.parallel.dp if most or _major(gpu) != BLACKWELL else 1)
+    """Tokens that a rank's experts meet; not sure where TensorRT-LLM's kernels make their own rooms."""
+    return settings.tokens * (settings.met if most or _major(gpu) != BLACKWELL else 1)
 
 
 def _at_once(tokens: int, experts: Experts, settings: Settings, rules: Rules) -> int:
