@@ -33,6 +33,9 @@ TEXT_FOR_WHOLE = "text_for_whole"
 NAMELESS = "nameless"
 """The config as a whole names no class; a part of it may, which engines don't ask."""
 
+PART_NAMELESS = "part_nameless"
+"""The language model is a part of the config, and that part names no class."""
+
 LISTED_INDEXERS = "listed_indexers"
 """Which layers have an indexer is said by indexer_types alone, which few of vLLM's classes read. Source: vLLM 0.33 models/deepseek_v2.py."""
 
