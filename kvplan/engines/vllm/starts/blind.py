@@ -31,5 +31,5 @@ def check(model: Model, rules: Rules) -> None:
         raise NotServed(
             f"vLLM {text(rules.version)} doesn't load {model.origin.id}",
             cause=f"its config has {field}, and names {name}, the text-only version of this model",
-            hint=f'"architectures": ["{seeing}"] in its config.json, as --hf-overrides would have it',
+            hint=f'"architectures": ["{seeing}"] in its config.json',
         )
