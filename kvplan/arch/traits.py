@@ -37,6 +37,9 @@ PART_FOR_WHOLE = "part"
 NAMELESS = "nameless"
 """The whole config names no class. A part of it may, but engines don't look there."""
 
+PART_NAMELESS = "part_nameless"
+"""The language model is a part of the config, and that part names no class."""
+
 LISTED_INDEXERS = "listed_indexers"
 """Only indexer_types says which layers have an indexer, and few of vLLM's classes read it. Source: vLLM 0.33
 models/deepseek_v2.py.

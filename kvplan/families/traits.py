@@ -58,6 +58,7 @@ def traits(fields: Fields) -> tuple[str, ...]:
         (known.UNTYPED, not isinstance((fields.node, *fields.parents)[-1].get("model_type"), str)),
         (known.TEXT_FOR_WHOLE, _names_a_whole(fields)),
         (known.NAMELESS, not (fields.node, *fields.parents)[-1].get("architectures")),
+        (known.PART_NAMELESS, bool(fields.parents) and not fields.node.get("architectures")),
         (known.NO_DRAFTS, not fields.node.keys().isdisjoint(DRAFT_COUNTS) and not draft_count(fields)),
         (known.GPTQ_ORDER, _ordered(_quantization(fields))),
         (known.FP8_SCALES, _scaled(_quantization(fields))),

@@ -9,10 +9,13 @@ import pytest
 from engines.vllm_rows import GPUS
 
 from kvplan.arch.formats import parse_kv_format
+from kvplan.arch.layers import Latent
 from kvplan.arch.model import Model, Origin
 from kvplan.arch.parallel import Parallel
 from kvplan.engines.base import Options, Setup
+from kvplan.engines.vllm.blocks.built import as_served
 from kvplan.engines.vllm.policy import Vllm
+from kvplan.engines.vllm.tables.changes import rules
 from kvplan.errors import KvplanError, NotServed, Unsupported, UsageError
 from kvplan.families import read
 from kvplan.sources.models import load_document, load_model
@@ -368,6 +371,68 @@ def test_a_class_for_text_alone_is_given_no_model_that_sees(config, release, hin
     error = refusal(read(config, Origin("test", "test")), release=release)
     assert (hinted is None) == (error is None)
     assert hinted is None or hinted in error.problem.hint
+
+
+LATENT = {
+    "hidden_size": 7168, "num_hidden_layers": 4, "num_attention_heads": 128, "num_key_value_heads": 128, "kv_lora_rank": 512,
+    "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "vocab_size": 1000, "intermediate_size": 128,
+    "max_position_embeddings": 4096, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model_type", "name", "release", "latents"),
+    [
+        # models/deepseek_v2.py keeps latents where is_deepseek_mla knows the type, else heads as wide as keys. Asked of 0.33, it
+        # gave such layers 682 blocks of 4 GiB: 4 x 16 x 128 x 2 x 192 x 2 B; the lists of 0.9.2 and 0.10.0 were read.
+        ("deepseek_v3", "DeepseekV3ForCausalLM", (0, 33, 0), True),
+        ("kimi_k2", "DeepseekV3ForCausalLM", (0, 10, 0), True),
+        ("kimi_k2", "DeepseekV3ForCausalLM", (0, 9, 2), False),
+        ("mistral4", "DeepseekV3ForCausalLM", (0, 33, 0), False),
+        ("deepseek_v2", "MiniCPM3ForCausalLM", (0, 33, 0), False),
+    ],
+)
+def test_latents_of_types_that_the_release_knows(model_type, name, release, latents):
+    model = read({**LATENT, "model_type": model_type, "architectures": [name]}, Origin("test", "test"))
+    built = as_served(model, rules(release), None)
+    cache = built.layers[0].caches[0]
+    assert isinstance(cache, Latent) is latents
+    assert latents or (cache.kv_heads, cache.k_dim, cache.v_dim) == (128, 192, 192)
+
+
+def test_a_class_that_builds_no_latents():
+    """models/registry.py: TeleChat3ForCausalLM is Llama's class; 0.33 planned 128 heads for this, which its checkpoint hasn't."""
+    error = refusal(
+        read({**LATENT, "model_type": "deepseek_v3", "architectures": ["TeleChat3ForCausalLM"]}, Origin("test", "test"))
+    )
+    assert isinstance(error, NotServed)
+    assert "kv_lora_rank" in error.problem.cause
+
+
+def test_a_part_that_names_no_class_and_whose_type_has_none():
+    """0.33: ValueError, "No model architectures are specified", of Mistral Small 4's config.json by itself."""
+    part = {**LATENT, "model_type": "mistral4", "v_head_dim": 128, "qk_nope_head_dim": 64}
+    whole = {"model_type": "mistral3", "architectures": ["Mistral3ForConditionalGeneration"], "text_config": part}
+    error = refusal(read(whole, Origin("test", "test")))
+    assert isinstance(error, NotServed)
+    assert "No model architectures are specified" in error.problem.cause
+    assert "params.json" in error.problem.hint
+
+
+def test_a_type_that_nobody_reads_is_told():
+    """0.33 of internlm2 without auto_map: "Transformers does not recognize this architecture"; its registry has deepseek_vl_v2."""
+
+    def said(model_type: str, release: tuple[int, int, int]) -> bool:
+        config = {**LLAMA, "model_type": model_type, "architectures": ["InternLM2ForCausalLM"]}
+        setup = Setup(
+            read(config, Origin("test", "test")), GPUS["h100"], Parallel(), parse_kv_format("bf16"), Options(), 256
+        )
+        return any("no auto_map" in each for each in Vllm(release).start(setup).cautions())
+
+    assert said("internlm2", (0, 33, 0))
+    assert said("kimi_k2", (0, 17, 0))
+    assert not said("kimi_k2", (0, 18, 0))
+    assert not said("llama", (0, 33, 0))
 
 
 @pytest.mark.parametrize(

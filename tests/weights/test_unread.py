@@ -30,6 +30,7 @@ def missing(config: dict) -> str:
     [
         ("mm_vision_tower", "openai/clip-vit-large-patch14"),
         ("img_processor", {"name": "clip"}),
+        ("vision_backbone_id", "dinosiglip-vit-so-224px"),  # OpenVLA's, 0.8 billion parameters
         ("audio_processor", {"name": "cascades"}),
         ("speech_lora", {"r": 320}),
         ("mm_projector_cfg", {"type": "mlp"}),

@@ -9,7 +9,6 @@ from kvplan.engines.vllm.blocks.backends import BLACKWELL, HOPPER, capability
 from kvplan.engines.vllm.blocks.cells import run_in
 from kvplan.engines.vllm.starts import quantizers
 from kvplan.engines.vllm.tables.architectures import (
-    EXPANDED_LATENT,
     FP8_ON_BLACKWELL,
     FP8_UNASKED,
     SCHEMELESS,
@@ -18,6 +17,7 @@ from kvplan.engines.vllm.tables.architectures import (
     named_in,
     sparse_latents,
 )
+from kvplan.engines.vllm.tables.latents import expands
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.errors import UsageError
 from kvplan.hardware.gpu import Gpu
@@ -73,5 +73,5 @@ def _is_read(model: Model, rules: Rules) -> bool:
         return False
     if method != "compressed-tensors":
         return rules.algorithm_read
-    latent = model.has(Latent) and not named(model, EXPANDED_LATENT)
+    latent = model.has(Latent) and not expands(model, rules.version)
     return rules.scheme_read and not latent and not named(model, SCHEMELESS)

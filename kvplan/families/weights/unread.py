@@ -16,7 +16,7 @@ from kvplan.families.weights.tower_reader import READ_PARTS
 
 PARTS = re.compile(
     r"(?:^|_)(?:tower|towers|projector|resampler|qformer|adapter|adapters)(?:_cfg|_config)?$"
-    r"|^(?:img|image|audio|speech|vision|video|embd)_(?:processor|lora|layer|encoder|embedding|tower)(?:_cfg)?$"
+    r"|^(?:img|image|audio|speech|vision|video|embd)_(?:processor|lora|layer|encoder|embedding|tower|backbone)(?:_cfg|_id)?$"
 )
 """Names of whole parts beside the language model: towers, projectors, adapters built into the checkpoint."""
 

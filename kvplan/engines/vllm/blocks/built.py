@@ -11,7 +11,6 @@ from kvplan.arch.traits import DENSE_UNLISTED, LISTED_INDEXERS
 from kvplan.engines.vllm.tables.architectures import (
     ALTERNATES,
     DENSE_BY_SILENCE,
-    EXPANDED_LATENT,
     LISTS_INDEXERS,
     PAGED_STREAMS,
     SHARES_CACHE,
@@ -20,6 +19,7 @@ from kvplan.engines.vllm.tables.architectures import (
     wider_window,
 )
 from kvplan.engines.vllm.tables.language import own_windows, unsets_window
+from kvplan.engines.vllm.tables.latents import expands
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.errors import MissingField
 
@@ -41,7 +41,7 @@ def as_served(model: Model, rules: Rules, window: int | None) -> Model:
     """
     model = _undirected(_windows(model, rules, window))
     streams, indexed = named(model, PAGED_STREAMS), _shared_indexer(model, rules)
-    extra, expanded = wider_window(model, rules.version), named(model, EXPANDED_LATENT)
+    extra, expanded = wider_window(model, rules.version), expands(model, rules.version)
     shared = any(layer.shares_with is not None for layer in model.layers)
     if shared and not any(name.startswith(SHARES_CACHE) for name in classes(model)):
         model = replace(model, layers=tuple(model.holder(layer) for layer in model.layers))

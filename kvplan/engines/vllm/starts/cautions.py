@@ -5,14 +5,16 @@ from __future__ import annotations
 from math import floor
 
 from kvplan.arch.model import Model
-from kvplan.arch.traits import ROPE_PARAMETERS, TEXT_ALONE, UNDRAFTED, UNROTATED
+from kvplan.arch.traits import ROPE_PARAMETERS, TEXT_ALONE, UNDRAFTED, UNKNOWN_TYPE, UNROTATED
 from kvplan.engines.base import Options, Setup
 from kvplan.engines.vllm.blocks.drafts import has_drafts
 from kvplan.engines.vllm.memory.alone import alone
 from kvplan.engines.vllm.settings import Settings, has_state, keeps_ends
 from kvplan.engines.vllm.starts import first_engine, nameless, quantizers, served
 from kvplan.engines.vllm.tables.items import longest_whole
+from kvplan.engines.vllm.tables.own_configs import CONFIGS
 from kvplan.engines.vllm.tables.rules import Rules
+from kvplan.engines.vllm.tables.spans import holds
 from kvplan.engines.vllm.tables.versions import text
 from kvplan.units import format_bytes
 
@@ -23,6 +25,7 @@ def cautions(setup: Setup, settings: Settings, rules: Rules) -> tuple[str, ...]:
     said = (
         served.doubt(model, rules.version),
         nameless.caution(model, rules.version),
+        _unread(model, rules),
         _short_steps(model, settings, rules),
         _deprecated(model, rules),
         _guesses(model, settings),
@@ -34,6 +37,16 @@ def cautions(setup: Setup, settings: Settings, rules: Rules) -> tuple[str, ...]:
         first_engine.caution(setup, rules.version),
     )
     return tuple(f"{each}." for each in said if each is not None)
+
+
+def _unread(model: Model, rules: Rules) -> str | None:
+    """Source: vLLM 0.33 transformers_utils/config.py HFConfigParser, which asks the library for what its registry doesn't have."""
+    if UNKNOWN_TYPE not in model.traits or model.origin.bundled or holds(CONFIGS.get(model.whole, ""), rules.version):
+        return None
+    return (
+        f"vLLM {text(rules.version)} can't read this config as it is: the Transformers library has no class for its model_type "
+        f"({model.whole}), and no auto_map names code that does; a checkpoint that brings such code starts with --trust-remote-code"
+    )
 
 
 def _turned_otherwise(model: Model, rules: Rules) -> str | None:

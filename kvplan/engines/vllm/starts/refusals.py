@@ -26,6 +26,7 @@ from kvplan.engines.vllm.starts import (
     fp8_kernels,
     glm,
     hybrids,
+    latents,
     lengths,
     loaders,
     negative,
@@ -41,7 +42,6 @@ from kvplan.engines.vllm.starts import (
 )
 from kvplan.engines.vllm.tables.architectures import (
     BFLOAT16,
-    EXPANDED_LATENT,
     IN_BFLOAT16,
     ONE_RANK,
     PACKS_FP8,
@@ -56,6 +56,7 @@ from kvplan.engines.vllm.tables.architectures import (
 from kvplan.engines.vllm.tables.flags import CACHE_FORMATS
 from kvplan.engines.vllm.tables.interfaces import UNPIPELINED
 from kvplan.engines.vllm.tables.language import divides, uniform
+from kvplan.engines.vllm.tables.latents import expands
 from kvplan.engines.vllm.tables.rules import Rules
 from kvplan.engines.vllm.tables.spans import first, holds
 from kvplan.engines.vllm.tables.taken import has, taken
@@ -100,6 +101,7 @@ def check(model: Model, settings: Settings, rules: Rules, gpu: Gpu | None) -> No
     lengths.check(model, rules)
     glm.check(model, rules)
     blind.check(model, rules)
+    latents.check(model, rules)
     activations.check(model, rules)
     demands.check(model, rules)
     padding.check(model, rules)
@@ -364,7 +366,7 @@ def _prefill(model: Model, rules: Rules) -> None:
     for cache, _ in model.distinct:
         if not rules.prefill_sizes or not isinstance(cache, Latent) or cache.topk is not None:
             continue
-        if named(model, EXPANDED_LATENT) or cache.nope_dim is None or cache.v_dim is None:
+        if expands(model, rules.version) or cache.nope_dim is None or cache.v_dim is None:
             continue
         sizes = (cache.nope_dim, cache.rope_dim, cache.v_dim)
         if sizes not in PREFILLED:

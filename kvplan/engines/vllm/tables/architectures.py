@@ -50,9 +50,6 @@ Source: models/bailing_moe.py, jamba.py, lfm2_moe.py, plamo3.py, step3_text.py, 
 OWN_FORMAT = ("FalconForCausalLM", "RWForCausalLM")
 """Attention built without the cache's settings: --kv-cache-dtype doesn't reach it. Source: models/falcon.py."""
 
-EXPANDED_LATENT = ("MiniCPM3ForCausalLM",)
-"""Latent attention that is cached as whole heads. Source: models/minicpm3.py, model_arch_config_convertor.py."""
-
 ALTERNATES = ("GptOssForCausalLM",)
 """Windows on even layers, full length on odd ones. Source: models/gpt_oss.py."""
 

@@ -1,0 +1,67 @@
+"""Types of configs that vLLM reads by classes of its own, of those that the Transformers library has no class for.
+
+Source: _CONFIG_REGISTRY of transformers_utils/config.py of vLLM 0.8.0 to 0.33.0, less the types of Transformers 5.23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+CONFIGS: Mapping[str, str] = {
+    "Llama_Nemotron_Nano_VL": "0.10.0-0.11.0",
+    "NVLM_D": "0.8.0-0.10.0",
+    "RefinedWeb": "0.8.0",
+    "RefinedWebModel": "0.8.0",
+    "alpamayo2_super": "0.33.0",
+    "arctic": "0.26.0-0.28.0",
+    "bagel": "0.13.0",
+    "bailing_moe_v3_vl": "0.30.0",
+    "chatglm": "0.8.0",
+    "colmodernvbert": "0.17.0-0.19.1",
+    "colpali": "0.18.0-0.32.0",
+    "colqwen3": "0.17.0",
+    "deepseek_vl_v2": "0.8.0",
+    "dory": "0.33.0",
+    "eagle": "0.8.0",
+    "exaone": "0.8.0-0.10.0",
+    "fireredlid": "0.20.0-0.28.0",
+    "funaudiochat": "0.16.0",
+    "h2ovl_chat": "0.8.0-0.9.1",
+    "hyperclovax_vlm": "0.21.0-0.28.0",
+    "inkling_model": "0.26.0",
+    "internvl_chat": "0.8.0-0.9.1",
+    "isaac": "0.14.0",
+    "jais": "0.8.0-0.22.1",
+    "k3_dspark": "0.27.0",
+    "kimi_k2": "0.18.0",
+    "kimi_k3": "0.27.0",
+    "kimi_vl": "0.8.5",
+    "medusa": "0.8.0-0.32.0",
+    "midashenglm": "0.10.2",
+    "minimax_m3_mtp": "0.24.0",
+    "minimax_text_01": "0.9.0-0.10.0",
+    "minimax_vl_01": "0.9.0-0.10.0",
+    "mlp_speculator": "0.8.0-0.32.0",
+    "modernvbert": "0.20.0-0.32.0",
+    "moondream3": "0.21.0",
+    "muse_glimmer_assistant": "0.28.0-0.32.0",
+    "muse_spark_dspark": "0.33.0",
+    "musespark1x_text": "0.33.0",
+    "openvla": "0.22.0",
+    "ops_colqwen3": "0.17.0",
+    "ovis": "0.9.0",
+    "qwen3_vl_nemotron_embed": "0.17.0",
+    "skywork_chat": "0.8.3-0.10.0",
+    "solar": "0.8.0-0.10.0",
+    "speculators": "0.10.1",
+    "step3_text": "0.10.1",
+    "step3_vl": "0.10.1",
+    "step5": "0.33.0",
+    "step5_vl": "0.33.0",
+    "tarsier2": "0.13.0-0.24.0",
+    "telechat": "0.8.0-0.10.0",
+    "ultravbert": "0.33.0",
+    "ultravox": "0.8.0",
+    "umm": "0.20.0-0.28.0",
+}
+"""By type, the releases that do. Those of 0.8.0 may be older."""
