@@ -10,7 +10,8 @@ from kvplan.arch.curve import LONGEST
 from kvplan.verify.parts import AttentionPart, Blueprint, LatentPart, Mixer
 from kvplan.verify.predict import Predicted, workspace_bytes
 
-_GRAIN = 64
+GRAIN = 64
+"""Tokens that contexts are whole multiples of."""
 _BATCHES = (1, 4, 16, 64)
 _FIXED_STATE_TOKENS = 4096
 _MOST_BATCH = 256
@@ -127,7 +128,7 @@ def whole(plan: Blueprint, tokens: int) -> bool:
 
 
 def _grain(page: int | None) -> int:
-    return lcm(_GRAIN, page or 1)
+    return lcm(GRAIN, page or 1)
 
 
 def _rounded(tokens: int, grain: int, plan: Blueprint) -> int:

@@ -18,7 +18,8 @@ from kvplan.verify.verdict import Row
 class Found:
     """What a run knows when it is over.
 
-    limit: bytes for everything. pool: bytes of cache that a CPU is filled with.
+    limit: bytes for everything. pool: bytes of cache that a CPU is filled with unless more is asked for. spare: bytes that a CPU
+    keeps for torch's own modules and for what a step makes.
     """
 
     machine: Machine
@@ -28,6 +29,7 @@ class Found:
     sizing: Sizing
     limit: int
     pool: int
+    spare: int
     rank: int | None
     kv: Predicted
     rows: tuple[Row, ...] = ()
