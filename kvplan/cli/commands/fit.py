@@ -11,6 +11,8 @@ from kvplan.cli.option import Argument, Values
 from kvplan.errors import DoesNotFit, UsageError
 
 if TYPE_CHECKING:
+    from kvplan.api import FitQuestion
+    from kvplan.hardware.gpu import Gpu
     from kvplan.report.schema import FitReport, FitTable
 
 
@@ -18,8 +20,24 @@ def run(values: Values) -> Answer:
     """Plan one model, or every bundled one."""
     from kvplan import api
 
+    gpu, question = _question(values)
+    if not values.arguments:
+        if question.emit is not None:
+            raise UsageError("--emit needs a MODEL", hint="kvplan fit llama-3-70b --gpu h100x8 --emit vllm")
+        table = api.fit_all(gpu, question)
+        return Answer(table, exit_code=_verdict(table))
+    as_document = question.emit is None or _carries_a_command(values)
+    report = api.fit(asked.weighed(values.arguments[0], values), gpu, question)
+    if not as_document:
+        return _emitted(report, values)
+    return Answer(report, exit_code=0 if report.verdict == "fits" else 1)
+
+
+def _question(values: Values) -> tuple[Gpu, FitQuestion]:
+    from kvplan import api
+
     gpu, parallel, counted = asked.gpus_and_layout(values)
-    question = api.FitQuestion(
+    return gpu, api.FitQuestion(
         context=values.get(o.CTX_ONE),
         parallel=parallel,
         kv_dtype=values.get(o.KV_DTYPE),
@@ -36,16 +54,6 @@ def run(values: Values) -> Answer:
         counted=counted,
         draft=asked.draft(values),
     )
-    if not values.arguments:
-        if question.emit is not None:
-            raise UsageError("--emit needs a MODEL", hint="kvplan fit llama-3-70b --gpu h100x8 --emit vllm")
-        table = api.fit_all(gpu, question)
-        return Answer(table, exit_code=_verdict(table))
-    as_document = question.emit is None or _carries_a_command(values)
-    report = api.fit(asked.weighed(values.arguments[0], values), gpu, question)
-    if not as_document:
-        return _emitted(report, values)
-    return Answer(report, exit_code=0 if report.verdict == "fits" else 1)
 
 
 def _carries_a_command(values: Values) -> bool:
