@@ -26,6 +26,7 @@ def warnings(plan: Plan, engine: str | None, *, unlocked: bool = False) -> tuple
     found += _too_long(plan, unlocked=unlocked)
     found += _unstated(request)
     found += _slices(request)
+    found += _over_nodes(request)
     found += one_row(request.model, kv)
     if request.options.speculative_tokens:
         found.append("Speculative decoding isn't timed: a step's time is for one token per sequence.")
@@ -65,6 +66,16 @@ def _slices(request: Request) -> tuple[str, ...]:
     told = "NCCL joins slices of one GPU only with NCCL_MULTI_RANK_GPU_ENABLE=1, which is experimental"
     far = "slices of different GPUs reach each other through the host"
     return (f"{parallel.gpus} ranks on slices of {gpu.mig_of}: a process sees one slice, {told}; {far}.",)
+
+
+def _over_nodes(request: Request) -> tuple[str, ...]:
+    """That tensor ranks reach further than the link whose speed is counted with."""
+    gpu, ranks = request.gpu, request.parallel.tp
+    if gpu.link_domain is None or ranks <= gpu.link_domain.value:
+        return ()
+    joined = f"the {gpu.link_domain.value:,} GPUs that {gpu.link_name or 'their link'} joins"
+    counted = "a step's communication is counted as if the link did, and takes longer"
+    return (f"{ranks:,} tensor ranks are more than {joined}. What joins the nodes isn't known: {counted}.",)
 
 
 def _unstated(request: Request) -> Iterator[str]:

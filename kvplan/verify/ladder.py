@@ -10,7 +10,8 @@ from kvplan.arch.curve import LONGEST
 from kvplan.verify.parts import AttentionPart, Blueprint, LatentPart, Mixer
 from kvplan.verify.predict import Predicted, workspace_bytes
 
-_GRAIN = 64
+GRAIN = 64
+"""Tokens that contexts are whole multiples of."""
 _BATCHES = (1, 4, 16, 64)
 _FIXED_STATE_TOKENS = 4096
 _MOST_BATCH = 256
@@ -97,7 +98,7 @@ def rungs(
 ) -> tuple[Rung, ...]:
     """Batches with the longest context that fits and halves of it; or those asked for, if they fit."""
     found = []
-    grain = lcm(_GRAIN, predicted.page or 1)
+    grain = lcm(GRAIN, predicted.page or 1)
     for batch in batches or _BATCHES:
         pool = room - workspace_bytes(plan, batch)
         pool -= pool // 64  # rounding

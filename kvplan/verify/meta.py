@@ -16,6 +16,7 @@ from kvplan.errors import Unsupported, UsageError
 from kvplan.report.assemble.common import kv_dtype, layout, model_info
 from kvplan.report.schema import schema_id
 from kvplan.report.schema import verify as schema
+from kvplan.text import all_of
 from kvplan.verify.elsewhere import SAID, WAITING, as_transformers, unlike
 from kvplan.verify.run import checked, need_torch, versions
 from kvplan.verify.verdict import Row, exact, not_run, outcome, within
@@ -110,10 +111,28 @@ def _parameters(model: Model, built: Any, config: Mapping[str, object]) -> Row:
     if model.weights.missing:
         because = f"the inventory lacks {', '.join(model.weights.missing)}"
         return not_run("meta", "parameters", "parameters", because, model.weights.total)
+    another = _another_head(built, config)
+    if another is not None:
+        because = f"transformers was asked for a {type(built).__name__}, and the config is of a {another}"
+        return not_run("meta", "parameters", "parameters", because, model.weights.total)
     if _UNTIED.get(str(config.get("model_type"))) in config:
         because = "transformers makes the blocks that layers share anew for each of them"
         return not_run("meta", "parameters", "parameters", because, model.weights.total)
     return within("meta", "parameters", "parameters", model.weights.total, count, 0, "exactly equal")
+
+
+_GENERATES = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
+
+
+def _another_head(built: Any, config: Mapping[str, object]) -> str | None:
+    """The class that the config names, where that has no head for words but one for rewards or labels."""
+    import transformers
+
+    named = config.get("architectures")
+    first = named[0] if isinstance(named, list) and named else None
+    if not isinstance(first, str) or first == type(built).__name__ or first.endswith(_GENERATES):
+        return None
+    return first if hasattr(transformers, first) else None
 
 
 def _built(config: Mapping[str, object], model: Model) -> Any:
@@ -149,6 +168,10 @@ def _made(config: Mapping[str, object], classes: Iterable[str]) -> Any:
     transformers.logging.set_verbosity_error()
     sizes = {key: value for key, value in config.items() if key not in (*_NOT_SIZES, "model_type")}
     described = transformers.AutoConfig.for_model(config["model_type"], **sizes)
+    parts = getattr(type(described), "sub_configs", {})
+    stated = [name for name, value in sizes.items() if name.endswith("_config") and isinstance(value, Mapping)]
+    if parts and stated and parts.keys().isdisjoint(config):  # it would be built from its class's defaults
+        raise LookupError(f"transformers reads {all_of(parts)} of this type, and the config has {all_of(stated)}")
     errors: list[Exception] = []
     for name in classes:
         try:

@@ -32,6 +32,18 @@ def test_drafting_is_not_timed():
     assert "isn't timed" not in warned(*words)
 
 
+@pytest.mark.parametrize(
+    ("gpu", "sizes", "said"),
+    [
+        ("h100", ("--tp", "16"), True),  # NVLink joins 8
+        ("h100", ("--tp", "8", "--pp", "2"), False),
+        ("gb200", ("--tp", "16"), False),  # 72
+    ],
+)
+def test_tensor_ranks_beyond_the_link_are_said_to_take_longer(gpu, sizes, said):
+    assert ("counted as if the link did" in warned("llama-3.1-405b", "--gpu", gpu, *sizes, "--ctx", "8k")) == said
+
+
 def test_weights_that_nobody_knows_are_not_counted(tmp_path: Path):
     (tmp_path / "m1.yaml").write_text(FIVE_LINES)
     words = ("fit", str(tmp_path / "m1.yaml"), "--gpu", "h100", "--ctx", "8k", "--kv-memory", "20GiB")

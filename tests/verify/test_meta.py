@@ -89,6 +89,22 @@ def test_a_class_that_is_another_model_refutes_nothing():
     assert "use_cla" in row.rule
 
 
+def test_a_head_for_rewards_is_not_one_for_words():
+    config = {**tiny.COMMON, "model_type": "llama", "architectures": ["LlamaForSequenceClassification"]}
+    rows = {row.what: row for row in rows_against(families.read(config, Origin("tiny", "made for this test")), config)}
+    assert rows["parameters"].verdict == "not run"
+    assert rows["cache after a prefill of 64 tokens"].verdict == "confirmed"
+
+
+def test_parts_under_other_names_are_not_compared_with_the_class_s_defaults():
+    """Qwen3-ASR's own config keeps both parts in thinker_config; transformers looks for two others."""
+    text = {**tiny.COMMON, "model_type": "qwen3"}
+    config = {"model_type": "gemma3", "thinker_config": {"text_config": text}}
+    (row,) = rows_against(tiny.model("gqa"), config)
+    assert row.verdict == "not run"
+    assert "the config has thinker_config" in row.rule
+
+
 def test_what_transformers_says_is_cut_to_a_sentence():
     """It lists all the types that it knows, some hundred."""
     config = {**tiny.COMMON, "model_type": "nothing-of-the-kind"}

@@ -308,6 +308,34 @@ def test_the_longest_sequence_is_pushed_to_its_limit(fewer, verdict, monkeypatch
 
 
 @pytest.mark.parametrize(
+    ("batches", "contexts", "timed"),
+    [
+        ((2**16,), (), 0),  # a step of so many is refused, and lends its room to no cache
+        ((4,), (4096,), 1),  # 6 MiB of cache, more than the usual 1 MiB, in what the limit leaves
+        ((1,), (2**20,), 0),
+    ],
+)
+def test_what_is_asked_for_takes_what_the_limit_leaves_and_no_more(batches, contexts, timed, monkeypatch):
+    from kvplan.verify.live.ledger import Ledger
+
+    most, right = 0, Ledger.tensor
+
+    def recorded(self, *args):
+        nonlocal most
+        made = right(self, *args)
+        most = max(most, self.taken())
+        return made
+
+    monkeypatch.setattr(Ledger, "tensor", recorded)
+    report = verify(tiny.model("gqa"), Options(device="cpu", batches=batches, contexts=contexts, memory=300 * 2**20))
+    assert report.verdict == "confirmed"
+    assert most <= 300 * 2**20 - procedure._CPU_BESIDE
+    assert len(report.steps) == timed
+    if not timed:
+        assert "a larger --memory has" in next(row.rule for row in report.rows if row.what == "steps")
+
+
+@pytest.mark.parametrize(
     ("kind", "changes"),
     [
         ("gated delta net", {"num_hidden_layers": 8, "full_attention_interval": 8}),

@@ -192,7 +192,7 @@ def _decode(step: schema.DecodeInfo) -> Iterator[tuple[str, str]]:
     batch = (
         "never at this length"
         if step.crossover_batch is None
-        else f"from {step.crossover_batch:,} sequences of this length"
+        else f"from {plural(step.crossover_batch, 'sequence')} of this length"
     )
     context = "" if step.crossover_context is None else f", or this many from {step.crossover_context:,} tokens each"
     yield "cache over weights", batch + context

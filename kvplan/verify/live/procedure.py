@@ -132,7 +132,7 @@ def _prepare(model: Model, options: Options, device: torch.device, machine: Mach
     _check_format(kv)
     read = None if kept.weights is None else read_by(kept.weights, plan, ranks.rank)
     found = Found(
-        machine, _gpu(machine), kept, plan, sizing, limit, _CPU_POOL, None,
+        machine, _gpu(machine), kept, plan, sizing, limit, _CPU_POOL, _CPU_BESIDE, None,
         Predicted(kept, options.tp, kv, options.page, read),
     )  # fmt: skip
     if vocab is not None and model.vocab_size and vocab < model.vocab_size:

@@ -63,6 +63,7 @@ from kvplan.engines.vllm.tables.taken import has, taken
 from kvplan.engines.vllm.tables.versions import Version, text
 from kvplan.errors import CannotSplit, NotServed, NotSplit, Unsupported, UsageError
 from kvplan.hardware.gpu import Gpu
+from kvplan.text import plural
 
 
 def no_memory(per_block: int, rules: Rules) -> Refusal:
@@ -300,7 +301,7 @@ def _context_parallel(model: Model, settings: Settings) -> None:
         if tp <= cache.kv_heads or dcp > most or group % dcp:
             raise NotSplit(
                 f"--dcp {dcp} can't be laid over --tp {tp}",
-                cause=f"with {cache.kv_heads} KV heads vLLM deals tokens over at most {max(most, 1)} ranks, a divisor of "
+                cause=f"with {cache.kv_heads} KV heads vLLM deals tokens over at most {plural(max(most, 1), 'rank')}, a divisor of "
                 f"the {group} query heads of each",
                 hint="--dcp 1",
             )

@@ -35,12 +35,8 @@ def after_weights(
     """All rows but those of the weights. before: memory taken before them."""
     predicted, plan, ledger = known.kv, known.plan, decoder.build.ledger
     cuda, ranks = ledger.device.type == "cuda", decoder.build.ranks
-    room = known.limit - ledger.taken()
-    if (
-        not cuda
-    ):  # what a step makes there is small, and room was left for it and for the caches when layers were chosen
-        room = known.pool + workspace_bytes(plan, max((_CPU_BATCH, *options.batches)))
-    room = min(everybody(ranks, room))
+    left = min(everybody(ranks, known.limit - ledger.taken()))
+    room = left if cuda else known.pool + workspace_bytes(plan, _CPU_BATCH)
     weights = len(ledger.tensors("weights")) + len(ledger.tensors("held"))
     rounding = _ROUND_UP * (weights + _tensors_of_cache(plan)) if cuda else 0
     least = 3 * (workspace_bytes(plan, 1) + rounding) if cuda else 1
@@ -63,12 +59,12 @@ def after_weights(
         else:
             yield not_run("capacity", "most sequences", "sequences", OUT_OF_TIME, most.batch)
         progress(0.6, "timing")
-        steps = ladder.rungs(
-            predicted, plan, room - rounding, options.batches or (() if cuda else (1, 4)), options.contexts,
-            4 if cuda else 3,
-        )  # fmt: skip
+        if cuda:
+            steps = ladder.rungs(predicted, plan, room - rounding, options.batches, options.contexts)
+        else:
+            steps = _on_a_cpu(known, options, left)
         if not steps:
-            yield not_run("time", "steps", "s", "no batch and context asked for fits into the memory")
+            yield not_run("time", "steps", "s", _too_small(known, options))
             return
         for batch in (rung.batch for rung in steps if rung.batch > 1):
             if in_time(ranks, deadline):
@@ -82,6 +78,28 @@ def after_weights(
         yield from judged(predicted, times, known.gpu, cuda=cuda)
     finally:
         release(decoder)
+
+
+def _on_a_cpu(known: Found, options: Options, left: int) -> tuple[ladder.Rung, ...]:
+    """What is timed there: small caches, because it is slow, or what was asked for, as far as the memory has room.
+
+    left: bytes beside the weights.
+    """
+    predicted, plan = known.kv, known.plan
+    found: list[ladder.Rung] = []
+    for batch in options.batches or (1, 4):
+        made, pool = workspace_bytes(plan, batch), known.pool
+        if options.batches or options.contexts:  # a step of few sequences is in what is spared
+            pool = max(pool, left - known.spare - max(0, made - workspace_bytes(plan, _CPU_BATCH)))
+        found += ladder.rungs(predicted, plan, pool + made, (batch,), options.contexts, 3)
+    return tuple(found)
+
+
+def _too_small(known: Found, options: Options) -> str:
+    """Why nothing is timed: what the least that was asked for takes."""
+    batch, tokens = min(options.batches or (1,)), min(options.contexts or (ladder.GRAIN,))
+    size = format_bytes(batch * known.kv.cache_bytes(tokens))
+    return f"the memory has no room for the {size} of {batch:,} x {tokens:,} tokens: a larger --memory has, or fewer --layers"
 
 
 def _bytes(known: Found, decoder: Decoder, caching: Caching, before: Taken | None = None) -> Iterator[Row]:

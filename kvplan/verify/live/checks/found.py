@@ -18,7 +18,8 @@ from kvplan.verify.verdict import Row
 class Found:
     """The results of a run.
 
-    limit: bytes for everything. pool: bytes of cache with which a CPU is filled. kv: the predictions.
+    limit: bytes for everything. pool: bytes of cache with which a CPU is filled, unless more is asked for. spare: bytes
+    that a CPU keeps for torch's own modules and for what a step makes. kv: the predictions.
     """
 
     machine: Machine
@@ -28,6 +29,7 @@ class Found:
     sizing: Sizing
     limit: int
     pool: int
+    spare: int
     rank: int | None
     kv: Predicted
     rows: tuple[Row, ...] = ()
