@@ -20,11 +20,7 @@ def run(values: Values) -> Answer:
     """Plan one model, or every bundled one."""
     from kvplan import api
 
-<<<<<<< HEAD
-    gpu, question = _asked(values)
-=======
     gpu, question = _question(values)
->>>>>>> fix-user
     if not values.arguments:
         if question.emit is not None:
             raise UsageError("--emit needs a MODEL", hint="kvplan fit llama-3-70b --gpu h100x8 --emit vllm")
@@ -37,20 +33,12 @@ def run(values: Values) -> Answer:
     return Answer(report, exit_code=0 if report.verdict == "fits" else 1)
 
 
-<<<<<<< HEAD
-def _asked(values: Values) -> tuple[Gpu, FitQuestion]:
-    """Raises: UsageError, UnknownName, CannotSplit."""
-    from kvplan.api import FitQuestion
-
-    gpu, parallel, counted = asked.gpus_and_layout(values)
-    question = FitQuestion(
-=======
 def _question(values: Values) -> tuple[Gpu, FitQuestion]:
+    """Raises: UsageError, UnknownName, CannotSplit."""
     from kvplan import api
 
     gpu, parallel, counted = asked.gpus_and_layout(values)
     return gpu, api.FitQuestion(
->>>>>>> fix-user
         context=values.get(o.CTX_ONE),
         parallel=parallel,
         kv_dtype=values.get(o.KV_DTYPE),
@@ -67,10 +55,6 @@ def _question(values: Values) -> tuple[Gpu, FitQuestion]:
         counted=counted,
         draft=asked.draft(values),
     )
-<<<<<<< HEAD
-    return gpu, question
-=======
->>>>>>> fix-user
 
 
 def _carries_a_command(values: Values) -> bool:
