@@ -98,10 +98,12 @@ def test_buffers_of_experts_that_exchange_in_batches(tokens, stated):
     model, _, own, _ = flags(R1, "0.33.0", Parallel(dp=16, ep=16))
     sizes = dimensions(model, own.parallel).likely
     sizes = replace(sizes, experts=replace(sizes.experts, count=448, inputs=5120))
-    batches = exchanged(sizes, replace(own, backend="nixl_ep", exchanged=tokens))
+    batches = exchanged(sizes, replace(own, all2all_backend="nixl_ep", exchanged=tokens))
     assert batches.low == batches.high
     assert batches.likely / GIB == pytest.approx(stated, abs=0.005)
-    assert exchanged(sizes, replace(own, backend="deepep_low_latency", exchanged=tokens)).low == batches.low + GIB
+    assert (
+        exchanged(sizes, replace(own, all2all_backend="deepep_low_latency", exchanged=tokens)).low == batches.low + GIB
+    )
 
 
 @pytest.mark.parametrize(("ranks", "rooms"), [(8, (1, 1, 2)), (16, (1, 2, 2))])
