@@ -51,7 +51,7 @@ def served(document: Node, file: str) -> Served:
     for candidate in candidates:
         found += _served(replace(candidate, images=images), file)
     if found == Served() and (line := _image_line(document)) is not None:
-        why = "an image of vLLM, and its arguments stand elsewhere: helm template CHART | kvplan check -"
+        why = "an image of vLLM, and its arguments stand elsewhere: check what is made of this (of a chart: helm template CHART | kvplan check -)"
         found += Served(unread=(Unread(file, why, Place(file, line)),))
     return found
 
