@@ -187,7 +187,8 @@ def test_refusals_name_field_and_line(line: str, expected: tuple[str, str, str])
         (FIVE_LINES.replace("layers: 32\n", ""), "layers is missing"),
         (FIVE_LINES.replace("kv_heads: 8\n", ""), "kv_heads is missing"),
         (FIVE_LINES.replace("name: my-model\n", ""), "name is missing"),
-        (FIVE_LINES.replace("kvplan: 1", "kvplan: 2"), "kvplan is 2, not a whole number from 1 to 1"),
+        (FIVE_LINES.replace("kvplan: 1", "kvplan: 2"), "kvplan is 2, not 1, the only one known"),
+        (FIVE_LINES + "max_context: 99999999m\n", "max_context is 104857598951424, not a number of tokens from 1 to"),
         (FIVE_LINES.replace("my-model", '"a\\nb"'), "name is 'a\\nb', not a line of text"),
     ],
 )  # fmt: skip

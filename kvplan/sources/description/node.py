@@ -66,7 +66,8 @@ class Node:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise self.bad(path, value, f"a whole number from {least:,} to {most:,}")
+            known = f"a whole number from {least:,} to {most:,}" if least < most else f"{most:,}, the only one known"
+            raise self.bad(path, value, known)
         return value
 
     def whole(self, key: str, *, least: int = 1, most: int = MOST) -> int:
@@ -84,7 +85,9 @@ class Node:
                 value = parse_tokens(value)
             except BadSize:
                 raise self.bad(path, value, "a number of tokens like 4096 or 128k") from None
-            return value if 0 < value <= MOST_TOKENS else self.optional_whole(key, most=0)
+            if not 0 < value <= MOST_TOKENS:
+                raise self.bad(path, value, f"a number of tokens from 1 to {MOST_TOKENS:,}")
+            return value
         return self.optional_whole(key, most=MOST_TOKENS)
 
     def needed_tokens(self, key: str) -> int:
