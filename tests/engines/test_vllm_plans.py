@@ -52,6 +52,11 @@ def test_plans_with_other_gpus_formats_and_flags_are_equal(corpus, count_cases):
     _check(known, lambda row: corpus / _folder(row["file"]), "vllm plans, other options", count_cases)
 
 
+def test_plans_with_kernels_that_were_asked_for_are_equal(corpus, count_cases):
+    rows = [json.loads(line) for line in (DATA / "vllm-asked-kernels.jsonl").read_text().splitlines()]
+    _check(rows, lambda row: corpus / _folder(row["file"]), "vllm plans, kernels asked for", count_cases)
+
+
 def test_plans_on_amds_gpus_are_equal(corpus, count_cases):
     rows = [json.loads(line) for line in (DATA / "vllm-rocm-plans.jsonl").read_text().splitlines()]
     _check(rows, lambda row: corpus / _folder(row["file"]), "vllm plans, AMD", count_cases)
