@@ -114,6 +114,12 @@ def test_blocks(name, gpu, block):
     assert Vllm((0, 33, 0)).start(setup).capacity(40 * 2**30).block_tokens == block
 
 
+def test_sparse_latents_that_need_blocks_of_one_token_say_so():
+    with pytest.raises(UsageError) as caught:
+        picked("mi300x", "sparse latent", Need(576, "16 bit", release=(0, 17, 1)))
+    assert caught.value.problem.hint == "--block-size 1"
+
+
 @pytest.mark.parametrize(
     ("gpu", "release", "loads"),
     [

@@ -94,14 +94,23 @@ def pick(table: str, need: Need, gpu: Capability, block: int | None, runs_on: Pl
     for backend in runs_on.backends[table]:
         if _allows(backend, need, gpu) and backend.runs(block):
             return _runs(backend, need, gpu)
+    allowed = (backend for backend in runs_on.backends[table] if backend.by_request and _allows(backend, need, gpu))
+    only = next((min(backend.sizes) for backend in allowed), None)
     asked = f" and blocks of {block}" if block else ""
     surely = table == "attention" and block is not None and block % DEFAULT_BLOCK and block not in BLOCKS_OF_V0
     raise (WontStart if surely else UsageError)(
         f"vLLM has no {table} backend for a {need.format} cache of heads of {need.dim}{asked} here",
         cause="none of its backends takes both on "
         + (f"compute capability {gpu[0]}.{gpu[1]}" if runs_on is CUDA else f"this GPU under {runs_on.name}"),
-        hint="--kv-dtype auto" if not block else f"leave out --block-size, or --block-size {DEFAULT_BLOCK * 4}",
+        hint=_hint(block, only),
     )
+
+
+def _hint(block: int | None, only: int | None) -> str:
+    """What to ask for instead. only: a block that has to be asked for, where there is one."""
+    if only is not None:
+        return f"--block-size {only}"
+    return "--kv-dtype auto" if not block else f"leave out --block-size, or --block-size {DEFAULT_BLOCK * 4}"
 
 
 def _stated(table: str, name: str, need: Need, gpu: Capability, block: int | None, runs_on: Platform) -> Backend:
