@@ -1,6 +1,6 @@
 """JSON and YAML read strictly: whatever two readers could understand differently is refused, with its place.
 
-Refused: more bytes or deeper nesting than any model needs, a key given twice, numbers that aren't finite, text that
+Refused: more bytes or deeper nesting than any model needs, a key given twice with two values, numbers that aren't finite, text that
 isn't UTF-8, and in YAML everything beyond plain mappings, lists and scalars (tags, anchors, several documents).
 """
 
