@@ -1,7 +1,8 @@
 """Strict JSON and YAML: whatever two readers could read differently is refused, with its place.
 
-Refused are: more bytes or deeper nesting than any model needs, duplicate keys, numbers that aren't finite, text that
-isn't UTF-8, and in YAML everything beyond plain mappings, lists and scalars (tags, anchors, several documents).
+Refused are: more bytes or deeper nesting than any model needs, a key given twice with two values, numbers that aren't
+finite, text that isn't UTF-8, and in YAML everything beyond plain mappings, lists and scalars (tags, anchors, several
+documents).
 """
 
 from __future__ import annotations
