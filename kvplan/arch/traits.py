@@ -71,6 +71,9 @@ PAD = "pad_token_id"
 NULLED = "null"
 """Followed by `=` and the path of the first null field that Transformers 5's class of the type rejects."""
 
+MISTYPED = "mistyped"
+"""Before `=`: the first field with a value of a type that Transformers 5's class doesn't take, by its path, and what it takes."""
+
 SWITCHES = (
     "add_cross_attention", "no_kda_lora", "reorder_and_upcast_attn", "rotary", "scale_attn_by_inverse_layer_idx", "tie_word_embeddings",
 )  # fmt: skip

@@ -100,6 +100,15 @@ class ClassDefaults:
         until: str | None = self.values.get("flat_until")
         return until
 
+    def kinds(self, name: str) -> str:
+        """Types of JSON's values that the class takes for a field, as letters; "" where it has no such field, or takes any."""
+        values = self.values
+        if name not in values.get("strict", ()) and not isinstance(values.get(name), int | float):
+            return ""
+        kinds = _table()["kinds"]
+        taken: str = kinds["types"].get(self.model_type, {}).get(name, kinds["fields"].get(name, ""))
+        return taken
+
     def nested(self, key: str, stated: object = None) -> ClassDefaults:
         """Defaults of a nested config, of the type it states or of its class's own.
 

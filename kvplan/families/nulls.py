@@ -5,7 +5,7 @@ Source: transformers 5.19 and 5.23, whose configuration classes are strict about
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kvplan.families.defaults import ClassDefaults, class_defaults
@@ -21,25 +21,28 @@ BASE = "rope_theta"
 
 
 def nulled(fields: Fields) -> str | None:
-    """The first null, by its path, that the class of the language model, or of a whole around it, doesn't take.
-
-    None is meant where the whole's config is read by other code: its own, or an engine's for a type that transformers doesn't
-    have. Code that a checkpoint brings for a type that it has isn't read unless that is asked for.
-    """
-    outermost = (fields.node, *fields.parents)[-1]
-    if not class_defaults(outermost.get("model_type")).known:
-        return None
-    path = fields.path.split(".")[:-1]
-    outer = [(node, class_defaults(node.get("model_type"))) for node in fields.parents]
+    """The first null, by its path, that the class of the language model, or of a whole around it, doesn't take."""
     turns = rule_of(fields.model_type)
     needless = {BASE} if turns.if_stated or not turns.rotates else set()
-    for depth, (node, defaults) in enumerate(((fields.node, fields.defaults), *outer)):
-        here = "".join(f"{step}." for step in path[: len(path) - depth])
+    for path, node, defaults in judged(fields):
         for name, value in node.items():
             null = value is None or (name, value) in AS_NULL
             if null and _is_strict(defaults, name) and name not in needless and not _said(node, name):
-                return here + name
+                return path + name
     return None
+
+
+def judged(fields: Fields) -> Iterator[tuple[str, Mapping[str, Any], ClassDefaults]]:
+    """The language model's object and those around it, each with its path and its class, where strict classes read them.
+
+    None where the whole's config is read by other code: its own, or an engine's for a type that transformers doesn't
+    have. Code that a checkpoint brings for a type that it has isn't read unless that is asked for.
+    """
+    objects = list(fields.around())
+    if not class_defaults(objects[-1][1].get("model_type")).known:
+        return
+    for path, node in objects:
+        yield path, node, fields.defaults if node is fields.node else class_defaults(node.get("model_type"))
 
 
 def _is_strict(defaults: ClassDefaults, name: str) -> bool:

@@ -20,8 +20,17 @@ OBJECTS = frozenset((
 be a name."""
 
 
-WORDS: Mapping[str, Callable[[str, object], object]] = {"model_type": typed.text, "architectures": typed.items}
-"""What says of an object whose it is."""
+def _bases(path: str, value: object) -> None:
+    """A base of rotary positions, or one for each layer: a number that powers are taken of."""
+    for base in value if isinstance(value, list) else (value,):
+        if isinstance(base, bool) or not isinstance(base, int | float):
+            raise BadField(path, value, "a number", hint="write it without quotes" if isinstance(base, str) else None)
+
+
+WORDS: Mapping[str, Callable[[str, object], object]] = {
+    "model_type": typed.text, "architectures": typed.items, "rope_theta": _bases,
+}  # fmt: skip
+"""What says of an object whose it is; and the base of its rotary positions, which no reader asks for."""
 
 SCALING = ("rope_type", "type", "rope_theta", "factor")
 """Fields of a scaling, one of which each has: an object without any is none of a type of layer's."""
@@ -68,6 +77,7 @@ _SCALING: Mapping[str, Callable[[str, object], object]] = {
     "type": typed.text,
     ORIGINAL: typed.whole,
     "partial_rotary_factor": typed.positive,
+    "rope_theta": _bases,
     "mrope_section": typed.items,
 }
 """Fields of a scaling that decide on sizes. Its factor is read where it is used, and engines refuse what isn't a number."""

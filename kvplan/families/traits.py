@@ -10,6 +10,7 @@ from kvplan.families import numbers, typed
 from kvplan.families.counts import DRAFT_COUNTS, draft_count
 from kvplan.families.defaults import TEXT_KEYS, ClassDefaults, class_defaults, of_architecture
 from kvplan.families.fields import Fields, class_names
+from kvplan.families.kinds import mistyped
 from kvplan.families.nulls import nulled
 from kvplan.families.scalings import Scaling, by_layer, of_object, only_in_parameters, scalings
 from kvplan.families.spellings import SERVED_BLOCKS
@@ -72,6 +73,8 @@ def _values(fields: Fields) -> Iterator[str]:
         yield f"{known.NULLED}={null}"
     outermost = (fields.node, *fields.parents)[-1]
     yield from (f"{known.SEES}={field}" for field in known.SEEN if field in outermost)
+    if (wrong := mistyped(fields)) is not None:
+        yield f"{known.MISTYPED}={wrong}"
     if (part := _part_named(fields)) is not None:
         yield f"{known.PART_FOR_WHOLE}={part}"
     for field in known.VALUES:

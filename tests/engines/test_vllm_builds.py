@@ -776,3 +776,35 @@ def test_kimi_delta_attention_with_low_ranks_is_not_built(said, cause):
     assert isinstance(error, NotServed)
     assert error.problem.cause == f"its class is written for no_kda_lora true, and {cause}"
     assert refusal(read({**config, "no_kda_lora": True}, Origin("test", "test"))) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "release", "cause"),
+    [
+        # vLLM 0.33 of Qwen3-4B and Gemma 2: StrictDataclassFieldValidationError, in these fields
+        ({"rms_norm_eps": 0}, (0, 33, 0), "rms_norm_eps is 0, not a number with a point"),
+        ({"rms_norm_eps": "1e-06"}, (0, 33, 0), "rms_norm_eps is '1e-06', not a number with a point"),
+        ({"initializer_range": True}, (0, 33, 0), "initializer_range is True, not a number with a point"),
+        ({"use_cache": 1}, (0, 33, 0), "use_cache is 1, not true or false"),
+        ({"use_cache": "true"}, (0, 33, 0), "use_cache is 'true', not true or false"),
+        ({"attention_bias": 1}, (0, 33, 0), "attention_bias is 1, not true or false"),
+        ({"attention_dropout": 0}, (0, 33, 0), None),
+        ({"my_own": "0.0"}, (0, 33, 0), None),
+        ({"use_cache": 1}, (0, 12, 0), None),  # with Transformers 4, whose classes take anything
+    ],
+)
+def test_values_of_another_type_than_the_class_takes(said, release, cause):
+    error = refusal(read({**LLAMA, **said}, Origin("test", "test")), release=release)
+    assert (error is None) is (cause is None)
+    assert cause is None or (isinstance(error, NotServed) and str(error.problem.cause).startswith(cause))
+
+
+def test_a_whole_and_its_part_are_judged_by_their_own_classes():
+    part = {**LLAMA, "num_key_value_heads": 4, "model_type": "gemma3_text", "rms_norm_eps": 1}
+    error = refusal(
+        read(
+            {"model_type": "gemma3", "architectures": ["Gemma3ForConditionalGeneration"], "text_config": part},
+            Origin("x", "x"),
+        )
+    )
+    assert str(error.problem.cause).startswith("text_config.rms_norm_eps is 1")

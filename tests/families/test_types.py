@@ -130,6 +130,7 @@ def test_a_wrong_type_is_refused_by_name_or_changes_nothing(name: str) -> None:
         ("lfm2-1.2b", "block_ffn_dim_multiplier", -1.0, "block_ffn_dim_multiplier"),
         ("lfm2-1.2b", "block_multiple_of", 0, "block_multiple_of"),
         ("llama-3-8b", "max_position_embeddings", [8192], "max_position_embeddings"),
+        ("llama-3-8b", "rope_theta", "500000", "rope_theta"),  # vLLM 0.33: unsupported operand type(s) for **
         ("llama-3-8b", "intermediate_size", 0, "intermediate_size"),
         ("gemma-3-27b", "vision_config.hidden_size", 0, "vision_config.hidden_size"),
         ("gemma-3-27b", "vision_config.hidden_size", "1152", "vision_config.hidden_size"),

@@ -1,7 +1,7 @@
 """Remake `kvplan/families/class_defaults.json`: what transformers fills in when a config.json is silent.
 
     python3.11 -m venv hf
-    hf/bin/pip install transformers==5.23.0
+    hf/bin/pip install transformers==5.23.0 torch
     hf/bin/python tests/oracles/class_defaults.py kvplan/families/class_defaults.json
     old/bin/pip install transformers==5.19.0
     old/bin/python tests/oracles/class_defaults.py --flat kvplan/families/class_defaults.json
@@ -29,6 +29,9 @@ architectures   the classes that run or generate with the type
 sub_configs     {key: {"model_type": type, field: default}}: the nested configuration made when the file has none;
                 fields appear only where they differ from the defaults of that type, or where the type is not listed
 kwargs          {field: default}: names the class accepts beside its fields, with the default it uses for each
+kinds           beside the types: {"fields": {name: letters}, "types": {type: {name: letters}}}, what JSON values the class takes for
+                its "strict" and number fields: b a switch, i a whole number, f one with a point, s a text, l a list, d an object, n
+                null; by the name of a field for most types, and by type for the others, "" where it may be anything
 cannot_build    why the class rejects its own defaults; only raw defaults are then known
 """
 
@@ -41,13 +44,17 @@ import os
 import re
 import sys
 import textwrap
+import types
+import typing
 import warnings
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
+import torch
 import transformers
 from huggingface_hub.errors import StrictDataclassFieldValidationError
 from transformers import PreTrainedConfig
@@ -433,17 +440,59 @@ def collect() -> Json:
         model_type = waiting.pop()
         if model_type in found:
             continue
-        found[model_type], types = describe(config_class(model_type))
-        waiting += sorted(types - set(found))
+        found[model_type], inner = describe(config_class(model_type))
+        waiting += sorted(inner - set(found))
     return found
+
+
+LETTERS = {bool: "b", int: "i", float: "f", str: "s", list: "l", tuple: "l", dict: "d", type(None): "n"}
+
+
+def letters(annotation: Any) -> str:
+    """What JSON values an annotation takes, as letters; empty where that isn't known."""
+    origin = typing.get_origin(annotation)
+    if origin in (typing.Union, types.UnionType):
+        parts = [letters(part) for part in typing.get_args(annotation)]
+        return "".join(sorted(set("".join(parts)))) if all(parts) else ""
+    if origin is typing.Literal:
+        return "".join(sorted({LETTERS[type(value)] for value in typing.get_args(annotation)}))
+    return LETTERS.get(origin or annotation, "")
+
+
+def own_letters(cls: type[PreTrainedConfig], names: Iterable[str]) -> dict[str, str]:
+    """Letters of those of the fields that a class has; none of one that isn't strict."""
+    if "__class_validators__" not in vars(cls):
+        return {}
+    hints = typing.get_type_hints(cls, localns={"torch": torch})
+    return {name: letters(hints[name]) for name in names if name in hints}
+
+
+def kinds(described: Json) -> Json:
+    """What types of values the classes take: by field, and by type where that is another one."""
+    found = {}
+    for model_type, line in described.items():
+        numbers = (name for name, value in line.items() if isinstance(value, (int, float)))
+        found[model_type] = own_letters(config_class(model_type), {*line.get("strict", ()), *numbers})
+    counted: dict[str, Counter[str]] = defaultdict(Counter)
+    for each in found.values():
+        for name, value in each.items():
+            counted[name][value] += 1
+    usual = {name: each.most_common(1)[0][0] for name, each in sorted(counted.items())}
+    other = {
+        model_type: {name: value for name, value in sorted(each.items()) if value != usual[name]}
+        for model_type, each in sorted(found.items())
+    }
+    return {"fields": usual, "types": {name: each for name, each in other.items() if each}}
 
 
 def written(table: Json) -> str:
     """Lay the table out, one type a line."""
-    types = table["types"]
-    rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(types[name], sort_keys=True)}" for name in sorted(types))
-    source, others = json.dumps(table["source"]), json.dumps(table["encoders"])
-    return f'{{"source": {source}, "encoders": {others}, "types": {{\n{rows}\n}}}}\n'
+    described = table["types"]
+    rows = ",\n".join(
+        f"{json.dumps(name)}: {json.dumps(described[name], sort_keys=True)}" for name in sorted(described)
+    )
+    others = "".join(f"{json.dumps(name)}: {json.dumps(table[name])},\n" for name in ("source", "encoders", "kinds"))
+    return f'{{{others}"types": {{\n{rows}\n}}}}\n'
 
 
 def with_older_flat(table: Json) -> Json:
@@ -467,6 +516,7 @@ def main(path: Path, *, older: bool) -> None:
     else:
         source = f"transformers {transformers.__version__} configuration classes"
         table = {"source": source, "encoders": encoders(), "types": collect()}
+        table["kinds"] = kinds(table["types"])
     path.write_text(written(table), encoding="utf-8")
 
 

@@ -8,7 +8,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvplan.arch.model import Model
-from kvplan.arch.traits import CODE_BESIDE, NULLED, OTHER_STATE, PART_FOR_WHOLE, TEXT_FOR_WHOLE, UNLISTED, stated
+from kvplan.arch.traits import (
+    CODE_BESIDE,
+    MISTYPED,
+    NULLED,
+    OTHER_STATE,
+    PART_FOR_WHOLE,
+    TEXT_FOR_WHOLE,
+    UNLISTED,
+    stated,
+)
 from kvplan.engines.vllm.tables.language import reads_whole
 from kvplan.engines.vllm.tables.library import FIFTH
 from kvplan.engines.vllm.tables.rules import Rules
@@ -81,6 +90,14 @@ def check(model: Model, rules: Rules) -> None:
             what,
             cause=f"{null} is null (or 0, which is read as null), and Transformers 5's class of {model.family} takes none for it{other}",
             hint=f'leave "{null}" out of its config.json, or state what it is; or --engine ideal',
+        )
+    wrong = stated(model.traits, MISTYPED)
+    if wrong is not None and rules.library >= FIFTH and model.whole not in OWN_CLASSES:
+        refused, other = (Unsupported, CODE) if CODE_BESIDE in model.traits else (NotServed, "")
+        raise refused(
+            what,
+            cause=f"{wrong}, which Transformers 5's class of {model.family} asks for{other}",
+            hint="write it so in its config.json; or --engine ideal",
         )
     if UNLISTED in model.traits:
         field = LISTS.get(model.family, USUAL_LIST)
