@@ -237,6 +237,13 @@ MODULES = (
                 "Class that takes the cache's window away from layers without one of their own: releases.",
                 of_attention("unset"),
             ),
+        ),
+    ),
+    Module(
+        "parts.py",
+        "How the model classes that vLLM registers read a config with parts, and the releases that do so.\n\n"
+        "Source: model_executor/models/registry.py and the classes that those it names are made of, of each",
+        (
             Table(
                 "ONE_ROTATION",
                 "Class that takes what rope_parameters says for all of its layers alike: releases.",

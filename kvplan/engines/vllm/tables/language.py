@@ -6,7 +6,8 @@ A class that the release doesn't register is run by its Transformers backend, or
 from __future__ import annotations
 
 from kvplan.arch.model import Model
-from kvplan.engines.vllm.tables.attention import DIVIDES, ONE_ROTATION, OPENS, OWN_WINDOWS, UNIFORM, UNSET, WHOLE
+from kvplan.engines.vllm.tables.attention import DIVIDES, OWN_WINDOWS, UNIFORM, UNSET
+from kvplan.engines.vllm.tables.parts import ONE_ROTATION, OPENS, WHOLE
 from kvplan.engines.vllm.tables.spans import holds
 from kvplan.engines.vllm.tables.taken import first_registered, has, taken
 from kvplan.engines.vllm.tables.versions import Version
