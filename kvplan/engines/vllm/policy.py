@@ -15,7 +15,7 @@ from kvplan.engines.vllm.settings import settings
 from kvplan.engines.vllm.started import Started
 from kvplan.engines.vllm.starts import lengths, library, own_drafts, served, shares, text_alone
 from kvplan.engines.vllm.starts.devices import platform_of
-from kvplan.engines.vllm.starts.refusals import lacks_experts
+from kvplan.engines.vllm.starts.splits import lacks_experts
 from kvplan.engines.vllm.starts.stated import contradicted
 from kvplan.engines.vllm.tables.changes import rules
 from kvplan.engines.vllm.tables.versions import NEWEST, Version, text
