@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvplan.arch.model import Model
 from kvplan.arch.parallel import Parallel
@@ -84,13 +84,21 @@ def gpu(values: Values) -> tuple[Gpu, int | None]:
     return overrides(known, memory=values.get(o.GPU_MEMORY), bandwidth=values.get(o.GPU_BANDWIDTH)), count
 
 
-def gpus_and_layout(values: Values) -> tuple[Gpu, Parallel, bool]:
-    """The GPU, parallel sizes for the number of GPUs asked for, and whether any number was.
+class Hardware(NamedTuple):
+    """The GPU, and the layout over as many as were asked for. counted: whether they were named with a number, as in h100x8."""
+
+    gpu: Gpu
+    parallel: Parallel
+    counted: bool
+
+
+def hardware(values: Values) -> Hardware:
+    """What the plan runs on.
 
     Raises: UsageError, UnknownName, CannotSplit.
     """
     known, count = gpu(values)
-    return known, parallel(values, count), count is not None
+    return Hardware(known, parallel(values, count), count is not None)
 
 
 def end(values: Values) -> End:

@@ -37,7 +37,7 @@ def _question(values: Values) -> tuple[Gpu, FitQuestion]:
     """Raises: UsageError, UnknownName, CannotSplit."""
     from kvplan import api
 
-    gpu, parallel, counted = asked.gpus_and_layout(values)
+    gpu, parallel, counted = asked.hardware(values)
     return gpu, api.FitQuestion(
         context=values.get(o.CTX_ONE),
         parallel=parallel,

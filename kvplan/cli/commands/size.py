@@ -17,14 +17,14 @@ def run(values: Values) -> Answer:
     model, window, sinks = asked.weighed(values.arguments[0], values), values.get(o.WINDOW), values.get(o.SINKS)
     if window is None and sinks:
         raise UsageError("--sinks needs --window", hint="--sinks 4 --window 1020 keeps 1,024 tokens")
-    gpu, parallel = asked.gpus_and_layout(values)[:2] if values.was_given(o.GPU) else (None, asked.parallel(values))
+    hardware = asked.hardware(values) if values.was_given(o.GPU) else None
     report = api.size(
         model if window is None else keep_recent(model, window, sinks or 0),
         contexts=values.get(o.CTX) or (),
         kv_dtype=values.get(o.KV_DTYPE),
-        parallel=parallel,
+        parallel=asked.parallel(values) if hardware is None else hardware.parallel,
         engine=values.get(o.ENGINE) or "ideal",
-        gpu=gpu,
+        gpu=None if hardware is None else hardware.gpu,
         options=asked.engine_options(values),
         prompt=values.get(o.PROMPT),
         weight_dtype=values.get(o.WEIGHT_DTYPE),

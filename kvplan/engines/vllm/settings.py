@@ -123,7 +123,7 @@ def settings(setup: Setup, rules: Rules) -> Settings:
         connected=options.connected,
         attention_backend=options.attention_backend,
         all2all_backend=_backend(parallel, options),
-        exchanged=(tokens if rules.batched_experts else BATCHED) * (_backend(parallel, options) in BATCHES),
+        exchanged=_exchanged(tokens, parallel, options, rules),
         met=parallel.dp if parallel.ep == 1 or _backend(parallel, options) in GATHERS else 1,
         parallel=parallel,
         assumed=_assumed(options, tokens, sequences, aligned=aligned if stateful else None),
@@ -170,6 +170,13 @@ BATCHES = frozenset({"deepep_low_latency", "nixl_ep"})
 GATHERS = frozenset({"", "allgather_reducescatter", "naive", "pplx"})
 """Backends that give each rank the tokens of all; releases without the last two gather instead. Others give it those that pick its
 experts. Source: fused_moe/all2all_utils.py, config/parallel.py."""
+
+
+def _exchanged(tokens: int, parallel: Parallel, options: Options, rules: Rules) -> int:
+    """Tokens of a rank in a batch that experts exchange; 0 where they don't exchange in batches."""
+    if _backend(parallel, options) not in BATCHES:
+        return 0
+    return tokens if rules.batched_experts else BATCHED
 
 
 def _backend(parallel: Parallel, options: Options) -> str:

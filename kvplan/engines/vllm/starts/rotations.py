@@ -131,7 +131,7 @@ def _by_layer(model: Model, rules: Rules) -> Fault | None:
         return None
     return Fault(
         f"{said}: its rope_parameters (or rope_scaling) says how each type of layer turns, and its class turns all of them alike",
-        "what it says of one type of layer as the whole rope_parameters",
+        "write one rotation for all layers as its rope_parameters",
     )
 
 
